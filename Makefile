@@ -1,0 +1,44 @@
+# Everything a newcomer or a machine needs: `make demo` shows it at work, `make test` proves it.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help setup demo test check format bench real clean
+
+help:  ## this list
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+setup: $(READY)  ## a virtual environment in .venv with everything installed
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test,check]"
+	@touch $(READY)
+
+demo: setup  ## train on the built-in French reviews, compare with the baselines, answer three sentences, write the report
+	$(BIN)/attentif train reviews --out runs/demo --force
+	$(BIN)/attentif predict runs/demo "Un film magnifique, porté par des acteurs justes." \
+	  "On m'avait promis un chef-d'œuvre ; je me suis ennuyé." "Pas mal du tout, malgré un début un peu lent."
+	@echo "The report: runs/demo/report.html"
+
+test: setup  ## every test; the shares of time are in CONTRIBUTING.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
+
+check: setup  ## format, lint, types, import directions
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## put the code in shape
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
+
+bench: setup  ## speed against named peers, interleaved; writes benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
+
+real: setup  ## quality on real data (ATTENTIF_DATA names its folder); writes benchmarks/REAL.md
+	$(BIN)/python -m benchmarks.real
+
+clean:  ## what can be made again
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache runs/demo

@@ -1,0 +1,34 @@
+"""Errors written for the person who reads them: one line, the place, the way out."""
+
+from pathlib import Path
+
+
+class AttentifError(Exception):
+    """Something a user can mend. The command line prints it as `error: file:line: message`, without a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None) -> None:
+        self.message, self.file, self.line = message, file, line
+        place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(place + message)
+
+
+class ConfigError(AttentifError):
+    """A configuration that cannot be built, refused before any data is read."""
+
+    exit_code = 2
+
+
+class UsageError(AttentifError):
+    """A command that asks for something impossible."""
+
+    exit_code = 2
+
+
+class DataError(AttentifError):
+    """A file, a row or a label that cannot be used."""
+
+
+class RunError(AttentifError):
+    """A run folder or a checkpoint that cannot be read or written."""
