@@ -1,0 +1,92 @@
+"""Scaled dot-product attention.
+
+    y = softmax(c(s q kᵀ + b) + m) v          c(z) = cap · tanh(z / cap), or z without a soft cap
+
+    q        queries                                              (B, H, T, K)
+    k, v     keys and values; each serves H/G queries' heads      (B, G, S, K), (B, G, S, V)
+    s        scale, 1/√K unless told
+    m        0 where a query may look, −∞ where it may not        broadcast to (B, H, T, S)
+    b        bias of positions (ALiBi, T5)                        broadcast to (B, H, T, S)
+
+Vaswani et al. 2017, eq. 1; heads that share keys: Shazeer 2019, Ainslie et al. 2023; soft cap: Gemma 2.
+The fast form keeps a running maximum and sum by blocks of keys, so that no (T, S) matrix is ever in memory (Dao et al. 2022).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def attention_weights(
+    q: Tensor, k: Tensor, *, scale: float, mask: Tensor | None = None, bias: Tensor | None = None, softcap: float | None = None
+) -> Tensor:
+    """The (B, H, T, S) matrix itself. A query that may look nowhere (padding) weighs nothing."""
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+    scores = scale * (q @ k.mT)
+    if bias is not None:
+        scores = scores + bias
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if mask is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~mask, float("-inf")).softmax(-1).masked_fill(~mask, 0.0)
+
+
+def attention_naive(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """The equation."""
+    weights = attention_weights(q, k, scale=scale, mask=mask, bias=bias, softcap=softcap)
+    return weights @ v.repeat_interleave(q.shape[1] // v.shape[1], 1)
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float,
+    causal: bool = False,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """The same by torch's fused kernel. `causal` says that queries and keys stand at the same places, and each looks back only."""
+    if softcap is not None:
+        return _softcapped(q, k, v, scale, _explicit(q, k, causal, mask), bias, softcap, dropout)
+    if bias is not None:
+        allowed = _explicit(q, k, causal, mask)
+        mask = bias if allowed is None else bias.masked_fill(~allowed, float("-inf"))
+        causal = False
+    return F.scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale=scale, enable_gqa=k.shape[1] != q.shape[1])
+
+
+def _explicit(q: Tensor, k: Tensor, causal: bool, mask: Tensor | None) -> Tensor | None:
+    if not causal:
+        return mask
+    return torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
+
+
+def _softcapped(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, bias: Tensor | None, softcap: float, dropout: float
+) -> Tensor:
+    """No fused kernel has a soft cap: queries by chunks, so that memory stays linear in S without gradients."""
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
+    chunk, parts = 256, []
+    for start in range(0, q.shape[2], chunk):
+        rows = slice(start, start + chunk)
+        weights = attention_weights(q[:, :, rows], k, scale=scale, mask=_rows(mask, rows), bias=_rows(bias, rows), softcap=softcap)
+        parts.append((F.dropout(weights, dropout) if dropout else weights) @ v)
+    return torch.cat(parts, 2)
+
+
+def _rows(t: Tensor | None, rows: slice) -> Tensor | None:
+    return t if t is None or t.shape[-2] == 1 else t[..., rows, :]

@@ -1,0 +1,40 @@
+"""What a frontend reads and a task scores."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from attentif.nn.seq import Seq
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Sequences of one kind, as a frontend reads them."""
+
+    data: Tensor  # token ids (B, T) or (N,); later pixels, frames, measurements
+    seq: Seq
+    segments: Tensor | None = None  # which text of a pair each token belongs to, shaped as `data`
+
+    def to(self, device: torch.device | str) -> Self:
+        segments = None if self.segments is None else self.segments.to(device, non_blocking=True)
+        return replace(self, data=self.data.to(device, non_blocking=True), seq=self.seq.to(device), segments=segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's worth of examples."""
+
+    source: Input  # read by the only stack, or by the encoder
+    target: Input | None = None  # read by the decoder of an encoder-decoder
+    labels: Tensor | None = None  # what the task scores: (B,) classes, or shaped as the decoder's input; -100 is not scored
+    rows: tuple[int, ...] = ()  # which examples of the split these are
+
+    def to(self, device: torch.device | str) -> Self:
+        return replace(
+            self,
+            source=self.source.to(device),
+            target=None if self.target is None else self.target.to(device),
+            labels=None if self.labels is None else self.labels.to(device, non_blocking=True),
+        )

@@ -1,0 +1,75 @@
+"""From data to vectors. A frontend reads an `Input` and returns (x, Seq); the Seq may differ from the one it was given."""
+
+import math
+from typing import Annotated, Literal
+
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.config import Config, OneOf, Registry
+from attentif.errors import ConfigError
+from attentif.models.batch import Input
+from attentif.nn.norm import Norm
+from attentif.nn.position import Position
+from attentif.nn.seq import Seq
+
+
+class FrontendConfig(Config):
+    kind: str
+
+    def build(self, width: int, dropout: float) -> nn.Module:
+        raise NotImplementedError
+
+    @property
+    def limit(self) -> int | None:
+        """Longest sequence it can read, where there is one."""
+        return None
+
+
+FRONTENDS: Registry[FrontendConfig] = Registry("frontend")
+Frontend = Annotated[FrontendConfig, OneOf(FRONTENDS)]
+
+
+@FRONTENDS.register
+class TokensConfig(FrontendConfig):
+    """Token ids: embedding, position, segment, norm, dropout, in this order."""
+
+    kind: Literal["tokens"] = Field("tokens", description="token ids")
+    vocab: int | None = Field(None, gt=0, description="tokens of the vocabulary; by default the tokenizer's")
+    segments: int = Field(0, ge=0, description="texts told apart by a learned vector each (BERT: 2); 0: none")
+    scale: bool = Field(False, description="multiply embeddings by √width (2017)")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
+    position: Position | None = Field(None, description="positions added to the embeddings: sinusoidal, learned, amplitude, binary")
+    norm: Norm | None = Field(None, description="normalise the sum (BERT)")
+
+    def build(self, width: int, dropout: float) -> "Tokens":
+        return Tokens(self, width, dropout)
+
+    @property
+    def limit(self) -> int | None:
+        return self.position.limit if self.position else None
+
+
+class Tokens(nn.Module):
+    def __init__(self, config: TokensConfig, width: int, dropout: float) -> None:
+        super().__init__()
+        if config.vocab is None:
+            raise ConfigError("vocab: the size of the vocabulary is not known yet; give it, or train with a tokenizer")
+        self.tokens = nn.Embedding(config.vocab, width)
+        self.segments = nn.Embedding(config.segments, width) if config.segments else None
+        self.position = config.position.build(width) if config.position else None
+        self.norm = config.norm.build(width) if config.norm else nn.Identity()
+        self.scale = math.sqrt(width) if config.scale else 1.0
+        self.dropout = dropout if config.dropout is None else config.dropout
+
+    def forward(self, source: Input) -> tuple[Tensor, Seq]:
+        x = self.tokens(source.data)
+        if self.scale != 1.0:
+            x = x * self.scale
+        if self.position is not None:
+            x = x + self.position(source.seq.pos, x.dtype)
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if source.segments is None else self.segments(source.segments))
+        x = self.norm(x)
+        return F.dropout(x, self.dropout, self.training) if self.dropout else x, source.seq

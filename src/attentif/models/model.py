@@ -1,0 +1,122 @@
+"""A model: frontend, one or two stacks of blocks, head. No architecture has a class of its own."""
+
+import torch
+from torch import Tensor, nn
+
+from attentif.errors import ConfigError
+from attentif.models.batch import Batch, Input
+from attentif.models.config import ModelConfig
+from attentif.models.frontends import Tokens
+from attentif.nn.block import combined
+from attentif.nn.init import initialise
+from attentif.nn.mixer import Caps, refer
+from attentif.nn.seq import Seq
+from attentif.nn.stack import Stack, StackConfig
+from attentif.nn.state import StateTree
+
+
+class Model(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.frontend = config.frontend.build(config.width, config.dropout)
+        self.target = config.target.build(config.width, config.dropout) if config.target else None
+        self.encoder = self._stack("encoder", config.encoder, None)
+        self.decoder = self._stack("decoder", config.decoder, config.width if config.encoder else None)
+        reads = self.target or self.frontend
+        if config.shared:
+            assert isinstance(self.frontend, Tokens)
+            assert isinstance(self.target, Tokens)
+            if self.frontend.tokens.num_embeddings != self.target.tokens.num_embeddings:
+                raise ConfigError("shared = true, but source and target have vocabularies of different sizes")
+            del self.target.tokens
+            refer(self.target, "tokens", self.frontend.tokens)
+            reads = self.frontend
+        self.head = config.head.build(config.width, reads.tokens if isinstance(reads, Tokens) else None)
+
+    def _stack(self, name: str, config: StackConfig | None, memory_width: int | None) -> Stack | None:
+        if config is None:
+            return None
+        model = self.config
+        try:
+            return Stack(config, width=model.width, layers=config.layers or model.layers, dropout=model.dropout, memory_width=memory_width)
+        except ConfigError as error:
+            raise ConfigError(f"{name}.{error.message}") from None
+
+    def forward(self, batch: Batch, state: StateTree | None = None) -> tuple[Tensor, Seq]:
+        """The head's logits, and the Seq of what they stand for."""
+        x, seq = self.hidden(batch, state)
+        return self.head(x, seq), seq
+
+    def hidden(self, batch: Batch, state: StateTree | None = None) -> tuple[Tensor, Seq]:
+        """The last stack's vectors."""
+        if self.decoder is None:
+            return self.encode(batch.source)
+        if self.encoder is None:
+            return self.decode(batch.source, state=state)
+        if batch.target is None:
+            raise ValueError("an encoder-decoder needs a target to read")
+        if state is not None:
+            return self.decode(batch.target, state=state)
+        return self.decode(batch.target, *self.encode(batch.source))
+
+    def encode(self, source: Input) -> tuple[Tensor, Seq]:
+        """The encoder's output: the memory that a decoder reads, and its Seq."""
+        if self.encoder is None:
+            raise ValueError("this model has no encoder")
+        x, seq = self.frontend(source)
+        return self.encoder(x, seq), seq
+
+    def decode(
+        self, target: Input, memory: Tensor | None = None, memory_seq: Seq | None = None, state: StateTree | None = None
+    ) -> tuple[Tensor, Seq]:
+        """The decoder's vectors, after what `state` has read; a state made from the memory makes the memory unnecessary."""
+        if self.decoder is None:
+            raise ValueError("this model has no decoder")
+        x, seq = (self.target or self.frontend)(target)
+        return self.decoder(x, seq, memory, memory_seq, state), seq
+
+    def init_state(self, batch: int, capacity: int, memory: Tensor | None = None, memory_seq: Seq | None = None) -> StateTree:
+        """An empty state for `batch` sequences of at most `capacity` tokens; an encoder-decoder's is made from the memory."""
+        if self.decoder is None:
+            raise ConfigError("this model has no decoder: it reads, it does not write")
+        weight = next(self.decoder.parameters())
+        return self.decoder.init_state(batch, capacity, memory, memory_seq, device=weight.device, dtype=weight.dtype)
+
+    @property
+    def caps(self) -> Caps:
+        """What the whole can do; of an encoder-decoder, what its decoder can."""
+        stack = self.decoder or self.encoder
+        assert stack is not None
+        limit = (self.config.target or self.config.frontend).limit
+        own = stack.caps
+        return combined([own, Caps(causal=True, bidirectional=False, streaming="exact", max_len=limit)])
+
+    @property
+    def checkpointing(self) -> bool:
+        """Recompute blocks in the backward pass instead of keeping their activations."""
+        return any(stack.checkpointing for stack in (self.encoder, self.decoder) if stack is not None)
+
+    @checkpointing.setter
+    def checkpointing(self, value: bool) -> None:
+        for stack in (self.encoder, self.decoder):
+            if stack is not None:
+                stack.checkpointing = value
+
+    def sizes(self) -> dict[str, int]:
+        """Parameters by part; `embedding` is every table of tokens and places, whatever it is shared with."""
+        tables = {id(module.weight) for module in self.modules() if isinstance(module, nn.Embedding)}
+        parts: dict[str, int] = {"embedding": 0}
+        for name, parameter in self.named_parameters():
+            part = "embedding" if id(parameter) in tables else name.split(".")[0]
+            parts[part] = parts.get(part, 0) + parameter.numel()
+        return parts
+
+
+def build(config: ModelConfig, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Model:
+    """A model with fresh weights, drawn from torch's current random state. On `meta` it has shapes and no weights."""
+    with torch.device(device):
+        model = Model(config).to(dtype)
+    if torch.device(device).type != "meta":
+        initialise(model, config.init)
+    return model

@@ -1,0 +1,64 @@
+"""The feed-forward network: a mixer that ignores its neighbours.
+
+plain   y = W₂ a(W₁ x + b₁) + b₂                    (Vaswani et al. 2017, eq. 2)
+gated   y = W₂ (a(W₁ x) ⊙ W₃ x)                     (Shazeer 2020, GLU variants)
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site
+from attentif.nn.seq import Seq
+from attentif.nn.state import NoState, State
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+}
+GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}  # gate -> its activation
+
+
+@MIXERS.register
+class FeedForwardConfig(MixerConfig):
+    """Two linear maps around a non-linearity, for each token alone."""
+
+    kind: Literal["feed-forward"] = Field("feed-forward", description="two linear maps around a non-linearity, for each token alone")
+    hidden: int | None = Field(
+        None, gt=0, description="inner width; by default 4 times the model's, or 8/3 for gated forms (equal parameters)"
+    )
+    activation: Literal["relu", "gelu", "gelu-tanh", "silu", "reglu", "geglu", "geglu-tanh", "swiglu"] = Field(
+        "gelu", description="relu, gelu, gelu-tanh, silu; gated: reglu, geglu, geglu-tanh, swiglu"
+    )
+    bias: bool = Field(True, description="biases in the linear maps")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropped inner units")
+
+    def build(self, site: Site) -> "FeedForward":
+        return FeedForward(self, site)
+
+
+class FeedForward(Mixer):
+    caps = Caps(causal=True, bidirectional=False, streaming="exact")
+
+    def __init__(self, config: FeedForwardConfig, site: Site) -> None:
+        super().__init__()
+        gated = config.activation in GATED
+        hidden = config.hidden or (8 * site.width // 3 if gated else 4 * site.width)
+        self.activation = ACTIVATIONS[GATED.get(config.activation, config.activation)]
+        self.up = nn.Linear(site.width, hidden, bias=config.bias)
+        self.gate = nn.Linear(site.width, hidden, bias=config.bias) if gated else None
+        self.out = nn.Linear(hidden, site.width, bias=config.bias)
+        self.dropout = config.dropout
+
+    def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        return NoState()
+
+    def forward(self, x: Tensor, seq: Seq, state: State | None = None) -> Tensor:
+        inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
+        return self.out(F.dropout(inner, self.dropout, self.training) if self.dropout else inner)

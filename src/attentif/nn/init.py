@@ -1,0 +1,69 @@
+"""What every tensor is before training.
+
+| tensor                                             | normal                          | xavier                               |
+|----------------------------------------------------|---------------------------------|--------------------------------------|
+| weight of a linear map                             | N(0, std²)                      | U(±√(6 / (fan_in + fan_out)))        |
+| ... that writes into the residual stream           | N(0, std² / R) if depth_scaled  | the same, divided by √R if depth_scaled |
+| embedding of tokens, segments; learned positions   | N(0, std²)                      | N(0, 1/D)                            |
+| relative bias (T5)                                 | N(0, std²)                      | 0                                    |
+| gain of a norm                                     | 1                               | 1                                    |
+| every bias                                         | 0                               | 0                                    |
+
+R is the number of residual sublayers of the stack (2 a block in GPT, 3 in the decoder of 2017), so that the sum of their outputs
+does not grow with depth (Radford et al. 2019). `xavier` is Glorot & Bengio 2010, with embeddings as Vaswani et al. 2017 scale them.
+A mixer whose own parameters want something else sets them in `init_weights`, called last.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from attentif.config import Config
+from attentif.nn.bias import RelativeBias
+from attentif.nn.stack import Stack
+
+
+class InitConfig(Config):
+    """How weights begin; `attentif/nn/init.py` lists every tensor."""
+
+    kind: Literal["normal", "xavier"] = Field("normal", description="normal (GPT, BERT) or xavier (2017)")
+    std: float = Field(0.02, gt=0, description="standard deviation of `normal`")
+    depth_scaled: bool = Field(True, description="start what writes into the residual stream smaller, the deeper the stack")
+
+
+@torch.no_grad()
+def initialise(model: nn.Module, config: InitConfig) -> None:
+    """Set every parameter of `model` as the table above says, from torch's current random state."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            _linear(module, config)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=config.std if config.kind == "normal" else module.embedding_dim**-0.5)
+        elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
+            module.reset_parameters()
+    for module in model.modules():
+        if isinstance(module, RelativeBias) and config.kind == "xavier":
+            nn.init.zeros_(module.table.weight)
+        if isinstance(module, Stack) and config.depth_scaled:
+            _scale_outputs(module)
+    for module in model.modules():
+        if callable(own := getattr(module, "init_weights", None)):
+            own()
+
+
+def _linear(module: nn.Linear, config: InitConfig) -> None:
+    if config.kind == "normal":
+        nn.init.normal_(module.weight, std=config.std)
+    else:
+        nn.init.xavier_uniform_(module.weight)
+    if module.bias is not None:
+        nn.init.zeros_(module.bias)
+
+
+def _scale_outputs(stack: Stack) -> None:
+    outputs = [out for _, sublayer in stack.sublayers() for out in sublayer.mixer.residual_outputs()]
+    for out in outputs:
+        out.weight /= math.sqrt(len(outputs))

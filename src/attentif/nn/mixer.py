@@ -1,0 +1,101 @@
+"""The protocol: a mixer maps a sequence to a sequence.
+
+Attention of every kind, recurrences, state spaces and convolutions are mixers; so is a feed-forward network, which ignores its
+neighbours. A decoding step is `forward` with T = 1 and a state.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from attentif.config import Config, Registry
+from attentif.errors import ConfigError
+from attentif.nn.norm import LayerNormConfig, NormConfig, Placement
+from attentif.nn.seq import Seq
+from attentif.nn.state import State, StateTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """What a mixer can do: declared here, checked by `tests/contract`."""
+
+    causal: bool  # an output depends on nothing later
+    bidirectional: bool  # an output may depend on both sides
+    streaming: Literal["exact", "approximate", "none"]  # read in pieces with a state, it gives the same / nearly the same
+    packed: bool = True  # reads packed sequences
+    maps: bool = False  # can show its weights
+    max_len: int | None = None  # longest sequence it can read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where in a model a mixer stands: what it needs to know to be built."""
+
+    width: int
+    layer: int = 0  # this block's number
+    layers: int = 1  # of so many
+    dropout: float = 0.0
+    norm: NormConfig = field(default_factory=LayerNormConfig)
+    placement: Placement = "pre"
+    memory_width: int | None = None  # width of what a CrossMixer reads
+    bias: nn.Module | None = None  # the stack's `Bias(q_pos, k_pos)`, shared by all its attention
+
+
+class _Shown(nn.Module):
+    """What every mixer answers about itself."""
+
+    caps: Caps
+
+    def maps(self, record: Any, head: int | None = None, rows: Tensor | None = None) -> Tensor:
+        """Weights (rows, heads, T, S), worked out from what the tape kept. Padding weighs nothing."""
+        raise ConfigError(f"{type(self).__name__} has no attention map")
+
+    def residual_outputs(self) -> list[nn.Linear]:
+        """The projections that write into the residual stream: deep stacks start them smaller."""
+        return [out] if isinstance(out := getattr(self, "out", None), nn.Linear) else []
+
+
+class Mixer(_Shown):
+    """Maps x (B, T, D), or packed (N, D), to the same shape. Padding may hold anything, before and after."""
+
+    def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> State | StateTree:
+        """An empty memory for `batch` sequences of at most `capacity` tokens."""
+        raise ConfigError(f"{type(self).__name__} cannot read a sequence in pieces: it looks at both sides")
+
+    def forward(self, x: Tensor, seq: Seq, state: Any = None) -> Tensor:
+        raise NotImplementedError
+
+
+class CrossMixer(_Shown):
+    """Maps a sequence to a sequence while reading another one, the memory, which has a `Seq` of its own."""
+
+    def init_state(self, memory: Tensor, memory_seq: Seq) -> State:
+        """What can be worked out from the memory once; beams of one source share it."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, seq: Seq, memory: Tensor | None, memory_seq: Seq | None, state: Any = None) -> Tensor:
+        raise NotImplementedError
+
+
+class MixerConfig(Config):
+    """Base of every mixer's configuration."""
+
+    kind: str
+
+    def build(self, site: Site) -> Mixer | CrossMixer:
+        raise NotImplementedError
+
+
+MIXERS: Registry[MixerConfig] = Registry("mixer")
+
+
+def refer(owner: nn.Module, name: str, module: nn.Module | None) -> None:
+    """Let `owner` use a module that lives elsewhere: no parameter is listed, saved or counted twice."""
+    object.__setattr__(owner, name, module)
+
+
+def refuse_packed_state(seq: Seq, state: object) -> None:
+    if state is not None and seq.is_packed:
+        raise ValueError("packed input cannot be read with a state: pad it (Seq.padded)")

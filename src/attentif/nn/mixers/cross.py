@@ -1,0 +1,119 @@
+"""Attention from one sequence to another: queries from the decoder, keys and values from the memory.
+
+q = W_q x,   k, v = W_k m, W_v m        y = W_o [attention(q_h, k_h, v_h)]_h                 (Vaswani et al. 2017, section 3.2.3)
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.errors import ConfigError
+from attentif.kernels.attention import attention, attention_weights
+from attentif.nn.mixer import MIXERS, Caps, CrossMixer, MixerConfig, Site
+from attentif.nn.seq import Seq, unpack
+from attentif.nn.state import State
+from attentif.nn.tape import tape_for
+
+
+@MIXERS.register
+class CrossAttentionConfig(MixerConfig):
+    """Softmax attention to the memory."""
+
+    kind: Literal["cross-attention"] = Field("cross-attention", description="softmax attention to the memory (the encoder's output)")
+    heads: int = Field(8, gt=0, description="heads")
+    head_width: int | None = Field(None, gt=0, description="width of a head; by default width / heads")
+    scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√head_width")
+    bias: bool = Field(True, description="biases in the projections to queries, keys and values")
+    out_bias: bool = Field(True, description="bias in the output projection")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropped weights; on a CPU this leaves the fast kernel")
+
+    def build(self, site: Site) -> "CrossAttention":
+        return CrossAttention(self, site)
+
+
+@dataclass(slots=True)
+class MemoryState(State):
+    """Keys and values of the memory, projected once. `fanout` neighbouring rows of the decoder (beams) share a row of the memory."""
+
+    k: Tensor  # (B, H, S, K)
+    v: Tensor  # (B, H, S, K)
+    valid: Tensor | None  # (B, S); None: no padding
+    fanout: int = 1
+
+    def select(self, rows: Tensor) -> Self:
+        """Beams of one source share its keys and values: choosing among them copies nothing."""
+        sources, counts = torch.unique_consecutive(rows // self.fanout, return_counts=True)
+        fanout = int(counts[0]) if len(counts) and bool((counts == counts[0]).all()) else 1
+        if fanout == 1:
+            sources = rows // self.fanout
+        if len(sources) == len(self.k) and bool((sources == torch.arange(len(sources), device=rows.device)).all()):
+            return type(self)(self.k, self.v, self.valid, fanout)
+        k, v = self.k.index_select(0, sources), self.v.index_select(0, sources)
+        return type(self)(k, v, None if self.valid is None else self.valid.index_select(0, sources), fanout)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossRecord:
+    q: Tensor  # (B, H, T, K), B the decoder's rows
+    k: Tensor  # (B / fanout, H, S, K)
+    valid: Tensor | None
+    seq: Seq
+    fanout: int
+
+
+class CrossAttention(CrossMixer):
+    caps = Caps(causal=True, bidirectional=False, streaming="exact", maps=True)
+
+    def __init__(self, config: CrossAttentionConfig, site: Site) -> None:
+        super().__init__()
+        if config.head_width is None and site.width % config.heads:
+            raise ConfigError(f"width = {site.width} is not a multiple of heads = {config.heads}; give head_width")
+        if site.memory_width is None:
+            raise ConfigError("cross-attention needs a memory: it belongs in the decoder of a model that has an encoder")
+        K = config.head_width or site.width // config.heads
+        self.config, self.heads, self.head_width = config, config.heads, K
+        self.scale = config.scale or K**-0.5
+        self.q = nn.Linear(site.width, config.heads * K, bias=config.bias)
+        self.k = nn.Linear(site.memory_width, config.heads * K, bias=config.bias)
+        self.v = nn.Linear(site.memory_width, config.heads * K, bias=config.bias)
+        self.out = nn.Linear(config.heads * K, site.width, bias=config.out_bias)
+
+    def init_state(self, memory: Tensor, memory_seq: Seq) -> MemoryState:
+        k, v = (project(memory).unflatten(-1, (self.heads, self.head_width)) for project in (self.k, self.v))
+        if memory_seq.is_packed:
+            k, v = unpack(k, memory_seq), unpack(v, memory_seq)
+            memory_seq = Seq.padded(memory_seq.lengths)
+        return MemoryState(k.transpose(1, 2), v.transpose(1, 2), None if memory_seq.dense else memory_seq.valid)
+
+    def forward(self, x: Tensor, seq: Seq, memory: Tensor | None, memory_seq: Seq | None, state: MemoryState | None = None) -> Tensor:
+        if state is None:
+            if memory is None or memory_seq is None:
+                raise ValueError("cross-attention needs either the memory and its Seq or a state made from them")
+            state = self.init_state(memory, memory_seq)
+        q = self.q(x).unflatten(-1, (self.heads, self.head_width))
+        q = (unpack(q, seq) if seq.is_packed else q).transpose(1, 2)  # (B, H, T, K)
+        if (tape := tape_for(self)) is not None:
+            tape.keep(self, CrossRecord(q.detach(), state.k.detach(), state.valid, seq, state.fanout))
+        y = self.out(self.attend(q, state))
+        return y[seq.valid_padded()] if seq.is_packed else y
+
+    def attend(self, q: Tensor, state: MemoryState) -> Tensor:
+        """(B, H, T, K) to (B, T, H·K); beams that share a source are read as one longer row of queries."""
+        rows, T = q.shape[0], q.shape[2]
+        if state.fanout > 1:
+            q = q.unflatten(0, (-1, state.fanout)).transpose(1, 2).flatten(2, 3)  # (B / fanout, H, fanout·T, K)
+        mask = None if state.valid is None else state.valid[:, None, None, :]
+        y = attention(q, state.k, state.v, scale=self.scale, mask=mask, dropout=self.config.dropout if self.training else 0.0)
+        return y.transpose(1, 2).reshape(rows, T, self.heads * self.head_width)
+
+    def maps(self, record: CrossRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
+        k, valid = record.k.repeat_interleave(record.fanout, 0), record.valid
+        row = slice(None) if rows is None else rows
+        heads = slice(None) if head is None else slice(head, head + 1)
+        mask = record.seq.valid_padded()[:, None, :, None].expand(-1, -1, -1, k.shape[2])
+        if valid is not None:
+            mask = mask & valid.repeat_interleave(record.fanout, 0)[:, None, None, :]
+        return attention_weights(record.q[row, heads], k[row, heads], scale=self.scale, mask=mask[row])

@@ -1,0 +1,138 @@
+"""Absolute positions: a vector added to each token's, so that a permutation of the words is seen.
+
+    sinusoidal  P(p, 2i) = sin(p / 10000^(2i/D)),  P(p, 2i+1) = cos(...)         (Vaswani et al. 2017, section 3.5)
+    learned     a table, one row a place                                        (Gehring et al. 2017)
+
+and the two that the course shows to fail:
+
+    amplitude   P(p, ·) = p / scale: grows without bound and drowns the words
+    binary      P(p, i) = bit i of p: neighbours may differ in every bit (7 = 0111, 8 = 1000), and nothing moves smoothly
+"""
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.config import Config, OneOf, Registry
+from attentif.errors import AttentifError
+
+
+class PositionConfig(Config):
+    kind: str
+
+    def build(self, width: int) -> nn.Module:
+        raise NotImplementedError
+
+    @property
+    def limit(self) -> int | None:
+        """Longest sequence it can number, where there is one."""
+        return None
+
+
+POSITIONS: Registry[PositionConfig] = Registry("position")
+Position = Annotated[PositionConfig, OneOf(POSITIONS)]
+
+
+@POSITIONS.register
+class SinusoidalConfig(PositionConfig):
+    """Sines and cosines of geometrically spaced wavelengths."""
+
+    kind: Literal["sinusoidal"] = Field("sinusoidal", description="sines and cosines of geometrically spaced wavelengths")
+    base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π places")
+
+    def build(self, width: int) -> nn.Module:
+        return Sinusoidal(width, self.base)
+
+
+class Sinusoidal(nn.Module):
+    def __init__(self, width: int, base: float) -> None:
+        super().__init__()
+        self.width, self.base = width, base
+        self.table = torch.empty(0, width)  # grows on demand; computed, so neither a parameter nor a buffer
+
+    def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
+        places = int(pos.max()) + 1 if pos.numel() else 0
+        if len(self.table) < places or self.table.dtype != dtype or self.table.device != pos.device:
+            self.table = self.compute(torch.arange(max(places, 2 * len(self.table)), device=pos.device)).to(dtype)
+        return self.table[pos]
+
+    def compute(self, pos: Tensor) -> Tensor:
+        """The definition; in float64, because float32 loses the phase of late places."""
+        pairs = torch.arange(0, self.width, 2, device=pos.device, dtype=torch.float64)
+        angle = pos[..., None] * self.base ** (-pairs / self.width)  # (..., D/2)
+        return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., : self.width]
+
+
+@POSITIONS.register
+class LearnedConfig(PositionConfig):
+    """A trained vector for each place."""
+
+    kind: Literal["learned"] = Field("learned", description="a trained vector for each place, up to max_len")
+    max_len: int = Field(512, gt=0, description="places in the table; longer sequences are refused")
+    offset: int = Field(0, ge=0, description="row of the table that place 0 uses (RoBERTa's is 2)")
+
+    def build(self, width: int) -> nn.Module:
+        return Learned(width, self.max_len, self.offset)
+
+    @property
+    def limit(self) -> int | None:
+        return self.max_len
+
+
+class Learned(nn.Module):
+    def __init__(self, width: int, max_len: int, offset: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(max_len + offset, width)
+        self.offset = offset
+
+    def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
+        if pos.numel() and (last := int(pos.max()) + self.offset) >= self.table.num_embeddings:
+            places = self.table.num_embeddings - self.offset
+            raise AttentifError(f"a sequence of {last - self.offset + 1} tokens is longer than the {places} places this model has learned")
+        vectors: Tensor = self.table(pos + self.offset if self.offset else pos)
+        return vectors.to(dtype)
+
+
+@POSITIONS.register
+class AmplitudeConfig(PositionConfig):
+    """The place itself as a number: fails, on purpose."""
+
+    kind: Literal["amplitude"] = Field(
+        "amplitude", description="the place itself, added to every component: shown in the course because it fails"
+    )
+    scale: float = Field(1.0, gt=0, description="what a place is divided by")
+
+    def build(self, width: int) -> nn.Module:
+        return Amplitude(width, self.scale)
+
+
+class Amplitude(nn.Module):
+    def __init__(self, width: int, scale: float) -> None:
+        super().__init__()
+        self.width, self.scale = width, scale
+
+    def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
+        return (pos[..., None].to(dtype) / self.scale).expand(*pos.shape, self.width)
+
+
+@POSITIONS.register
+class BinaryConfig(PositionConfig):
+    """The bits of the place: fails, on purpose."""
+
+    kind: Literal["binary"] = Field("binary", description="the bits of the place, one a component: shown in the course because it fails")
+
+    def build(self, width: int) -> nn.Module:
+        return Binary(width)
+
+
+class Binary(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
+        bits = torch.arange(min(self.width, 62), device=pos.device)  # the rest of a wide vector stays 0: no place needs more bits
+        code = (pos[..., None] >> bits) & 1
+        return nn.functional.pad(code, (0, self.width - len(bits))).to(dtype)

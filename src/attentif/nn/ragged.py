@@ -1,0 +1,77 @@
+"""Packed sequences inside a kernel that wants rectangles.
+
+No ragged attention exists on a CPU, and a block-diagonal mask over the whole pack would cost n². So the tokens stay packed through
+everything that works token by token, and are padded only around the kernel, in groups of similar length.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from attentif.nn.seq import Seq
+
+STEP = 16  # lengths that round up to the same multiple share a group
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Sequences of similar length, as rows of a rectangle."""
+
+    seq: Seq
+    index: Tensor  # (rows, width): packed place of each cell; the last token again on the padding
+
+    def pad(self, x: Tensor) -> Tensor:
+        """(N, ...) to (rows, width, ...)."""
+        return x[self.index]
+
+    def pack(self, y: Tensor) -> Tensor:
+        """(rows, width, ...) to the group's own tokens, end to end."""
+        return y.flatten(0, 1) if self.seq.dense else y[self.seq.valid]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    members: list[Group]
+    order: Tensor | None  # where each packed token stands among the groups' tokens; None: already in order
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self.members)
+
+    def join(self, parts: list[Tensor]) -> Tensor:
+        """The groups' tokens back in packed order."""
+        together = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return together if self.order is None else together[self.order]
+
+
+_known: WeakKeyDictionary[Seq, Groups] = WeakKeyDictionary()  # every layer asks the same question of the same Seq
+
+
+def groups_of(seq: Seq) -> Groups:
+    """Every packed sequence in one group of similar length."""
+    if seq not in _known:
+        _known[seq] = _group(seq)
+    return _known[seq]
+
+
+def _group(seq: Seq) -> Groups:
+    if seq.cu is None:
+        raise ValueError("only packed sequences are grouped")
+    lengths, begins = seq.lengths, seq.cu[:-1]
+    members, tokens = [], []
+    steps = (lengths + STEP - 1) // STEP
+    for step in torch.unique(steps):
+        rows = (steps == step).nonzero().squeeze(1)
+        own = Seq.padded(lengths[rows])
+        index = begins[rows, None] + torch.minimum(own.pos, lengths[rows, None] - 1).clamp(min=0)
+        if seq.marks is not None:
+            own = Seq.padded(lengths[rows], marks=seq.marks[index])
+        members.append(Group(own, index))
+        tokens.append(index.flatten() if own.dense else index[own.valid])
+    if len(members) == 1:
+        return Groups(members, None)
+    order = torch.empty(int(seq.cu[-1]), dtype=torch.long, device=seq.cu.device)
+    order[torch.cat(tokens)] = torch.arange(len(order), device=order.device)
+    return Groups(members, order)

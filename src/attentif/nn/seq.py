@@ -1,0 +1,121 @@
+"""Who is next to whom.
+
+A batch of sequences is either *padded*, x (B, T, D) with the sequences at the left of their rows, or *packed*, x (N, D) with the
+sequences end to end. Everything that works token by token need not know which; a mixer asks its `Seq`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Seq:
+    """The layout of a batch. Build it with `Seq.padded` or `Seq.packed`.
+
+    `pos` counts within each sequence, from `start` on; `dense` says that no place is padding, which lets mixers leave masks out.
+    """
+
+    pos: Tensor  # (B, T) or (N,): place of each token in its own sequence
+    valid: Tensor  # (B, T) or (N,): False on padding
+    lengths: Tensor  # (B,): tokens of each sequence in this call, what came before `start` not counted
+    max_len: int  # the longest of them
+    dense: bool  # every place holds a token
+    cu: Tensor | None = None  # packed only, (B + 1,): where each sequence begins, and the end of the last
+    start: Tensor | None = None  # (B,): tokens read before this call; None where all rows are at their beginning
+    offset: int | None = 0  # the same as a plain number where all rows share it, else None
+    marks: Tensor | None = None  # (B, T) or (N,): tokens that a task singles out (Longformer's global ones)
+
+    @classmethod
+    def padded(
+        cls, lengths: Tensor | Sequence[int], width: int | None = None, start: int | Tensor = 0, *, marks: Tensor | None = None
+    ) -> Self:
+        """Rows of `width` places, the first `lengths[b]` of which are tokens; `start` tokens of each row were read before."""
+        lengths = torch.as_tensor(lengths)
+        longest = int(lengths.max()) if lengths.numel() else 0
+        width = longest if width is None else width
+        if longest > width:
+            raise ValueError(f"a sequence of {longest} tokens does not fit in {width} places")
+        steps = torch.arange(width, device=lengths.device).expand(len(lengths), width)
+        offset = _common(start)
+        before = torch.as_tensor(start, device=lengths.device).expand(len(lengths)) if offset != 0 else None
+        pos = steps if before is None else steps + before[:, None]
+        dense = bool((lengths == width).all())
+        return cls(pos, steps < lengths[:, None], lengths, longest, dense, start=before, offset=offset, marks=marks)
+
+    @classmethod
+    def packed(cls, lengths: Tensor | Sequence[int], *, marks: Tensor | None = None) -> Self:
+        """Sequences end to end, without padding."""
+        lengths = torch.as_tensor(lengths)
+        cu = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        total = int(cu[-1])
+        pos = torch.arange(total, device=lengths.device) - torch.repeat_interleave(cu[:-1], lengths)
+        valid = torch.ones(total, dtype=torch.bool, device=lengths.device)
+        return cls(pos, valid, lengths, int(lengths.max()) if lengths.numel() else 0, True, cu=cu, marks=marks)
+
+    @property
+    def is_packed(self) -> bool:
+        return self.cu is not None
+
+    @property
+    def batch(self) -> int:
+        """How many sequences there are."""
+        return len(self.lengths)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are, padding not counted."""
+        return self.valid.numel() if self.dense else int(self.lengths.sum())
+
+    @property
+    def row(self) -> Tensor:
+        """(B, T) or (N,): the sequence that each place belongs to."""
+        rows = torch.arange(self.batch, device=self.pos.device)
+        return torch.repeat_interleave(rows, self.lengths) if self.is_packed else rows[:, None].expand_as(self.pos)
+
+    def valid_padded(self) -> Tensor:
+        """(B, T): `valid` of the same sequences when padded."""
+        if self.cu is None:
+            return self.valid
+        return torch.arange(self.max_len, device=self.pos.device) < self.lengths[:, None]
+
+    def first(self) -> Tensor:
+        """Index, in the flattened (B·T) or (N,) places, of each sequence's first token."""
+        if self.cu is not None:
+            return self.cu[:-1]
+        return torch.arange(self.batch, device=self.pos.device) * self.pos.shape[1]
+
+    def last(self) -> Tensor:
+        """Index, in the flattened places, of each sequence's last token."""
+        return self.first() + self.lengths - 1
+
+    def to(self, device: torch.device | str) -> Self:
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True)
+            for name in ("pos", "valid", "lengths", "cu", "start", "marks")
+            if isinstance(value := getattr(self, name), Tensor)
+        }
+        return replace(self, **moved)
+
+
+def _common(start: int | Tensor) -> int | None:
+    if isinstance(start, int):
+        return start
+    first = int(start.reshape(-1)[0])
+    return first if bool((start == first).all()) else None
+
+
+def pack(x: Tensor, seq: Seq) -> tuple[Tensor, Seq]:
+    """A padded (B, T, ...) tensor as a packed (N, ...) one."""
+    return x[seq.valid], Seq.packed(seq.lengths, marks=None if seq.marks is None else seq.marks[seq.valid])
+
+
+def unpack(x: Tensor, seq: Seq, width: int | None = None) -> Tensor:
+    """A packed (N, ...) tensor as a padded (B, T, ...) one, zeros on the padding."""
+    if seq.cu is None:
+        raise ValueError("only a packed sequence can be unpacked")
+    out = x.new_zeros(seq.batch, width or seq.max_len, *x.shape[1:])
+    return out.index_put((seq.row, seq.pos), x)

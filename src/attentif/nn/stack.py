@@ -1,0 +1,120 @@
+"""A stack: blocks one after the other, a shared bias of positions, a last norm."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain, cycle, islice
+from typing import Annotated, Any, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from attentif.config import Config
+from attentif.errors import ConfigError
+from attentif.nn.bias import Bias
+from attentif.nn.block import Block, Sublayer, SublayerConfig, combined
+from attentif.nn.mixer import Caps, Site
+from attentif.nn.norm import LayerNormConfig, Norm, Placement
+from attentif.nn.seq import Seq
+from attentif.nn.state import StateTree
+from attentif.nn.tape import paused
+
+
+class BlockConfig(Config):
+    """One of several kinds of block that alternate in a stack."""
+
+    repeat: int = Field(1, gt=0, description="how many of these in a row before the next kind")
+    sublayers: dict[str, SublayerConfig] = Field(description="its sublayers by name, in order")
+
+
+class StackConfig(Config):
+    """Blocks all alike (`block`), or several kinds that take turns until there are `layers` of them (`blocks`)."""
+
+    layers: int | None = Field(None, gt=0, description="number of blocks; by default the model's layers")
+    placement: Placement = Field("pre", description="where sublayers are normalised: pre, post, branch, sandwich, none")
+    final_norm: bool | None = Field(None, description="a norm after the last block; by default wherever placement is not post or none")
+    norm: Norm = Field(LayerNormConfig(), description="how they are normalised")
+    bias: Bias | None = Field(None, description="positions as a bias on the scores of all its attention: alibi or relative")
+    block: dict[str, SublayerConfig] = Field({}, description="the sublayers of every block by name, in order")
+    blocks: Annotated[tuple[BlockConfig, ...], Field(strict=False)] = Field((), description="kinds of block that take turns")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if bool(self.block) == bool(self.blocks):
+            raise ValueError("a stack has either `block` (all alike) or `blocks` (taking turns)")
+        return self
+
+    def plan(self, layers: int) -> list[dict[str, SublayerConfig]]:
+        """The sublayers of each block."""
+        if self.block:
+            return [self.block] * layers
+        turns = chain.from_iterable([kind.sublayers] * kind.repeat for kind in cycle(self.blocks))
+        return list(islice(turns, layers))
+
+
+class Stack(nn.Module):
+    def __init__(self, config: StackConfig, *, width: int, layers: int, dropout: float, memory_width: int | None = None) -> None:
+        super().__init__()
+        self.bias = config.bias.build() if config.bias else None
+        blocks = []
+        for layer, sublayers in enumerate(config.plan(layers)):
+            site = Site(
+                width=width,
+                layer=layer,
+                layers=layers,
+                dropout=dropout,
+                norm=config.norm,
+                placement=config.placement,
+                memory_width=memory_width,
+                bias=self.bias,
+            )
+            try:
+                blocks.append(Block(sublayers, site))
+            except ConfigError as error:
+                raise ConfigError(f"blocks.{layer}.{error.message}") from None
+        self.blocks = nn.ModuleList(blocks)
+        last = config.placement not in ("post", "none") if config.final_norm is None else config.final_norm
+        self.norm = config.norm.build(width) if last else nn.Identity()
+        self.checkpointing = False  # recompute each block in the backward pass instead of keeping its activations
+
+    def sublayers(self) -> Iterator[tuple[str, Sublayer]]:
+        """Every sublayer with its path: `blocks.0.attn`."""
+        for number, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            for name, sublayer in block.sublayers():
+                yield f"blocks.{number}.{name}", sublayer
+
+    @property
+    def caps(self) -> Caps:
+        return combined(sublayer.mixer.caps for _, sublayer in self.sublayers())
+
+    def init_state(
+        self,
+        batch: int,
+        capacity: int,
+        memory: Tensor | None = None,
+        memory_seq: Seq | None = None,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> StateTree:
+        states: dict[str, Any] = {}
+        for path, sublayer in self.sublayers():
+            states[path] = sublayer.init_state(batch, capacity, memory, memory_seq, device=device, dtype=dtype)
+        return StateTree(states)
+
+    def forward(
+        self, x: Tensor, seq: Seq, memory: Tensor | None = None, memory_seq: Seq | None = None, state: StateTree | None = None
+    ) -> Tensor:
+        for number, block in enumerate(self.blocks):
+            own = None if state is None else state.below(f"blocks.{number}.")
+            if self.checkpointing and torch.is_grad_enabled() and own is None:
+                x = checkpoint(block, x, seq, memory, memory_seq, use_reentrant=False, context_fn=_record_once)
+            else:
+                x = block(x, seq, memory, memory_seq, own)
+        return self.norm(x)
+
+
+def _record_once() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    return nullcontext(), paused()
