@@ -1,0 +1,159 @@
+"""Words in two languages: every label of a figure or a report is a `Text`, so that one page can show either language."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+Lang = Literal["fr", "en"]
+LANGS: tuple[Lang, Lang] = ("fr", "en")
+
+THIN_SPACE = "\u202f"  # before a French % and between French thousands; does not break
+SEPARATOR_COLON: dict[Lang, str] = {"fr": f"{THIN_SPACE}: ", "en": ": "}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The same thing said in French and in English."""
+
+    fr: str
+    en: str
+
+    def __getitem__(self, lang: Lang) -> str:
+        return self.fr if lang == "fr" else self.en
+
+    def with_(self, **values: "Words") -> "Text":
+        """The sentence with its `{names}` filled in, each in its own language."""
+        fr, en = ({name: say(value, lang) for name, value in values.items()} for lang in LANGS)
+        return Text(self.fr.format(**fr), self.en.format(**en))
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Text):
+    """A quantity written the way each language writes numbers; tables align it to the right."""
+
+
+Words = Text | str  # a plain string is a name or a user's own text, the same in both languages
+W = TypeVar("W", bound=Text | str)  # for the keys of mappings, in which Python's types tell str from Words
+
+
+def say(words: Words, lang: Lang) -> str:
+    return words if isinstance(words, str) else words[lang]
+
+
+def _number(english: str, unit: str = "", french_unit: str | None = None) -> Number:
+    french = english.replace(",", THIN_SPACE).replace(".", ",")
+    return Number(french + (unit if french_unit is None else french_unit), english + unit)
+
+
+def number(value: float, digits: int = 4) -> Number:
+    """A number with so many significant digits."""
+    if not math.isfinite(value):
+        return Number("—", "—") if math.isnan(value) else Number("∞", "∞") if value > 0 else Number("−∞", "−∞")
+    if value == 0:
+        return Number("0", "0")
+    magnitude = math.floor(math.log10(abs(value)))
+    if magnitude < -4:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        return _number(mantissa.rstrip("0").rstrip("."), f" × 10^{int(exponent)}")
+    return fixed(value, max(0, digits - 1 - magnitude))
+
+
+def fixed(value: float, decimals: int = 1) -> Number:
+    """A number with so many decimals."""
+    return _number(f"{value:,.{decimals}f}".replace("-", "−")) if math.isfinite(value) else number(value)
+
+
+def count(value: int) -> Number:
+    return _number(f"{value:,}".replace("-", "−"))
+
+
+def percent(share: float, digits: int = 1) -> Number:
+    if not math.isfinite(share):
+        return number(share)
+    return _number(f"{100 * share:.{digits}f}".replace("-", "−"), "%", f"{THIN_SPACE}%")
+
+
+def duration(seconds: float) -> Number:
+    """Seconds under a minute and a half, then minutes, then hours."""
+    if seconds < 90:
+        return _number(f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}", " s")
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return _number(f"{minutes}", " min")
+    return _number(f"{minutes // 60} h {minutes % 60:02d}", " min")
+
+
+def size(byte_count: float) -> Number:
+    """Decimal bytes: Mo in French, MB in English."""
+    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if byte_count >= factor:
+            return _number(f"{byte_count / factor:.3g}", f" {prefix}B", f" {prefix}o")
+    return _number(f"{byte_count:.0f}", " B", " o")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a score is called, how it is written, and which way is better."""
+
+    key: str
+    name: Text
+    share: bool = False  # between 0 and 1, written as a percentage
+    higher_is_better: bool = True
+
+    @property
+    def title(self) -> Text:
+        """Its name, and a warning where the reader would take a high score for a good one."""
+        return (
+            self.name
+            if self.higher_is_better
+            else Text(f"{self.name.fr} (le plus bas est le meilleur)", f"{self.name.en} (lower is better)")
+        )
+
+    def write(self, value: float) -> Number:
+        return (percent if self.share else number)(value)
+
+
+METRICS: dict[str, Metric] = {
+    m.key: m
+    for m in (
+        Metric("accuracy", Text("exactitude", "accuracy"), share=True),
+        Metric("f1", Text("F1 (moyenne des classes)", "F1 (mean over classes)"), share=True),
+        Metric("precision", Text("précision", "precision"), share=True),
+        Metric("recall", Text("rappel", "recall"), share=True),
+        Metric("exact_match", Text("réponses exactes", "exact match"), share=True),
+        Metric("token_accuracy", Text("exactitude par jeton", "token accuracy"), share=True),
+        Metric("bleu", Text("BLEU", "BLEU")),
+        Metric("chrf", Text("chrF", "chrF")),
+        Metric("loss", Text("perte", "loss"), higher_is_better=False),
+        Metric("perplexity", Text("perplexité", "perplexity"), higher_is_better=False),
+        Metric("bits_per_byte", Text("bits par octet", "bits per byte"), higher_is_better=False),
+        Metric("ece", Text("erreur de calibration (ECE)", "calibration error (ECE)"), share=True, higher_is_better=False),
+    )
+}
+
+
+def metric(key: str) -> Metric:
+    """The metric of that name; a plug-in's own metric, unknown here, is called by its key."""
+    name = key.replace("_", " ")
+    return METRICS.get(key) or Metric(key, Text(name, name))
+
+
+SPLITS = {
+    "train": Text("apprentissage", "training"),
+    "valid": Text("validation", "validation"),
+    "test": Text("test", "test"),
+}
+
+
+def split_name(split: str) -> Words:
+    return SPLITS.get(split, split)
+
+
+Writer = Callable[[float], Number]
+UNITS: dict[str, tuple[Text, Writer]] = {
+    "parameters": (Text("paramètres", "parameters"), lambda value: count(round(value))),
+    "seconds": (Text("secondes", "seconds"), duration),
+    "bytes": (Text("mémoire", "memory"), size),
+}
+Unit = Literal["parameters", "seconds", "bytes"]

@@ -1,0 +1,45 @@
+import math
+
+import pytest
+
+from attentif.view.words import LANGS, METRICS, THIN_SPACE, Text, count, duration, metric, number, percent, size
+
+
+def test_a_sentence_is_filled_in_in_its_own_language():
+    sentence = Text("{n} exemples de {what}", "{n} examples of {what}").with_(n=count(12345), what=Text("test", "testing"))
+    assert sentence == Text(f"12{THIN_SPACE}345 exemples de test", "12,345 examples of testing")
+
+
+def test_braces_in_a_value_are_left_alone():
+    assert Text("« {x} »", "“{x}”").with_(x="{0} {y}") == Text("« {0} {y} »", "“{0} {y}”")
+
+
+@pytest.mark.parametrize(
+    ("written", "fr", "en"),
+    [
+        (number(0.97312), "0,9731", "0.9731"),
+        (number(12345.6), f"12{THIN_SPACE}346", "12,346"),
+        (number(-2.5, 2), "−2,5", "−2.5"),
+        (number(0), "0", "0"),
+        (number(3e-7), "3 × 10^-7", "3 × 10^-7"),
+        (number(math.nan), "—", "—"),
+        (number(math.inf), "∞", "∞"),
+        (percent(0.97349), f"97,3{THIN_SPACE}%", "97.3%"),
+        (percent(math.nan), "—", "—"),
+        (size(812_000_000), "812 Mo", "812 MB"),
+        (size(12), "12 o", "12 B"),
+        (duration(4.25), "4,2 s", "4.2 s"),
+        (duration(600), "10 min", "10 min"),
+        (duration(2 * 3600 + 300), "2 h 05 min", "2 h 05 min"),
+    ],
+)
+def test_numbers_are_written_the_way_each_language_writes_them(written, fr, en):
+    assert (written.fr, written.en) == (fr, en)
+
+
+def test_every_known_metric_has_a_name_in_both_languages():
+    assert all(of.name[lang] for of in METRICS.values() for lang in LANGS)
+
+
+def test_a_metric_of_a_plug_in_is_called_by_its_key():
+    assert metric("word_error").name == Text("word error", "word error")
