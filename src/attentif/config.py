@@ -15,18 +15,19 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Generic, Self, TypeVar, Union
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
 from attentif.errors import ConfigError
+from attentif.toml import Keys, line_of
 
 VERSION = 1  # of the configuration format
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}  # version n -> a function to version n + 1
-
-Path_ = tuple[str | int, ...]  # where a value stands: ("model", "encoder", "layers")
 
 
 class Config(BaseModel):
@@ -78,7 +79,7 @@ class OneOf:
         return core_schema.no_info_plain_validator_function(self._validate, serialization=dump)
 
     def _validate(self, value: Any) -> Any:
-        if isinstance(value, Config):
+        if isinstance(value, tuple(self.registry.classes.values())):
             return value
         if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
             known = ", ".join(self.registry)
@@ -101,9 +102,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def problems_of(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path_, str]]:
+def problems_of(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Keys, str]]:
     """Every problem as (path, message), those of nested kinds included."""
-    found: list[tuple[Path_, str]] = []
+    found: list[tuple[Keys, str]] = []
     for item in error.errors(include_url=False):
         path = tuple(item["loc"])
         match item["type"]:
@@ -125,26 +126,28 @@ def problems_of(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Path
     return found
 
 
-def _class_at(cls: type[BaseModel], path: Path_) -> type[BaseModel] | None:
+def _class_at(cls: type[BaseModel], path: Keys) -> type[BaseModel] | None:
     """The configuration class that a path leads to, as far as annotations tell (nested kinds report for themselves)."""
     current: Any = cls
     for step in path:
-        if isinstance(current, type) and issubclass(current, BaseModel):
+        if _is_config(current):
             field = current.model_fields.get(str(step))
-            current = field.annotation if field else None
-        else:  # a list or a dictionary of configurations
-            pass
-        current = _inner_class(current)
-    return current if isinstance(current, type) and issubclass(current, BaseModel) else None
+            current = _without_none(field.annotation) if field else None
+        else:  # an item of a list, or a value of a dictionary
+            parts = [part for part in getattr(current, "__args__", ()) if part is not Ellipsis]
+            current = _without_none(parts[-1]) if parts else None
+    return current if _is_config(current) else None
 
 
-def _inner_class(annotation: Any) -> Any:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for part in getattr(annotation, "__args__", ()):
-        if (found := _inner_class(part)) is not None:
-            return found
-    return None
+def _is_config(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _without_none(annotation: Any) -> Any:
+    """`X | None` is as good as X."""
+    if isinstance(annotation, UnionType) or getattr(annotation, "__origin__", None) is Union:
+        return next(part for part in annotation.__args__ if part is not NoneType)
+    return annotation
 
 
 # ---------------------------------------------------------------------------------------------------------------- layers
@@ -158,8 +161,14 @@ class Layer:
     name: str
     text: str | None = None  # the TOML source, to find lines in
 
-    def place(self, path: Path_) -> tuple[str, int | None]:
+    def place(self, path: Keys) -> tuple[str, int | None]:
         return self.name, (line_of(self.text, path) if self.text is not None else None)
+
+    @property
+    def about(self) -> str:
+        """The comment that the TOML source opens with: one line on what it is."""
+        comment = takewhile(lambda line: line.startswith("#"), (self.text or "").splitlines())
+        return " ".join(line.lstrip("# ").strip() for line in comment)
 
 
 class Document:
@@ -169,9 +178,12 @@ class Document:
         self.layers = list(layers)
         self.values: dict[str, Any] = {}
         for layer in self.layers:
-            self.values = merge(self.values, layer.values)
+            try:
+                self.values = merge(self.values, layer.values)
+            except ConfigError as error:
+                raise ConfigError(error.message, file=layer.name) from None
 
-    def place(self, path: Path_) -> tuple[str | None, int | None]:
+    def place(self, path: Keys) -> tuple[str | None, int | None]:
         """File and line that set the value at `path`, or the nearest table above it."""
         for length in range(len(path), -1, -1):
             for layer in reversed(self.layers):
@@ -179,7 +191,7 @@ class Document:
                     return layer.place(path[:length])
         return (self.layers[-1].name, None) if self.layers else (None, None)
 
-    def error(self, path: Path_, message: str) -> ConfigError:
+    def error(self, path: Keys, message: str) -> ConfigError:
         file, line = self.place(path)
         return ConfigError(f"{dotted(path)}: {message}" if path else message, file=file, line=line)
 
@@ -204,11 +216,11 @@ def read_toml(path: Path, name: str | None = None) -> Layer:
     """A TOML file as a layer, brought to the current version."""
     shown = name or str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark before the first character
         values = tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError("no such file", file=shown) from None
-    except (IsADirectoryError, PermissionError) as error:
+    except OSError as error:
         raise ConfigError(str(error.strerror).lower(), file=shown) from None
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
@@ -216,19 +228,22 @@ def read_toml(path: Path, name: str | None = None) -> Layer:
     except tomllib.TOMLDecodeError as error:
         place = int(match[1]) if (match := re.search(r"line (\d+)", str(error))) else None
         raise ConfigError(f"is not valid TOML: {str(error).split(' (at')[0].lower()}", file=shown, line=place) from None
-    return Layer(migrated(values, shown), shown, text)
+    try:
+        return Layer(migrated(values), shown, text)
+    except ConfigError as error:
+        raise ConfigError(error.message, file=shown, line=line_of(text, ("version",))) from None
 
 
-def migrated(values: dict[str, Any], name: str) -> dict[str, Any]:
+def migrated(values: dict[str, Any]) -> dict[str, Any]:
     """Values of an older version of the format, brought to the current one."""
     version = values.get("version", VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
-        raise ConfigError(f"version: must be a whole number, not {version!r}", file=name)
+        raise ConfigError(f"version: must be a whole number, not {version!r}")
     if version > VERSION:
-        raise ConfigError(f"version {version} is newer than this Attentif understands ({VERSION}); update Attentif", file=name)
+        raise ConfigError(f"version {version} is newer than this Attentif understands ({VERSION}); update Attentif")
     while version < VERSION:
         if version not in MIGRATIONS:
-            raise ConfigError(f"version {version} can no longer be read", file=name)
+            raise ConfigError(f"version {version} can no longer be read")
         values = MIGRATIONS[version](values)
         version += 1
     return values | {"version": VERSION} if "version" in values else values
@@ -241,9 +256,10 @@ def override(word: str) -> Layer:
     if not equals or not all(steps):
         raise ConfigError(f"{word!r} is not of the form key=value")
     try:
-        value = tomllib.loads(f"value = {raw}")["value"]
+        read = tomllib.loads(f"value = {raw}")
     except tomllib.TOMLDecodeError:
-        value = raw.strip()
+        read = {}
+    value: Any = read["value"] if len(read) == 1 else raw.strip()
     for step in reversed(steps):
         value = {step: value}
     return Layer(value, f"option {word!r}")
@@ -254,13 +270,16 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
-        if isinstance(old, list) and isinstance(value, Mapping) and all(re.fullmatch(r"\d+", k) for k in value):
+        if isinstance(old, list) and isinstance(value, Mapping) and value and all(re.fullmatch(r"\d+", k) for k in value):
             result[key] = _merge_items(old, value, key)
-        elif isinstance(old, Mapping) and isinstance(value, Mapping) and value.get("kind", old.get("kind")) == old.get("kind"):
-            result[key] = merge(old, value)
         else:
-            result[key] = value
+            result[key] = _merge_value(old, value)
     return result
+
+
+def _merge_value(old: Any, new: Any) -> Any:
+    same_kind = isinstance(old, Mapping) and isinstance(new, Mapping) and new.get("kind", old.get("kind")) == old.get("kind")
+    return merge(old, new) if same_kind else new
 
 
 def _merge_items(items: list[Any], changes: Mapping[str, Any], key: str) -> list[Any]:
@@ -269,12 +288,11 @@ def _merge_items(items: list[Any], changes: Mapping[str, Any], key: str) -> list
     for index, value in changes.items():
         if int(index) >= len(result):
             raise ConfigError(f"{key}.{index}: there are only {len(result)} items")
-        old = result[int(index)]
-        result[int(index)] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        result[int(index)] = _merge_value(result[int(index)], value)
     return result
 
 
-def has(values: Any, path: Path_) -> bool:
+def has(values: Any, path: Keys) -> bool:
     for step in path:
         if isinstance(values, Mapping) and str(step) in values:
             values = values[str(step)]
@@ -285,26 +303,8 @@ def has(values: Any, path: Path_) -> bool:
     return True
 
 
-def dotted(path: Path_) -> str:
+def dotted(path: Keys) -> str:
     return ".".join(str(step) for step in path)
-
-
-def line_of(text: str, path: Path_) -> int | None:
-    """The line of a TOML source that sets `path`: the key under its table, else the table's own header."""
-    wanted = [str(step) for step in path if not isinstance(step, int)]
-    table: list[str] = []
-    best: tuple[int, int] | None = None  # (how many steps match, line)
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[\[?([^\]]+)\]\]?", line):
-            table = [part.strip().strip("\"'") for part in header[1].split(".")]
-            keys = table
-        elif entry := re.match(r"\s*([A-Za-z0-9_.\"'-]+)\s*=", line):
-            keys = table + [part.strip().strip("\"'") for part in entry[1].split(".")]
-        else:
-            continue
-        if keys == wanted[: len(keys)] and (best is None or len(keys) > best[0]):
-            best = (len(keys), number)
-    return best[1] if best else None
 
 
 # --------------------------------------------------------------------------------------------------------------- writing
@@ -334,7 +334,7 @@ def _write_table(config: Config, path: tuple[str, ...], lines: list[str], commen
 
 
 def _write_nested(path: tuple[str, ...], value: Any, lines: list[str], comments: bool) -> None:
-    name = ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part) for part in path)
+    name = ".".join(map(toml_key, path))
     if isinstance(value, Config):
         lines += ["", f"[{name}]"]
         _write_table(value, path, lines, comments)
@@ -349,7 +349,7 @@ def _write_nested(path: tuple[str, ...], value: Any, lines: list[str], comments:
 
 def _is_table(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return bool(value)
+        return bool(value) and all(isinstance(item, Config) for item in value.values())
     return isinstance(value, Config) or (isinstance(value, list | tuple) and bool(value) and all(isinstance(v, Config) for v in value))
 
 
@@ -360,6 +360,10 @@ def _note(field: Any, comments: bool) -> str:
     shown = "" if default is None or isinstance(default, Config) or _is_table(default) else f" (default: {toml_value(default)})"
     text = f"{field.description or ''}{shown}".strip()
     return f"  # {text}" if text else ""
+
+
+def toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)
 
 
 def toml_value(value: Any) -> str:
@@ -373,7 +377,7 @@ def toml_value(value: Any) -> str:
         case list() | tuple():
             return "[" + ", ".join(toml_value(item) for item in value) + "]"
         case Mapping():
-            return "{ " + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + " }" if value else "{}"
+            return "{ " + ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items()) + " }" if value else "{}"
         case Config():
             return toml_value({key: item for key, item in value.model_dump().items() if item is not None})
         case Path():

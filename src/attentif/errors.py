@@ -1,5 +1,7 @@
 """Errors written for the person who reads them: one line, the place, the way out."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -18,6 +20,15 @@ class ConfigError(AttentifError):
     """A configuration that cannot be built, refused before any data is read."""
 
     exit_code = 2
+
+
+@contextmanager
+def within(path: str) -> Iterator[None]:
+    """Contradictions found inside say where in the configuration they stand: `with within("encoder."): ...`"""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(path + error.message, file=error.file, line=error.line) from None
 
 
 class UsageError(AttentifError):

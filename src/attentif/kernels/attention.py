@@ -4,7 +4,7 @@
 
     q        queries                                              (B, H, T, K)
     k, v     keys and values; each serves H/G queries' heads      (B, G, S, K), (B, G, S, V)
-    s        scale, 1/√K unless told
+    s        scale, 1/√K in most models
     m        0 where a query may look, −∞ where it may not        broadcast to (B, H, T, S)
     b        bias of positions (ALiBi, T5)                        broadcast to (B, H, T, S)
 
@@ -60,19 +60,14 @@ def attention(
     dropout: float = 0.0,
 ) -> Tensor:
     """The same by torch's fused kernel. `causal` says that queries and keys stand at the same places, and each looks back only."""
+    if causal and (mask is not None or bias is not None or softcap is not None):  # the fused kernel takes one or the other
+        back = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
+        mask, causal = back if mask is None else mask & back, False
     if softcap is not None:
-        return _softcapped(q, k, v, scale, _explicit(q, k, causal, mask), bias, softcap, dropout)
+        return _softcapped(q, k, v, scale, mask, bias, softcap, dropout)
     if bias is not None:
-        allowed = _explicit(q, k, causal, mask)
-        mask = bias if allowed is None else bias.masked_fill(~allowed, float("-inf"))
-        causal = False
+        mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
     return F.scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale=scale, enable_gqa=k.shape[1] != q.shape[1])
-
-
-def _explicit(q: Tensor, k: Tensor, causal: bool, mask: Tensor | None) -> Tensor | None:
-    if not causal:
-        return mask
-    return torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
 
 
 def _softcapped(

@@ -15,7 +15,7 @@ from attentif.nn.stack import StackConfig
 class ModelConfig(Config):
     """An encoder (reads), a decoder (reads on, or writes), or both: then the decoder reads `target` and the encoder's output."""
 
-    version: int = Field(VERSION, description="of this format")
+    version: int = Field(VERSION, ge=VERSION, le=VERSION, description="of this format")
     base: str | None = Field(None, description="the preset whose values hold where this file says nothing")
     width: int = Field(gt=0, description="components of each token's vector")
     layers: int = Field(gt=0, description="blocks of each stack that does not say its own number")

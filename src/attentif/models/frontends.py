@@ -68,8 +68,13 @@ class Tokens(nn.Module):
         if self.scale != 1.0:
             x = x * self.scale
         if self.position is not None:
-            x = x + self.position(source.seq.pos, x.dtype)
+            x = x + self.position(places(source.seq), x.dtype)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if source.segments is None else self.segments(source.segments))
         x = self.norm(x)
         return F.dropout(x, self.dropout, self.training) if self.dropout else x, source.seq
+
+
+def places(seq: Seq) -> Tensor:
+    """`seq.pos` with 0 on the padding, whose own numbers may run past the end of a table."""
+    return seq.pos if seq.dense else seq.pos.masked_fill(~seq.valid, 0)

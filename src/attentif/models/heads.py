@@ -9,8 +9,11 @@ from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
 from attentif.errors import ConfigError
+from attentif.kernels.linear import linear
 from attentif.nn.mixer import refer
 from attentif.nn.seq import Seq, unpack
+
+UNSCORED = -100  # a label that no loss counts: torch's own number for it
 
 
 class HeadConfig(Config):
@@ -56,7 +59,7 @@ class LanguageHead(nn.Module):
         return owner.weight
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
+        return linear(x, self.weight, self.bias)
 
 
 @HEADS.register
@@ -125,4 +128,4 @@ def pooled(x: Tensor, seq: Seq, how: Literal["first", "last", "mean", "max"]) ->
         total = x.new_zeros(seq.batch, x.shape[-1]).index_add(0, seq.row, x)
     else:
         total = (x if seq.dense else x.masked_fill(~seq.valid[..., None], 0)).sum(1)
-    return total / seq.lengths[:, None]
+    return total / seq.lengths[:, None].clamp(min=1)

@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from attentif.errors import ConfigError
+from attentif.errors import ConfigError, within
 from attentif.models.batch import Batch, Input
 from attentif.models.config import ModelConfig
 from attentif.models.frontends import Tokens
 from attentif.nn.block import combined
 from attentif.nn.init import initialise
-from attentif.nn.mixer import Caps, refer
+from attentif.nn.mixer import Caps, CrossMixer, refer
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
 from attentif.nn.state import StateTree
@@ -19,10 +19,16 @@ class Model(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.frontend = config.frontend.build(config.width, config.dropout)
-        self.target = config.target.build(config.width, config.dropout) if config.target else None
-        self.encoder = self._stack("encoder", config.encoder, None)
-        self.decoder = self._stack("decoder", config.decoder, config.width if config.encoder else None)
+        with within("frontend."):
+            self.frontend = config.frontend.build(config.width, config.dropout)
+        with within("target."):
+            self.target = config.target.build(config.width, config.dropout) if config.target else None
+        with within("encoder."):
+            self.encoder = self._stack(config.encoder, None)
+        with within("decoder."):
+            self.decoder = self._stack(config.decoder, config.width if config.encoder else None)
+        if self.encoder and self.decoder and not any(isinstance(layer.mixer, CrossMixer) for _, layer in self.decoder.sublayers()):
+            raise ConfigError("decoder: no sublayer reads the encoder's output; add one with a cross mixer, or drop the encoder")
         reads = self.target or self.frontend
         if config.shared:
             assert isinstance(self.frontend, Tokens)
@@ -34,14 +40,11 @@ class Model(nn.Module):
             reads = self.frontend
         self.head = config.head.build(config.width, reads.tokens if isinstance(reads, Tokens) else None)
 
-    def _stack(self, name: str, config: StackConfig | None, memory_width: int | None) -> Stack | None:
+    def _stack(self, config: StackConfig | None, memory_width: int | None) -> Stack | None:
         if config is None:
             return None
         model = self.config
-        try:
-            return Stack(config, width=model.width, layers=config.layers or model.layers, dropout=model.dropout, memory_width=memory_width)
-        except ConfigError as error:
-            raise ConfigError(f"{name}.{error.message}") from None
+        return Stack(config, width=model.width, layers=config.layers or model.layers, dropout=model.dropout, memory_width=memory_width)
 
     def forward(self, batch: Batch, state: StateTree | None = None) -> tuple[Tensor, Seq]:
         """The head's logits, and the Seq of what they stand for."""
@@ -51,6 +54,8 @@ class Model(nn.Module):
     def hidden(self, batch: Batch, state: StateTree | None = None) -> tuple[Tensor, Seq]:
         """The last stack's vectors."""
         if self.decoder is None:
+            if state is not None:
+                raise ValueError("an encoder reads a sequence at once: it takes no state")
             return self.encode(batch.source)
         if self.encoder is None:
             return self.decode(batch.source, state=state)
@@ -89,8 +94,7 @@ class Model(nn.Module):
         stack = self.decoder or self.encoder
         assert stack is not None
         limit = (self.config.target or self.config.frontend).limit
-        own = stack.caps
-        return combined([own, Caps(causal=True, bidirectional=False, streaming="exact", max_len=limit)])
+        return combined([stack.caps, Caps(causal=True, bidirectional=False, streaming="exact", max_len=limit)])
 
     @property
     def checkpointing(self) -> bool:

@@ -7,14 +7,13 @@ The module is registered once on the stack; its attention mixers only refer to i
 """
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
-from attentif.errors import ConfigError
 
 
 class BiasConfig(Config):
@@ -68,6 +67,19 @@ class RelativeConfig(BiasConfig):
     max_distance: int = Field(128, gt=1, description="distance from which all share the last bucket")
     bidirectional: bool = Field(True, description="separate buckets for what comes before and after")
 
+    @property
+    def exact(self) -> int:
+        """Distances, in one direction, that have a bucket of their own."""
+        return self.buckets // 2 // 2 if self.bidirectional else self.buckets // 2
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        if self.bidirectional and (self.buckets % 2 or self.buckets < 4):
+            raise ValueError(f"buckets = {self.buckets} must be even, and 4 at least, to be shared by both directions")
+        if self.max_distance <= self.exact:
+            raise ValueError(f"max_distance = {self.max_distance} must exceed the {self.exact} distances that have a bucket of their own")
+        return self
+
     def build(self) -> nn.Module:
         return RelativeBias(self)
 
@@ -75,8 +87,6 @@ class RelativeConfig(BiasConfig):
 class RelativeBias(nn.Module):
     def __init__(self, config: RelativeConfig) -> None:
         super().__init__()
-        if config.bidirectional and config.buckets % 2:
-            raise ConfigError(f"relative bias: buckets must be even to be shared by both directions, not {config.buckets}")
         self.config, self.heads = config, config.heads
         self.table = nn.Embedding(config.buckets, config.heads)
 
@@ -90,7 +100,7 @@ class RelativeBias(nn.Module):
             distance = offset.abs()
         else:
             distance = (-offset).clamp(min=0)
-        exact = buckets // 2
+        exact = self.config.exact
         ratio = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.config.max_distance / exact)
         far = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
         return base + torch.where(distance < exact, distance, far)

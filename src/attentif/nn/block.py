@@ -6,8 +6,10 @@
 s, the weight of the branch, is 1 in most models and ½ in Conformer; without a residual (a plain RNN) x is left out of the sum.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Annotated, Any, Literal
 
 import torch
@@ -16,7 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.config import Config, OneOf
-from attentif.errors import ConfigError
+from attentif.errors import ConfigError, within
 from attentif.nn.mixer import MIXERS, Caps, CrossMixer, Mixer, MixerConfig, Site
 from attentif.nn.norm import Placement
 from attentif.nn.seq import Seq
@@ -83,12 +85,10 @@ class Block(nn.Module):
     def __init__(self, sublayers: Mapping[str, SublayerConfig], site: Site) -> None:
         super().__init__()
         for name, config in sublayers.items():
-            if hasattr(self, name):
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", name) or hasattr(self, name):
                 raise ConfigError(f"{name}: a sublayer cannot have this name")
-            try:
+            with within(f"{name}: "):
                 self.add_module(name, Sublayer(config, site))
-            except ConfigError as error:
-                raise ConfigError(f"{name}: {error.message}") from None
 
     def sublayers(self) -> Iterator[tuple[str, Sublayer]]:
         return ((name, child) for name, child in self.named_children() if isinstance(child, Sublayer))
@@ -129,7 +129,7 @@ class Parallel(Mixer):
 
     def forward(self, x: Tensor, seq: Seq, state: StateTree | None = None) -> Tensor:
         branches = [branch.branch(x, seq, state=None if state is None else state[name]) for name, branch in self.branches.sublayers()]
-        return torch.stack(branches).sum(0)
+        return reduce(torch.add, branches)
 
     def residual_outputs(self) -> list[nn.Linear]:
         return [out for _, branch in self.branches.sublayers() for out in branch.mixer.residual_outputs()]

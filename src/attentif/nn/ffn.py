@@ -10,9 +10,10 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site
+from attentif.nn.linear import Linear
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
 from attentif.nn.seq import Seq
 from attentif.nn.state import NoState, State
 
@@ -51,14 +52,16 @@ class FeedForward(Mixer):
         gated = config.activation in GATED
         hidden = config.hidden or (8 * site.width // 3 if gated else 4 * site.width)
         self.activation = ACTIVATIONS[GATED.get(config.activation, config.activation)]
-        self.up = nn.Linear(site.width, hidden, bias=config.bias)
-        self.gate = nn.Linear(site.width, hidden, bias=config.bias) if gated else None
-        self.out = nn.Linear(hidden, site.width, bias=config.bias)
+        self.up = Linear(site.width, hidden, bias=config.bias)
+        self.gate = Linear(site.width, hidden, bias=config.bias) if gated else None
+        self.out = Linear(hidden, site.width, bias=config.bias)
         self.dropout = config.dropout
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> State:
         return NoState()
 
     def forward(self, x: Tensor, seq: Seq, state: State | None = None) -> Tensor:
+        if state is not None:
+            refuse_unreadable(seq)
         inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
         return self.out(F.dropout(inner, self.dropout, self.training) if self.dropout else inner)

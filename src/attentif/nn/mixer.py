@@ -58,7 +58,7 @@ class _Shown(nn.Module):
 
 
 class Mixer(_Shown):
-    """Maps x (B, T, D), or packed (N, D), to the same shape. Padding may hold anything, before and after."""
+    """Maps x (B, T, D), or packed (N, D), to the same shape. Padding may hold any finite number, before and after."""
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> State | StateTree:
         """An empty memory for `batch` sequences of at most `capacity` tokens."""
@@ -96,6 +96,9 @@ def refer(owner: nn.Module, name: str, module: nn.Module | None) -> None:
     object.__setattr__(owner, name, module)
 
 
-def refuse_packed_state(seq: Seq, state: object) -> None:
-    if state is not None and seq.is_packed:
+def refuse_unreadable(seq: Seq) -> None:
+    """What cannot be read with a state."""
+    if seq.is_packed:
         raise ValueError("packed input cannot be read with a state: pad it (Seq.padded)")
+    if seq.marks is not None:
+        raise ValueError("marked tokens cannot be read with a state: the marks of earlier pieces are not kept")

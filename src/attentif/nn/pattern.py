@@ -66,7 +66,7 @@ def allowed(
     k_pos: Tensor,
     marks: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> Tensor | None:
-    """(B, 1, T, S) or None where everything is allowed. Padding is not looked at here: see `mask_for`."""
+    """(B or 1, 1, T, S), or None where everything is allowed. Padding is not looked at here: see `mask_for`."""
     result: Tensor | None = None
     for entry in pattern:
         entry_allows = entry.allows(q_pos, k_pos, *marks)
@@ -82,7 +82,7 @@ def mask_for(pattern: Sequence[PatternConfig], causal: bool, seq: Seq) -> Tensor
 
     Sequences stand at the left of their rows, so a plain causal attention never reaches the padding and needs no mask for it.
     """
-    mask = allowed(pattern, causal, seq.pos, seq.pos, (seq.marks, seq.marks))
+    mask = allowed(pattern, causal, seq.places, seq.places, (seq.marks, seq.marks))
     if seq.dense:
         return mask
     valid = seq.valid[:, None, None, :]

@@ -6,28 +6,29 @@ Su et al. 2021, RoFormer. Pairs are the two halves of the vector (`half`, LLaMA)
 Longer contexts than trained ones, by `scaling`:
 
     linear    p / factor                                                                    (Chen et al. 2023)
-    ntk       the base grows with the length read: high frequencies stay                    (bloc97 2023, "dynamic NTK")
+    ntk       the base grows with the length of each row: high frequencies stay             (bloc97 2023, "dynamic NTK")
     yarn      slow turns are stretched, fast ones kept, and the softmax is sharpened        (Peng et al. 2023)
     llama3    the same idea with two wavelength thresholds                                  (Llama 3.1)
 """
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
 from attentif.errors import ConfigError
+from attentif.nn.seq import Seq
 
 
 class ScalingConfig(Config):
     kind: str
-    factor: float = Field(gt=0, description="how many times longer than trained")
+    factor: float = Field(ge=1, description="how many times longer than trained")
 
-    def frequencies(self, base: float, width: int, length: int) -> Tensor:
-        """θᵢ for reading `length` tokens."""
+    def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
+        """θᵢ for reading `length` tokens: (K/2,), or (..., K/2) for lengths (...) where they matter."""
         raise NotImplementedError
 
     def amplitude(self) -> float:
@@ -38,27 +39,28 @@ class ScalingConfig(Config):
 SCALINGS: Registry[ScalingConfig] = Registry("rotary scaling")
 
 
-def plain(base: float, width: int) -> Tensor:
+def plain(base: float | Tensor, width: int) -> Tensor:
     """θᵢ = base^(−2i/K), in float64."""
-    return base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    device = base.device if isinstance(base, Tensor) else None
+    return base ** (-torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
 
 
 @SCALINGS.register
 class LinearScaling(ScalingConfig):
     kind: Literal["linear"] = Field("linear", description="places are divided by factor")
 
-    def frequencies(self, base: float, width: int, length: int) -> Tensor:
+    def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
         return plain(base, width) / self.factor
 
 
 @SCALINGS.register
 class NTKScaling(ScalingConfig):
-    kind: Literal["ntk"] = Field("ntk", description="the base grows with the length read")
+    kind: Literal["ntk"] = Field("ntk", description="the base grows with the length of each row")
     trained: int = Field(gt=0, description="length the model was trained on")
 
-    def frequencies(self, base: float, width: int, length: int) -> Tensor:
-        stretch = self.factor * max(length, self.trained) / self.trained - (self.factor - 1)
-        return plain(base * stretch ** (width / (width - 2)), width)
+    def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
+        stretch = self.factor * length.double().clamp(min=self.trained) / self.trained - (self.factor - 1)
+        return plain(base * stretch[..., None] ** (width / max(width - 2, 1)), width)
 
 
 @SCALINGS.register
@@ -69,7 +71,13 @@ class YarnScaling(ScalingConfig):
     slow: float = Field(1.0, gt=0, description="turns over the trained length below which it is divided by factor")
     sharpen: float | None = Field(None, gt=0, description="factor on queries and keys; by default 0.1 ln(factor) + 1")
 
-    def frequencies(self, base: float, width: int, length: int) -> Tensor:
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.slow >= self.fast:
+            raise ValueError(f"slow = {self.slow} turns must be fewer than fast = {self.fast}")
+        return self
+
+    def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
         def pair_turning(turns: float) -> float:  # the (fractional) pair that makes so many turns over the trained length
             return width * math.log(self.trained / (turns * 2 * math.pi)) / (2 * math.log(base))
 
@@ -79,7 +87,7 @@ class YarnScaling(ScalingConfig):
         return kept / self.factor * ramp + kept * (1 - ramp)
 
     def amplitude(self) -> float:
-        return self.sharpen or (0.1 * math.log(self.factor) + 1 if self.factor > 1 else 1.0)
+        return self.sharpen or 0.1 * math.log(self.factor) + 1
 
 
 @SCALINGS.register
@@ -89,7 +97,13 @@ class Llama3Scaling(ScalingConfig):
     low: float = Field(1.0, gt=0, description="wavelengths above trained / low are divided by factor")
     high: float = Field(4.0, gt=0, description="wavelengths below trained / high are kept")
 
-    def frequencies(self, base: float, width: int, length: int) -> Tensor:
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low = {self.low} must be below high = {self.high}")
+        return self
+
+    def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
         kept = plain(base, width)
         turns = self.trained * kept / (2 * math.pi)
         smooth = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
@@ -111,7 +125,7 @@ class RotaryConfig(Config):
 
 
 class Rotary(nn.Module):
-    """Turns (..., H, K) queries or keys by their places (...)."""
+    """Turns (..., H, K) queries and keys by the places (...) of their tokens."""
 
     def __init__(self, config: RotaryConfig, head_width: int) -> None:
         super().__init__()
@@ -119,33 +133,46 @@ class Rotary(nn.Module):
         self.width = int(head_width * config.fraction)
         if self.width % 2 or not self.width:
             raise ConfigError(f"rotary: {self.width} of {head_width} components are to be turned; their number must be even and positive")
-        self.cos = self.sin = torch.empty(0, self.width // 2)  # tables by place, grown on demand
-        self.length = 0  # that the tables were made for
-
-    def tables(self, pos: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """cos and sin (..., K/2) of each place's angles, the scaling's amplitude included."""
-        places = int(pos.max()) + 1 if pos.numel() else 1
-        stale = self.cos.dtype != dtype or self.cos.device != pos.device
-        if places > self.length or stale or (self.by_length and places != self.length):
-            self.length = places if self.by_length else max(places, 2 * self.length, 64)
-            self.cos, self.sin = (table.to(pos.device, dtype) for table in self.compute(self.length))
-        return self.cos[pos], self.sin[pos]
+        self.table = (torch.empty(0, self.width // 2),) * 2  # cos and sin by place, grown on demand
 
     @property
     def by_length(self) -> bool:
         """Whether the angles depend on the length read, which makes a cache of turned keys inexact past the trained length."""
         return isinstance(self.config.scaling, NTKScaling)
 
-    def compute(self, length: int) -> tuple[Tensor, Tensor]:
+    def forward(self, seq: Seq, *heads: Tensor) -> list[Tensor]:
+        cos, sin = (t.unsqueeze(-2) for t in self.angles(seq, heads[0].dtype))  # (..., 1, K/2): the same for every head
+        return [self.turn(x, cos, sin) for x in heads]
+
+    def angles(self, seq: Seq, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """cos and sin (..., K/2) of each place's angles, the scaling's amplitude included."""
+        if isinstance(scaling := self.config.scaling, NTKScaling) and seq.end > scaling.trained:
+            return self.angles_by_length(seq, dtype)
+        places = seq.end if seq.dense else seq.end + seq.pos.shape[1]  # enough for the padding too, without asking the device
+        cos, sin = self.table
+        if len(cos) < places or cos.dtype != dtype or cos.device != seq.pos.device:
+            length = max(places, 2 * len(cos), 64)
+            cos, sin = self.cos_sin(torch.arange(length), self.frequencies(torch.zeros(())))
+            cos, sin = self.table = cos.to(seq.pos.device, dtype), sin.to(seq.pos.device, dtype)
+        return cos[seq.pos], sin[seq.pos]
+
+    def angles_by_length(self, seq: Seq, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The same where each row has angles of its own."""
+        length = seq.lengths if seq.start is None else seq.lengths + seq.start
+        cos, sin = self.cos_sin(seq.pos, self.frequencies(length)[seq.row])
+        return cos.to(dtype), sin.to(dtype)
+
+    def frequencies(self, length: Tensor) -> Tensor:
         """The definition, in float64."""
-        scaling = self.config.scaling
-        theta = scaling.frequencies(self.config.base, self.width, length) if scaling else plain(self.config.base, self.width)
-        angle = torch.arange(length, dtype=torch.float64)[:, None] * theta
-        amplitude = scaling.amplitude() if scaling else 1.0
+        base, scaling = self.config.base, self.config.scaling
+        return scaling.frequencies(base, self.width, length) if scaling else plain(base, self.width)
+
+    def cos_sin(self, pos: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+        angle = pos[..., None] * theta.to(pos.device)
+        amplitude = self.config.scaling.amplitude() if self.config.scaling else 1.0
         return angle.cos() * amplitude, angle.sin() * amplitude
 
-    def forward(self, x: Tensor, pos: Tensor) -> Tensor:
-        cos, sin = (table.unsqueeze(-2) for table in self.tables(pos, x.dtype))  # (..., 1, K/2): the same for every head
+    def turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         turned, kept = x[..., : self.width], x[..., self.width :]
         if self.config.pairs == "half":
             a, b = turned.chunk(2, -1)

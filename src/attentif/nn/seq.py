@@ -23,6 +23,7 @@ class Seq:
     valid: Tensor  # (B, T) or (N,): False on padding
     lengths: Tensor  # (B,): tokens of each sequence in this call, what came before `start` not counted
     max_len: int  # the longest of them
+    end: int  # one past the place of the furthest token of any row
     dense: bool  # every place holds a token
     cu: Tensor | None = None  # packed only, (B + 1,): where each sequence begins, and the end of the last
     start: Tensor | None = None  # (B,): tokens read before this call; None where all rows are at their beginning
@@ -41,10 +42,11 @@ class Seq:
             raise ValueError(f"a sequence of {longest} tokens does not fit in {width} places")
         steps = torch.arange(width, device=lengths.device).expand(len(lengths), width)
         offset = _common(start)
-        before = torch.as_tensor(start, device=lengths.device).expand(len(lengths)) if offset != 0 else None
-        pos = steps if before is None else steps + before[:, None]
+        begin = torch.as_tensor(start, device=lengths.device).expand(len(lengths))
+        before, pos = (None, steps) if offset == 0 else (begin, steps + begin[:, None])
+        end = int((begin + lengths).max()) if offset is None else offset + longest
         dense = bool((lengths == width).all())
-        return cls(pos, steps < lengths[:, None], lengths, longest, dense, start=before, offset=offset, marks=marks)
+        return cls(pos, steps < lengths[:, None], lengths, longest, end, dense, start=before, offset=offset, marks=marks)
 
     @classmethod
     def packed(cls, lengths: Tensor | Sequence[int], *, marks: Tensor | None = None) -> Self:
@@ -54,7 +56,8 @@ class Seq:
         total = int(cu[-1])
         pos = torch.arange(total, device=lengths.device) - torch.repeat_interleave(cu[:-1], lengths)
         valid = torch.ones(total, dtype=torch.bool, device=lengths.device)
-        return cls(pos, valid, lengths, int(lengths.max()) if lengths.numel() else 0, True, cu=cu, marks=marks)
+        longest = int(lengths.max()) if lengths.numel() else 0
+        return cls(pos, valid, lengths, longest, longest, True, cu=cu, marks=marks)
 
     @property
     def is_packed(self) -> bool:
@@ -71,6 +74,11 @@ class Seq:
         return self.valid.numel() if self.dense else int(self.lengths.sum())
 
     @property
+    def places(self) -> Tensor:
+        """`pos` of a padded batch, as one row (1, T) where all rows share it: masks and biases are then made once for all."""
+        return self.pos if self.offset is None else self.pos[:1]
+
+    @property
     def row(self) -> Tensor:
         """(B, T) or (N,): the sequence that each place belongs to."""
         rows = torch.arange(self.batch, device=self.pos.device)
@@ -82,6 +90,10 @@ class Seq:
             return self.valid
         return torch.arange(self.max_len, device=self.pos.device) < self.lengths[:, None]
 
+    def cells(self, width: int) -> Tensor:
+        """(N,), packed only: the place of each token in rows of `width` places, the rows end to end."""
+        return self.row * width + self.pos
+
     def first(self) -> Tensor:
         """Index, in the flattened (B·T) or (N,) places, of each sequence's first token."""
         if self.cu is not None:
@@ -91,6 +103,14 @@ class Seq:
     def last(self) -> Tensor:
         """Index, in the flattened places, of each sequence's last token."""
         return self.first() + self.lengths - 1
+
+    def following(self) -> Self:
+        """The next token of every row: what a decoding step reads after this."""
+        if self.pos.shape[-1] == 1 and self.dense:  # after a step, nearly everything stays
+            pos, offset = self.pos + 1, None if self.offset is None else self.offset + 1
+            return replace(self, pos=pos, end=self.end + 1, start=pos[:, 0], offset=offset)
+        start = self.lengths if self.start is None else self.start + self.lengths
+        return type(self).padded(torch.ones_like(self.lengths), 1, start)
 
     def to(self, device: torch.device | str) -> Self:
         moved: dict[str, Any] = {
@@ -104,12 +124,16 @@ class Seq:
 def _common(start: int | Tensor) -> int | None:
     if isinstance(start, int):
         return start
+    if not start.numel():
+        return 0
     first = int(start.reshape(-1)[0])
     return first if bool((start == first).all()) else None
 
 
 def pack(x: Tensor, seq: Seq) -> tuple[Tensor, Seq]:
     """A padded (B, T, ...) tensor as a packed (N, ...) one."""
+    if seq.start is not None:
+        raise ValueError("only sequences that stand at their beginning can be packed")
     return x[seq.valid], Seq.packed(seq.lengths, marks=None if seq.marks is None else seq.marks[seq.valid])
 
 
@@ -117,5 +141,6 @@ def unpack(x: Tensor, seq: Seq, width: int | None = None) -> Tensor:
     """A packed (N, ...) tensor as a padded (B, T, ...) one, zeros on the padding."""
     if seq.cu is None:
         raise ValueError("only a packed sequence can be unpacked")
-    out = x.new_zeros(seq.batch, width or seq.max_len, *x.shape[1:])
-    return out.index_put((seq.row, seq.pos), x)
+    width = seq.max_len if width is None else width
+    empty = x.new_zeros(seq.batch * width, *x.shape[1:])
+    return empty.index_copy(0, seq.cells(width), x).unflatten(0, (seq.batch, width))

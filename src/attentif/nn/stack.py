@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attentif.config import Config
-from attentif.errors import ConfigError
+from attentif.errors import within
 from attentif.nn.bias import Bias
 from attentif.nn.block import Block, Sublayer, SublayerConfig, combined
 from attentif.nn.mixer import Caps, Site
@@ -69,10 +69,8 @@ class Stack(nn.Module):
                 memory_width=memory_width,
                 bias=self.bias,
             )
-            try:
+            with within(f"blocks.{layer}."):
                 blocks.append(Block(sublayers, site))
-            except ConfigError as error:
-                raise ConfigError(f"blocks.{layer}.{error.message}") from None
         self.blocks = nn.ModuleList(blocks)
         last = config.placement not in ("post", "none") if config.final_norm is None else config.final_norm
         self.norm = config.norm.build(width) if last else nn.Identity()

@@ -53,7 +53,7 @@ def record(model: nn.Module, layers: Collection[int] | None = None) -> Iterator[
     mixers: dict[str, Mixer | CrossMixer] = {}
     for name, module in model.named_modules():
         if isinstance(module, Mixer | CrossMixer):
-            path = name.removesuffix(".mixer")
+            path = name.replace(".mixer.branches.", ".").removesuffix(".mixer")  # the same path as in a StateTree
             block = re.search(r"(?:^|\.)blocks\.(\d+)\.", path + ".")
             if layers is None or (block is not None and int(block[1]) in layers):
                 mixers[path] = module

@@ -1,6 +1,5 @@
 """Every system by name, one TOML file each; its first comment says what it reproduces and from which paper."""
 
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -27,11 +26,4 @@ def preset_layer(name: str) -> Layer:
 
 def preset_description(name: str) -> str:
     """The first comment of a preset's file."""
-    return " ".join(_opening(preset_layer(name).text or ""))
-
-
-def _opening(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            return
-        yield line.lstrip("# ").strip()
+    return preset_layer(name).about

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from attentif.errors import AttentifError, ConfigError
 from attentif.kernels.attention import attention, attention_weights
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refer, refuse_packed_state
+from attentif.nn.linear import Linear
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refer, refuse_unreadable
 from attentif.nn.norm import Norm
 from attentif.nn.pattern import Pattern, allowed, mask_for
 from attentif.nn.ragged import groups_of
@@ -57,24 +58,24 @@ class KeyValueState(State):
 
     k: Tensor  # (B, G, capacity, K)
     v: Tensor  # (B, G, capacity, K)
-    filled: int = 0  # places written in the longest row
 
     def extend(self, k: Tensor, v: Tensor, seq: Seq) -> tuple[Tensor, Tensor]:
-        """Put (B, G, T, K) keys and values at their places and return all that were ever put there."""
-        end = int((seq.pos[:, 0] + seq.lengths).max()) if seq.offset is None or not seq.dense else seq.offset + k.shape[2]
-        if end > self.k.shape[2]:
-            raise AttentifError(f"{end} tokens do not fit in a state made for {self.k.shape[2]}: give init_state a larger capacity")
-        self.k, self.v = (self._put(old, new, seq, end) for old, new in ((self.k, k), (self.v, v)))
-        self.filled = max(self.filled, end)
-        return self.k[:, :, : self.filled], self.v[:, :, : self.filled]
+        """Put (B, G, T, K) keys and values at their places and return those of every place up to the furthest of these.
+
+        Places beyond it are empty, or hold what was read before a roll-back: no query of this call may see them.
+        """
+        if seq.end > self.k.shape[2]:
+            raise AttentifError(f"{seq.end} tokens do not fit in a state made for {self.k.shape[2]}: give init_state a larger capacity")
+        self.k, self.v = self._put(self.k, k, seq), self._put(self.v, v, seq)
+        return self.k[:, :, : seq.end], self.v[:, :, : seq.end]
 
     @staticmethod
-    def _put(old: Tensor, new: Tensor, seq: Seq, end: int) -> Tensor:
+    def _put(old: Tensor, new: Tensor, seq: Seq) -> Tensor:
         """In place without gradients, in a new buffer with them."""
         if seq.offset is not None and seq.dense:
             if torch.is_grad_enabled():
-                return torch.cat([old[:, :, : seq.offset], new, old[:, :, end:]], 2)
-            old[:, :, seq.offset : end] = new
+                return torch.cat([old[:, :, : seq.offset], new, old[:, :, seq.end :]], 2)
+            old[:, :, seq.offset : seq.end] = new
             return old
         at = (seq.row[seq.valid], seq.pos[seq.valid])  # padding is written nowhere
         by_place, values = old.transpose(1, 2), new.transpose(1, 2)[seq.valid]
@@ -104,10 +105,10 @@ class Attention(Mixer):
         K = config.head_width or site.width // heads
         self.config, self.heads, self.groups, self.head_width = config, heads, groups, K
         self.scale = config.scale or K**-0.5
-        self.q = nn.Linear(site.width, heads * K, bias=config.bias)
-        self.k = nn.Linear(site.width, groups * K, bias=config.bias)
-        self.v = nn.Linear(site.width, groups * K, bias=config.bias)
-        self.out = nn.Linear(heads * K, site.width, bias=config.out_bias)
+        self.q = Linear(site.width, heads * K, bias=config.bias)
+        self.k = Linear(site.width, groups * K, bias=config.bias)
+        self.v = Linear(site.width, groups * K, bias=config.bias)
+        self.out = Linear(heads * K, site.width, bias=config.out_bias)
         self.q_norm = config.qk_norm.build(K) if config.qk_norm else None
         self.k_norm = config.qk_norm.build(K) if config.qk_norm else None
         self.rotary = config.rotary.build(K) if config.rotary else None
@@ -126,14 +127,15 @@ class Attention(Mixer):
         return KeyValueState(empty[0], empty[1])
 
     def forward(self, x: Tensor, seq: Seq, state: KeyValueState | None = None) -> Tensor:
-        refuse_packed_state(seq, state)
+        if state is not None:
+            refuse_unreadable(seq)
         q = self.q(x).unflatten(-1, (self.heads, self.head_width))  # (B, T, H, K), or (N, H, K)
         k = self.k(x).unflatten(-1, (self.groups, self.head_width))
         v = self.v(x).unflatten(-1, (self.groups, self.head_width))
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         if self.rotary is not None:
-            q, k = self.rotary(q, seq.pos), self.rotary(k, seq.pos)
+            q, k = self.rotary(seq, q, k)
         if not seq.is_packed:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         if state is not None:
@@ -154,7 +156,7 @@ class Attention(Mixer):
             scale=self.scale,
             causal=causal,
             mask=None if causal or newest else self.mask(seq, k.shape[2]),
-            bias=self.bias(seq.pos, k.shape[2], q.dtype),
+            bias=self.bias(seq, k.shape[2], q.dtype),
             softcap=self.config.softcap,
             dropout=self.config.dropout if self.training else 0.0,
         )
@@ -173,15 +175,13 @@ class Attention(Mixer):
         """Who may look at whom, (B, 1, T, S), for keys 0 ... keys - 1 of each row; None: everyone at everyone."""
         if seq.offset == 0 and keys == seq.pos.shape[1]:
             return mask_for(self.config.pattern, self.config.causal, seq)
-        if seq.marks is not None:
-            raise ValueError("marked tokens cannot be read in pieces: the marks of earlier pieces are not kept")
-        return allowed(self.config.pattern, self.config.causal, seq.pos, torch.arange(keys, device=seq.pos.device))
+        return allowed(self.config.pattern, self.config.causal, seq.places, torch.arange(keys, device=seq.pos.device))
 
-    def bias(self, q_pos: Tensor, keys: int, dtype: torch.dtype) -> Tensor | None:
+    def bias(self, seq: Seq, keys: int, dtype: torch.dtype) -> Tensor | None:
         """The stack's bias for these queries and keys 0 ... keys - 1 of each row."""
         if self.position_bias is None:
             return None
-        bias: Tensor = self.position_bias(q_pos, torch.arange(keys, device=q_pos.device)).to(dtype)
+        bias: Tensor = self.position_bias(seq.places, torch.arange(keys, device=seq.pos.device)).to(dtype)
         return bias
 
     def maps(self, record: AttentionRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
@@ -189,7 +189,7 @@ class Attention(Mixer):
         if seq.is_packed:
             q, k = (unpack(t, seq).transpose(1, 2) for t in (q, k))
             seq = Seq.padded(seq.lengths, marks=None if seq.marks is None else unpack(seq.marks, seq))
-        mask, bias = self.mask(seq, k.shape[2]), self.bias(seq.pos, k.shape[2], q.dtype)
+        mask, bias = self.mask(seq, k.shape[2]), self.bias(seq, k.shape[2], q.dtype)
         if not seq.dense:
             queries = seq.valid[:, None, :, None]
             mask = queries if mask is None else mask & queries

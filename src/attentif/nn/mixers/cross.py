@@ -8,11 +8,12 @@ from typing import Literal, Self
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
-from attentif.nn.mixer import MIXERS, Caps, CrossMixer, MixerConfig, Site
+from attentif.nn.linear import Linear
+from attentif.nn.mixer import MIXERS, Caps, CrossMixer, MixerConfig, Site, refuse_unreadable
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.state import State
 from attentif.nn.tape import tape_for
@@ -54,6 +55,9 @@ class MemoryState(State):
         k, v = self.k.index_select(0, sources), self.v.index_select(0, sources)
         return type(self)(k, v, None if self.valid is None else self.valid.index_select(0, sources), fanout)
 
+    def snapshot(self) -> Self:
+        return self  # nothing is ever written into it
+
 
 @dataclass(frozen=True, slots=True)
 class CrossRecord:
@@ -76,10 +80,10 @@ class CrossAttention(CrossMixer):
         K = config.head_width or site.width // config.heads
         self.config, self.heads, self.head_width = config, config.heads, K
         self.scale = config.scale or K**-0.5
-        self.q = nn.Linear(site.width, config.heads * K, bias=config.bias)
-        self.k = nn.Linear(site.memory_width, config.heads * K, bias=config.bias)
-        self.v = nn.Linear(site.memory_width, config.heads * K, bias=config.bias)
-        self.out = nn.Linear(config.heads * K, site.width, bias=config.out_bias)
+        self.q = Linear(site.width, config.heads * K, bias=config.bias)
+        self.k = Linear(site.memory_width, config.heads * K, bias=config.bias)
+        self.v = Linear(site.memory_width, config.heads * K, bias=config.bias)
+        self.out = Linear(config.heads * K, site.width, bias=config.out_bias)
 
     def init_state(self, memory: Tensor, memory_seq: Seq) -> MemoryState:
         k, v = (project(memory).unflatten(-1, (self.heads, self.head_width)) for project in (self.k, self.v))
@@ -89,16 +93,18 @@ class CrossAttention(CrossMixer):
         return MemoryState(k.transpose(1, 2), v.transpose(1, 2), None if memory_seq.dense else memory_seq.valid)
 
     def forward(self, x: Tensor, seq: Seq, memory: Tensor | None, memory_seq: Seq | None, state: MemoryState | None = None) -> Tensor:
-        if state is None:
-            if memory is None or memory_seq is None:
-                raise ValueError("cross-attention needs either the memory and its Seq or a state made from them")
+        if state is not None:
+            refuse_unreadable(seq)
+        elif memory is None or memory_seq is None:
+            raise ValueError("cross-attention needs either the memory and its Seq or a state made from them")
+        else:
             state = self.init_state(memory, memory_seq)
         q = self.q(x).unflatten(-1, (self.heads, self.head_width))
         q = (unpack(q, seq) if seq.is_packed else q).transpose(1, 2)  # (B, H, T, K)
         if (tape := tape_for(self)) is not None:
             tape.keep(self, CrossRecord(q.detach(), state.k.detach(), state.valid, seq, state.fanout))
-        y = self.out(self.attend(q, state))
-        return y[seq.valid_padded()] if seq.is_packed else y
+        y = self.attend(q, state)
+        return self.out(y.flatten(0, 1).index_select(0, seq.cells(seq.max_len)) if seq.is_packed else y)
 
     def attend(self, q: Tensor, state: MemoryState) -> Tensor:
         """(B, H, T, K) to (B, T, H·K); beams that share a source are read as one longer row of queries."""

@@ -1,0 +1,226 @@
+"""What Python users import: `attentif.train`, `attentif.load`, `attentif.record`. The command line calls the same functions.
+
+    run = attentif.train("reviews", data="avis.csv", model={"layers": 4}, train={"epochs": 3})
+    run.predict(["Quel film !"])                 # [Prediction(output="positif", probability=0.98, ...)]
+    run.maps("Quel film !").save("maps.html")    # or the last line of a notebook's cell
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from attentif.config import Document, Layer
+from attentif.data.columns import Roles, find_columns
+from attentif.data.readers import Tolerance, open_reader
+from attentif.decode import Generated, GenerateOptions, Token, generate, stream
+from attentif.errors import RunError, UsageError
+from attentif.models import build
+from attentif.nn.tape import record
+from attentif.plugin import load_installed
+from attentif.tasks import Language, Translate
+from attentif.tasks.task import Evaluation, Example, Prediction, Progress, Say
+from attentif.text import Tokenizer
+from attentif.train import run as training
+from attentif.train.config import RunConfig
+from attentif.train.distributed import device_of
+from attentif.train.files import read_weights
+from attentif.train.load import Source, load_run_config, source_name
+from attentif.train.progress import Display, display
+from attentif.train.rundir import RunFolder
+from attentif.view.blocks import AttentionMaps, Paragraph, Section, Table
+from attentif.view.maps import maps_page
+from attentif.view.page import Fragment
+from attentif.view.words import Text, Words, metric
+
+__all__ = ["Maps", "Run", "load", "record", "resume", "start", "train"]
+
+
+def train(
+    source: Source,
+    data: str | Path | Mapping[str, Any] | None = None,
+    *,
+    out: str | Path | None = None,
+    force: bool = False,
+    watch: Display | None = None,
+    **overrides: Any,
+) -> "Run":
+    """Train a recipe (its name), a TOML file or a table of values, and open the run.
+
+    `data` is a file of examples, or a table with the keys of `[data]`. `overrides` are tables of the configuration, as far as they
+    differ: `model={"layers": 4}, train={"epochs": 3, "seed": 1}`. The run is kept in `out`, by default `runs/<recipe>-<n>`.
+    """
+    table = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
+    layers = [Layer({"data": table}, "argument data")] if data is not None else []
+    layers += [Layer({key: value}, f"argument {key}") for key, value in overrides.items()]
+    return load(start(source, layers, out=out, force=force, watch=watch or display()))
+
+
+def start(source: Source, layers: Sequence[Layer], *, out: str | Path | None = None, force: bool = False, watch: Display) -> Path:
+    """Train what `source` says, `layers` of options over it; the folder of the run."""
+    load_installed()
+    config = load_run_config(source, layers)
+    place = Path(out) if out is not None else None
+    return training.train(config, name=source_name(source), out=place, force=force, display=watch).path
+
+
+def resume(run: str | Path, *, watch: Display) -> Path:
+    """Go on with a run that was stopped."""
+    load_installed()
+    return training.resume(Path(run), display=watch).path
+
+
+def load(run: str | Path, *, device: str = "auto", threads: int = 0) -> "Run":
+    """Open a run: its weights (of its newest checkpoint, while it goes on), its tokenizers, its configuration."""
+    load_installed()
+    folder = RunFolder.open(Path(run))
+    config = load_run_config(folder.config)
+    if threads:
+        torch.set_num_threads(threads)
+    tokenizers = folder.tokenizers()
+    model = build(config.model).to(device_of(device))
+    read_weights(folder.latest_weights(), model)
+    return Run(folder, config, model.eval(), tokenizers)
+
+
+class Run:
+    """A trained model and all that goes with it."""
+
+    def __init__(self, folder: RunFolder, config: RunConfig, model: Model, tokenizers: Tokenizers) -> None:
+        self.folder, self.config, self.model, self.tokenizers = folder, config, model, tokenizers
+        self.task = config.task.build()
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """That of the texts, or of the source."""
+        return self.tokenizers["tokenizer"]
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """What was measured at the end of training; nothing while the run goes on."""
+        return read_results(self.folder)
+
+    # ------------------------------------------------------------------------------------------------------------- answers
+
+    def predict(self, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
+        """A label with its probability, a translation or a continuation of each text."""
+        if isinstance(inputs, str):
+            raise UsageError("predict takes a list of texts: predict([text])")
+        return self.task.predict(self.model, self.tokenizers, inputs, **options) if inputs else []
+
+    def translate(self, texts: Sequence[str], **options: Any) -> list[str]:
+        """The translations of texts; `options` are those of decoding, such as beams=4."""
+        if not isinstance(self.task, Translate):
+            raise UsageError(f"this run does not translate: its task is {self.config.task.kind}", file=self.path)
+        return [answer.output for answer in self.predict(texts, **options)]
+
+    def generate(self, prompt: str, *, alternatives: int | None = None, **options: Any) -> Generated:
+        """The continuation of a prompt; `options` are those of `GenerateOptions`: max_tokens, temperature, top_k, beams, stop ..."""
+        settings = generate_options(options)
+        return generate(self.model, self._prompt(prompt), settings, alternatives=alternatives, **self._ends())[0]
+
+    def stream(self, prompt: str, *, alternatives: int | None = None, **options: Any) -> Iterator[Token]:
+        """The same token by token, as soon as each is chosen."""
+        return stream(self.model, self._prompt(prompt), generate_options(options), alternatives=alternatives, **self._ends())
+
+    def _prompt(self, prompt: str) -> list[list[int]]:
+        if not isinstance(self.task, Language):
+            raise UsageError(f"this run does not write texts: its task is {self.config.task.kind}; use predict", file=self.path)
+        return [self.tokenizer.encode(prompt, wrap="bos").ids]
+
+    def _ends(self) -> dict[str, Any]:
+        return {"stop_tokens": {self.tokenizer.eos}, "decode": self.tokenizer.decode}
+
+    # ---------------------------------------------------------------------------------------------------------- evaluation
+
+    def evaluate(
+        self,
+        data: str | Path | Mapping[str, Any] | None = None,
+        *,
+        split: Literal["test", "valid", "train"] = "test",
+        say: Say | None = None,
+        progress: Progress | None = None,
+    ) -> Evaluation:
+        """Scores on a split of the run's own data, or on all rows of another file."""
+        config = self.config.data
+        if data is not None:
+            config = _all_rows(config, data)
+        prepared = self.task.prepare(config, self.tokenizers, self.config.model, say or (lambda line: None))
+        return self.task.evaluate(self.model, getattr(prepared, split), budget=self.config.train.batch_tokens, progress=progress)
+
+    # ------------------------------------------------------------------------------------------------------------- looking
+
+    def maps(self, text: str, *, target: str | None = None, layers: Collection[int] | None = None) -> "Maps":
+        """Attention weights of a text (and its translation), by layer and head; `layers` are counted from 1."""
+        if target is not None and not isinstance(self.task, Translate):
+            raise UsageError(f"a target goes with a translation, and this run's task is {self.config.task.kind}", file=self.path)
+        example: str | Example = text if target is None else {"source": text, "target": target}
+        found = self.task.maps(self.model, self.tokenizers, [example])
+        if layers is not None:
+            found = [chosen for shown in found if (chosen := _only(shown, layers)).weights]
+        if not found:
+            raise UsageError("there is no attention map to show: no such layer, or no mixer of this model has maps", file=self.path)
+        return Maps(text, found)
+
+    def _repr_html_(self) -> str:
+        results = self.results
+        rows: list[list[Cell]] = [[Text("tâche", "task"), self.config.task.kind], [Text("modèle", "model"), self.config.model.base or "-"]]
+        rows.append([Text("paramètres", "parameters"), count(sum(self.model.sizes().values()))])
+        rows += [[metric(key).name, metric(key).write(value)] for key, value in results.get("scores", {}).items()]
+        return Fragment([Section(str(self.path), [Table(["", ""], rows)])])._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path}: {self.config.task.kind}, {sum(self.model.sizes().values()):,} parameters>"
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Attention maps of a text: shown by a notebook, or saved as one HTML file."""
+
+    text: str
+    maps: list[AttentionMaps]
+
+    def save(self, path: str | Path) -> Path:
+        maps_page(Path(path), self.maps, title=self.text)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        return Fragment([Section(shown.title, [shown]) for shown in self.maps])._repr_html_()
+
+
+def read_results(folder: RunFolder) -> dict[str, Any]:
+    """`results.json`, or nothing where the run is not finished."""
+    try:
+        return dict(json.loads(folder.results.read_text(encoding="utf-8"))) if folder.finished else {}
+    except ValueError:
+        raise RunError("is damaged: not JSON", file=folder.results) from None
+
+
+def generate_options(options: Mapping[str, Any]) -> GenerateOptions:
+    """Options of decoding, checked as a configuration is."""
+    given = {key: value for key, value in options.items() if value is not None}
+    return Document([Layer(given, "generation")]).build(GenerateOptions)
+
+
+def _all_rows(config: DataConfig, data: str | Path | Mapping[str, Any]) -> DataConfig:
+    """Another file's rows as every split: none are cut from it. Columns named for the run's own files are looked for there too."""
+    files = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
+    files |= {"valid": files.get("train"), "test": files.get("train")}
+    files |= {"valid_target": files.get("target"), "test_target": files.get("target")} 
+    named = {key: value for key in COLUMNS if (value := getattr(config, key))}
+    return Document([Layer(named | files, "data")]).build(DataConfig)
+
+
+def _only(shown: AttentionMaps, layers: Collection[int]) -> AttentionMaps:
+    """The weights of some layers; their names hold their numbers: "encoder 1 attn"."""
+    weights = {name: value for name, value in shown.weights.items() if (n := re.search(r" (\d+)( |$)", name)) and int(n[1]) in layers}
+    return AttentionMaps(shown.rows, weights, shown.columns, shown.title)

@@ -1,0 +1,159 @@
+"""The `attentif` command: its subcommands, its errors, its exit codes.
+
+    0 done · 1 failed · 2 wrong usage · 130 Ctrl-C · 143 SIGTERM
+
+Results go to stdout; progress, notes and errors to stderr. This file and those of the commands import nothing heavy at the top:
+`attentif --help` must not wait for torch.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+import attentif
+from attentif.cli.evaluate import evaluate
+from attentif.cli.generate import generate
+from attentif.cli.list import list_
+from attentif.cli.maps import maps
+from attentif.cli.predict import predict
+from attentif.cli.show import show
+from attentif.cli.tokenizer import app as tokenizer
+from attentif.cli.train import train
+from attentif.errors import AttentifError
+
+INTERRUPTED, TERMINATED = 130, 143
+# typer brings click under its own name from 0.21 on; the family of its usage errors is found through the one class that both export
+ClickError: type[Any] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+
+app = typer.Typer(
+    name="attentif",
+    help="Every sequence model of the transformer family as a page of TOML: train, compare, look inside, on a laptop.",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: half the time of panels
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (train, evaluate, predict, generate, maps, show):
+    app.command()(command)
+app.command("list")(list_)
+app.add_typer(tokenizer, name="tokenizer")
+
+
+def _load_plugins(paths: list[Path]) -> list[Path]:
+    if paths:
+        from attentif.plugin import load_plugin
+
+        for path in paths:
+            load_plugin(path)
+    return paths
+
+
+Plugin = Annotated[
+    list[Path],
+    typer.Option("--plugin", metavar="FILE.py", help="Register mixers, tasks or data sets of your own first.", callback=_load_plugins),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"attentif {attentif.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)] = False,
+) -> None:
+    pass
+
+
+def _common(plugin: Plugin = [], debug: Debug = False) -> None:  # noqa: B006
+    """Options that every command takes, before or after its name."""
+
+
+def command_line() -> Any:
+    """The whole tree of commands, the common options on every branch."""
+    holder = typer.Typer(add_completion=False)
+    holder.command()(_common)
+    common = get_command(holder).params
+    for option in common:
+        option.expose_value = False
+    tree = get_command(app)
+    branches = [tree]
+    while branches:
+        branch = branches.pop()
+        branch.params += common
+        branches += getattr(branch, "commands", {}).values()
+    return tree
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the command that `words` ask for (by default those of the shell) and exit."""
+    words = list(sys.argv[1:] if words is None else words)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal without é prints a question mark rather than fail
+            stream.reconfigure(errors="replace")
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(run(words))
+
+
+def run(words: list[str]) -> int:
+    """The exit code of a command; what goes wrong is said in one line."""
+    try:
+        code = command_line().main(words, prog_name="attentif", standalone_mode=False)
+        sys.stdout.flush()  # a closed pipe is noticed here, not while Python shuts down
+        return code if isinstance(code, int) else 0
+    except AttentifError as error:
+        return _fail(str(error), error, words, error.exit_code)
+    except ClickError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            return 2
+        return _fail(_usage(error), error, words, 2)
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # `attentif list | head`: nobody reads on, which is no fault
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MemoryError as error:
+        return _fail("there is not enough memory; try a smaller train.batch_tokens or a smaller model", error, words, 1)
+    except OSError as error:
+        if error.filename is None:
+            return _unexpected(error, words)
+        return _fail(f"{error.filename}: {(error.strerror or str(error)).lower()}", error, words, 1)
+    except Exception as error:
+        return _unexpected(error, words)
+
+
+def _unexpected(error: Exception, words: list[str]) -> int:
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return _fail(f"unexpected {what} (a fault of Attentif: please report it, with what --debug shows)", error, words, 1)
+
+
+def _fail(message: str, error: BaseException, words: list[str], code: int) -> int:
+    if "--debug" in words:
+        import traceback
+
+        traceback.print_exception(error)
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _usage(error: Any) -> str:
+    """click's message, with the command to ask for help."""
+    message = str(error.format_message()).strip().rstrip(".")
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "attentif"
+    return f"{message[:1].lower()}{message[1:]}; see `{path} --help`"
+
+
+def _terminate(*_: object) -> None:
+    """SIGTERM unwinds the stack, so that temporary files are removed."""
+    raise SystemExit(TERMINATED)

@@ -1,0 +1,2 @@
+def maps() -> None:
+    """Do."""

@@ -1,0 +1,39 @@
+"""Where words go: results to stdout, all else to stderr. rich is imported when a table is wanted, not before."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+WIDE = 160  # columns of a table that goes to a file or a pipe
+
+# options that several commands take
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
+Device = Annotated[str, typer.Option(metavar="D", help="auto, cpu, cuda, cuda:1, mps.")]
+Threads = Annotated[int, typer.Option(metavar="N", min=0, help="Threads; 0: as many as torch finds.")]
+
+
+def say(line: str) -> None:
+    """One line for the person who waits."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", strong: int | None = None) -> None:
+    """A table on stdout; `strong` is the row to stress. Colours only on a terminal, and not where NO_COLOR is set."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    for number, row in enumerate(rows):
+        table.add_row(*(Text(cell) for cell in row), style="bold" if number == strong else None)
+    Console(width=None if sys.stdout.isatty() else WIDE).print(table)

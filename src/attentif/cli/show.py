@@ -1,0 +1,61 @@
+"""`attentif show`: the whole of a configuration, every key explained."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attentif.cli.out import Json, print_json
+
+if TYPE_CHECKING:
+    from attentif.models import ModelConfig
+    from attentif.train.load import Source
+
+
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A recipe, a model preset, a TOML file or a run's folder.", show_default=False)
+    ],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changes, as for `train`.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print the complete configuration of NAME, each key with its meaning and default. It can be trained as it is."""
+    from attentif.config import override, to_toml
+    from attentif.plugin import load_installed
+    from attentif.train.load import load_run_config
+
+    load_installed()
+    source, about = _source(name)
+    config = load_run_config(source, [override(word) for word in overrides or ()])
+    if json:
+        print_json(config.model_dump(mode="json"))
+    else:
+        print(to_toml(config, comments=True, header=about), end="")
+
+
+def _source(name: str) -> "tuple[Source, str]":
+    """What to resolve, and a line on it. A preset is only a model: the recipe that fits it makes it a run."""
+    from attentif.config import did_you_mean
+    from attentif.errors import UsageError
+    from attentif.models import preset_description, preset_names, resolve
+    from attentif.models.presets import ALIASES
+    from attentif.recipes import recipe_layer, recipe_names
+    from attentif.train.load import is_source, source_layer
+
+    if is_source(name):
+        return name, source_layer(name).about
+    presets = [*preset_names(), *ALIASES]
+    if name not in presets:
+        close = did_you_mean(name, [*recipe_names(), *presets])
+        raise UsageError(f"no recipe, model preset, file or run is called {name!r}{close}; `attentif list` shows the names")
+    recipe = _recipe_for(resolve({"base": name}))
+    about = f"{preset_description(name)}\nThe model preset {name} in the recipe {recipe}."
+    return {**recipe_layer(recipe).values, "model": {"base": ALIASES.get(name, name)}}, about
+
+
+def _recipe_for(model: "ModelConfig") -> str:
+    """The recipe whose task such a model can do."""
+    if model.encoder is not None and model.decoder is not None:
+        return "numbers"
+    return "stdlib" if model.head.kind == "language" else "reviews"

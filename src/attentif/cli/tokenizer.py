@@ -1,0 +1,191 @@
+"""`attentif tokenizer`: train one, look at how it came to be and how it cuts words, use it."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attentif.cli.out import Json, print_json, print_table, say
+from attentif.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from attentif.data.corpus import Corpus
+    from attentif.text import Tokenizer, TokenizerConfig
+
+app = typer.Typer(help="Train a tokenizer on your text, see how it learned and how it cuts.", no_args_is_help=True, rich_markup_mode=None)
+
+COLOURS = ("black on bright_cyan", "black on bright_yellow", "black on bright_green", "black on bright_magenta", "black on bright_white")
+SAMPLE = 1 << 20  # characters on which bytes per token are measured
+
+Where = Annotated[Path, typer.Argument(metavar="TOKENIZER", help="A tokenizer.json, or a run.")]
+
+
+@app.command()
+def train(
+    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Text, CSV, TSV, JSONL or Parquet, gzipped or not.")],
+    out: Annotated[Path, typer.Option(help="A folder, or a file name ending in .json.")],
+    kind: Annotated[str, typer.Option(help="bpe, wordpiece, unigram, word, char or byte.")] = "bpe",
+    vocab: Annotated[int | None, typer.Option(help="Size of the vocabulary, special tokens included.")] = None,
+    min_count: Annotated[int | None, typer.Option(help="Leave out what is seen less often.")] = None,
+    split_digits: Annotated[bool, typer.Option("--split-digits", help="Each digit is a token.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Write everything in lower case first.")] = False,
+    strip_accents: Annotated[bool, typer.Option("--strip-accents", help="Remove accents first.")] = False,
+    special: Annotated[list[str], typer.Option(metavar="TOKEN", help="One more special token; may be repeated.")] = [],  # noqa: B006
+    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of texts, where it is not to be detected.")] = None,
+    skip_bad: Annotated[int, typer.Option(metavar="N", min=0, help="Leave out up to N rows that cannot be used.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+) -> None:
+    """Learn a vocabulary from files."""
+    from attentif.data.corpus import file_corpus
+    from attentif.text.tokenizer import FILE
+
+    place = out if out.suffix == ".json" else out / FILE
+    if place.exists() and not force:
+        raise UsageError("exists already; --force writes over it", file=place)
+    given = {"vocab": vocab, "min_count": min_count, "split_digits": split_digits, "lowercase": lowercase, "strip_accents": strip_accents}
+    config = _config({"kind": kind} | {key: value for key, value in (given | {"special": special}).items() if value})
+    corpus = file_corpus(files, text, skip_bad)
+    tokenizer = _fitted(config, corpus)
+    for note in corpus.notes:
+        say(note)
+    tokenizer.save(place)
+    say(f"{place}: {kind}, {tokenizer.vocab:,} tokens, {_bytes_per_token(tokenizer, corpus):.2f} bytes per token")
+
+
+@app.command()
+def show(
+    tokenizer: Where,
+    merges: Annotated[int, typer.Option(min=0, help="How many merges, or pieces, to list.")] = 20,
+    word: Annotated[str, typer.Option(help="Cut this word, or these, step by step.")] = "anticonstitutionnellement",
+    json: Json = False,
+) -> None:
+    """Walk through the first merges and through how a word is cut."""
+    from attentif.text.explain import is_byte_level, learned, model_of, readable, walk
+    from attentif.text.tokenizer import Tokenizer
+
+    loaded = Tokenizer.load(tokenizer)
+    found, cuts, model = learned(loaded, merges), walk(loaded, word), str(model_of(loaded)["type"])
+    if json:
+        print_json(
+            {"model": model, "vocab": loaded.vocab, "learned": [asdict(each) for each in found], "cuts": [asdict(cut) for cut in cuts]}
+        )
+        return
+    byte_level = is_byte_level(loaded)
+    say(f"{model}, {loaded.vocab:,} tokens")
+    if found:
+        rows = [_learned_row(each, byte_level) for each in found]
+        print_table(["", *(["pair"] if found[0].pair else []), "token", *(["log-probability"] if found[0].score else [])], rows)
+    for cut in cuts:
+        print(readable(cut.word, byte_level))
+        for step in cut.steps:
+            pair = f": {_pair(step.pair, byte_level)}" if step.pair else ""
+            _print_line(f"  {step.said + pair:<28} ", [readable(symbol, byte_level) for symbol in step.symbols])
+
+
+@app.command()
+def encode(
+    tokenizer: Where,
+    text: Annotated[str, typer.Argument(help="The text to encode.")],
+    pair: Annotated[str | None, typer.Option(help="A second text, after the first.")] = None,
+    json: Json = False,
+) -> None:
+    """Show a text as tokens, in colour, and their ids."""
+    from attentif.text.explain import is_byte_level, readable
+    from attentif.text.tokenizer import Tokenizer
+
+    loaded = Tokenizer.load(tokenizer)
+    encoding = loaded.encode(text, pair)
+    size = len(text.encode()) + len((pair or "").encode())
+    plain = len(encoding) - (3 if pair is not None else 2)  # special tokens stand for no byte
+    ratio = round(size / plain, 2) if plain else 0.0
+    if json:
+        print_json(
+            {
+                "tokens": encoding.tokens,
+                "ids": encoding.ids,
+                "segments": encoding.segments,
+                "offsets": encoding.offsets,
+                "bytes_per_token": ratio,
+            }
+        )
+        return
+    byte_level = is_byte_level(loaded)
+    _print_line("", [readable(token, byte_level) for token in encoding.tokens])
+    print(" ".join(map(str, encoding.ids)))
+    if pair is not None:
+        print(" ".join(map(str, encoding.segments)))
+    say(f"{len(encoding)} tokens, {plain} of them text: {ratio} bytes per token")
+
+
+def _config(values: dict[str, Any]) -> "TokenizerConfig":
+    from attentif.config import Document, Layer
+    from attentif.text import TOKENIZERS
+
+    return Document([Layer(values, f"tokenizer {values['kind']}")]).build(TOKENIZERS[values["kind"]])
+
+
+class _Watched:
+    """A corpus' texts, as often as asked for, each pass moving a progress bar."""
+
+    def __init__(self, corpus: "Corpus", bar: "Progress") -> None:
+        self.corpus, self.bar = corpus, bar
+        self.task = bar.add_task("reading", total=corpus.size)
+
+    def __iter__(self) -> Iterator[str]:
+        self.bar.reset(self.task, total=self.corpus.size, description="reading")
+        for text in self.corpus.texts():
+            self.bar.advance(self.task, len(text.encode()))
+            yield text
+        self.bar.update(self.task, total=None, description="learning")
+
+
+def _fitted(config: "TokenizerConfig", corpus: "Corpus") -> "Tokenizer":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        return config.fit(_Watched(corpus, bar))
+
+
+def _bytes_per_token(tokenizer: "Tokenizer", corpus: "Corpus") -> float:
+    size = tokens = 0
+    for text in corpus.texts():
+        size += len(text.encode())
+        tokens += len(tokenizer.ids_batch([text], wrap="none")[0])
+        if size >= SAMPLE:
+            break
+    return size / max(1, tokens)
+
+
+def _learned_row(each: Any, byte_level: bool) -> list[str]:
+    from attentif.text.explain import readable
+
+    pair = [_pair(each.pair, byte_level)] if each.pair else []
+    return [str(each.rank + 1), *pair, readable(each.result, byte_level), *([f"{each.score:.3f}"] if each.score else [])]
+
+
+def _pair(pair: tuple[str, str], byte_level: bool) -> str:
+    from attentif.text.explain import readable
+
+    return " + ".join(readable(symbol, byte_level) for symbol in pair)
+
+
+def _print_line(lead: str, tokens: Sequence[str]) -> None:
+    """Tokens side by side in colours; between bars where there are none."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 1 << 16)
+    line: Text = Text(lead)
+    if console.color_system is None or console.no_color:
+        line.append("|".join(tokens))
+    else:
+        for number, token in enumerate(tokens):
+            line.append(token, COLOURS[number % len(COLOURS)])
+    console.print(line, soft_wrap=True)

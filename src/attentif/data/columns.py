@@ -1,0 +1,92 @@
+"""Which column plays which role: asked for by name, or recognised by its name, and said."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attentif.config import did_you_mean
+from attentif.data.config import DataConfig
+from attentif.errors import DataError
+
+# Names by which a role is recognised, without case, accents, spaces, hyphens or underscores. A group is never guessed.
+NAMES: dict[str, tuple[str, ...]] = {
+    "text": (
+        "text", "texts", "text1", "texta", "review", "reviews", "sentence", "sentence1", "content", "comment", "comments", "document",
+        "body", "message", "tweet", "premise", "texte", "avis", "critique", "phrase", "phrase1", "commentaire", "contenu",
+    ),
+    "label": (
+        "label", "labels", "polarity", "class", "sentiment", "target", "category", "rating", "stars",
+        "polarite", "classe", "etiquette", "note", "categorie",
+    ),
+    "pair": ("text2", "textb", "pair", "sentence2", "hypothesis", "phrase2", "texte2"),
+    "source": ("source", "src", "en", "english", "input", "anglais"),
+    "target": ("target", "tgt", "trg", "fr", "french", "output", "translation", "francais", "cible", "traduction"),
+}  # fmt: skip
+OPTIONS = {  # how to name the column oneself
+    "text": "--text NAME",
+    "label": "--label NAME",
+    "pair": "data.pair=NAME",
+    "source": "data.source=NAME",
+    "target": "data.target_column=NAME",
+    "group": "data.group=NAME",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What a task wants of each row. A group is read where the configuration names one."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+
+
+CLASSIFY = Roles(("text", "label"), optional=("pair",))
+LANGUAGE = Roles(("text",))
+TRANSLATE = Roles(("source", "target"))
+
+
+def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: Roles, *, group: bool = False) -> dict[str, str]:
+    """The column of each role; an error that lists the columns where one is missing or two would do."""
+    found: dict[str, str] = {}
+    for role in (*roles.required, *roles.optional, *(["group"] if group else [])):
+        asked = config.column(role)
+        column = _named(asked, role, columns, path) if asked else _recognised(role, columns, path, required=role in roles.required)
+        if column is not None:
+            found[role] = column
+    for role, column in found.items():
+        if clash := [other for other, name in found.items() if name == column and other < role and "group" not in (other, role)]:
+            raise DataError(f"column {column!r} would be both {clash[0]} and {role}; name one: {OPTIONS[role]}", file=path)
+    return found
+
+
+def _named(asked: str, role: str, columns: Sequence[str], path: Path) -> str:
+    if asked in columns:
+        return asked
+    raise DataError(f"no column is called {asked!r} (asked for as {role}){did_you_mean(asked, columns)}{_listed(columns)}", file=path)
+
+
+def _recognised(role: str, columns: Sequence[str], path: Path, *, required: bool) -> str | None:
+    candidates = [column for column in columns if _bare(column) in NAMES[role]]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        several = " and ".join(map(repr, candidates))
+        raise DataError(f"{several} could each be the {role}; name one: {OPTIONS[role]}", file=path)
+    if required:
+        raise DataError(f"no column looks like the {role}; name it: {OPTIONS[role]}{_listed(columns)}", file=path)
+    return None
+
+
+def _listed(columns: Sequence[str]) -> str:
+    if not columns:
+        return "; the file is plain text and has no columns"
+    shown = ", ".join(repr(name if len(name) <= 30 else name[:29] + "…") for name in columns[:12])
+    more = f" and {len(columns) - 12} more" if len(columns) > 12 else ""
+    missing = "; is the header line missing?" if any(len(name) > 60 for name in columns) else ""
+    return f"; the columns are {shown}{more}{missing}"
+
+
+def _bare(name: str) -> str:
+    letters = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(c for c in letters if not unicodedata.combining(c) and c not in " _-.")

@@ -1,0 +1,81 @@
+"""Where the examples come from."""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from attentif.config import Config, did_you_mean
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+class DataConfig(Config):
+    """A built-in set by its `name`, or files: JSONL, CSV, TSV, Parquet or plain text, gzipped or not."""
+
+    name: str | None = Field(None, description="a built-in set: reviews, numbers, stdlib; empty where files are given")
+    train: str | list[str] | None = Field(None, description="file or files of training examples")
+    valid: str | list[str] | None = Field(None, description="file or files to choose by; cut from `train` where not given")
+    test: str | list[str] | None = Field(None, description="file or files to score at the end; cut from `train` where not given")
+    target: str | None = Field(None, description="translation: the file whose lines answer those of `train`")
+    valid_target: str | None = Field(None, description="the same for `valid`")
+    test_target: str | None = Field(None, description="the same for `test`")
+    text: str | None = Field(None, description="name of the column of texts, where it is not to be detected")
+    label: str | None = Field(None, description="name of the column of labels")
+    pair: str | None = Field(None, description="name of the column of second texts")
+    source: str | None = Field(None, description="translation: name of the column to translate")
+    target_column: str | None = Field(None, description="translation: name of the column of translations")
+    group: str | None = Field(None, description="name of a column (an author, a series) whose rows stay together when `train` is cut")
+    valid_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to choose by, where no `valid` is given")
+    test_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to score at the end, where no `test` is given")
+    seed: int = Field(0, ge=0, lt=2**63, description="decides which rows are kept apart, and makes the built-in sets")
+    limit: int = Field(0, ge=0, description="train on this many examples only, the same ones each time (0: all)")
+    skip_bad: int = Field(0, ge=0, description="leave out up to this many rows that cannot be used")
+    normalise_labels: bool = Field(False, description='take labels that differ in case or spaces as one: "Positif" and "positif "')
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if self.name:
+            self._check_builtin()
+        elif not self.train:
+            raise ValueError('give `name`, a built-in set ("reviews"), or `train`, a file')
+        for split in ("valid", "test"):
+            if self.target and self.files(split) and not self.target_file(split):
+                raise ValueError(f"{split}_target: `{split}` needs one, as `train` has `target`")
+            if self.target_file(split) and not (self.files(split) and self.target):
+                raise ValueError(f"{split}_target: goes with `{split}` and `target`")
+        if self.target and len(self.files("train")) != 1:
+            raise ValueError("target: goes with one `train` file, line by line")
+        if self.valid_fraction + self.test_fraction >= 1:
+            raise ValueError("valid_fraction and test_fraction leave nothing to train on")
+        return self
+
+    def _check_builtin(self) -> None:
+        from attentif.data.builtin import BUILTIN  # the generators' word lists are wanted by few
+
+        if self.name not in BUILTIN:
+            known = ", ".join(BUILTIN)
+            raise ValueError(f"name: no built-in set is called {self.name!r}{did_you_mean(str(self.name), BUILTIN)} (there are {known})")
+        fixed = ("train", "valid", "test", "target", "valid_target", "test_target")
+        columns = ("text", "label", "pair", "source", "target_column", "group")
+        if given := [key for key in (*fixed, *columns) if getattr(self, key)]:
+            raise ValueError(f"{given[0]}: goes with files, but `name` asks for the built-in set {self.name!r}; give one of them")
+
+    def files(self, split: Split) -> list[Path]:
+        """The files of a split; none where it is cut from `train`."""
+        given = getattr(self, split)
+        return [Path(file) for file in ([given] if isinstance(given, str) else given or []) if file]
+
+    def target_file(self, split: Split) -> Path | None:
+        given = self.target if split == "train" else getattr(self, f"{split}_target")
+        return Path(given) if given else None
+
+    def column(self, role: str) -> str | None:
+        """The column that was asked for by name, if any."""
+        given = getattr(self, "target_column" if role == "target" else role)
+        return str(given) if given else None
+
+    def fraction(self, split: Split) -> float:
+        """The share of `train` that is kept for this split."""
+        return 0.0 if self.files(split) else float(getattr(self, f"{split}_fraction"))

@@ -1,0 +1,68 @@
+"""Checks that labels are classes, before anything is trained on them."""
+
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from attentif.data.table import Table
+from attentif.errors import DataError
+
+MOST_CLASSES = 1000
+
+
+def label_key(label: str) -> str:
+    """What two spellings of one label have in common: case, spaces and 1 / 1.0 do not count."""
+    bare = " ".join(unicodedata.normalize("NFC", label).casefold().split())
+    try:
+        number = float(bare)
+    except ValueError:
+        return bare
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def check_labels(table: Table, *, normalised: bool) -> None:
+    """Refuse labels that are no classes: one only, one for each row, or two spellings of the same."""
+    counts = Counter(table["label"])
+    file = table.files[0]
+    if len(counts) == 1:
+        raise DataError(f"all {len(table):,} rows have the label {table['label'][0]!r}: there is nothing to tell apart", file=file)
+    if len(counts) > MOST_CLASSES or (len(table) >= 20 and len(counts) > len(table) // 2):
+        what = "a number to predict" if _mostly_numbers(counts) else "an identifier or free text"
+        raise DataError(f"{len(counts):,} different labels in {len(table):,} rows: that looks like {what}, not like classes", file=file)
+    if normalised:
+        return
+    spellings: dict[str, list[str]] = defaultdict(list)
+    for label in counts:
+        spellings[label_key(label)].append(label)
+    for alike in spellings.values():
+        if len(alike) > 1:
+            shown = " and ".join(f"{label!r} ({counts[label]:,} rows)" for label in sorted(alike, key=lambda x: -counts[x]))
+            raise DataError(f"{shown} look like one label; correct the file, or take them as one: data.normalise_labels=true", file=file)
+
+
+def class_names(train: Table, others: Sequence[Table]) -> list[str]:
+    """The classes in order; an error where one is never seen in training."""
+    known = set(train["label"])
+    for table in others:
+        for row, label in enumerate(table["label"]):
+            if label not in known:
+                count = table["label"].count(label)
+                rows = f"{count:,} row{'s' if count > 1 else ''}, the first at {table.place(row)}"
+                alike = [other for other in known if label_key(other) == label_key(label)]
+                way_out = f"; {alike[0]!r} has: take them as one with data.normalise_labels=true" if alike else ""
+                raise DataError(f"the label {label!r} is in {table.name} ({rows}) but has no example in train{way_out}")
+    if len(known) == 1:
+        raise DataError(f"all rows of train have the label {known.pop()!r}: there is nothing to tell apart", file=train.files[0])
+    return sorted(known, key=_order)
+
+
+def _order(label: str) -> tuple[bool, float, str]:
+    """Numbers by value, then words by alphabet."""
+    try:
+        return False, float(label), label
+    except ValueError:
+        return True, 0.0, label
+
+
+def _mostly_numbers(labels: Counter[str]) -> bool:
+    return sum(not _order(label)[0] for label in labels) > len(labels) / 2

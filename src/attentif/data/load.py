@@ -1,0 +1,163 @@
+"""From a configuration to examples in memory."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from attentif.data.columns import Roles, find_columns
+from attentif.data.config import SPLITS, DataConfig, Split
+from attentif.data.labels import check_labels, class_names, label_key
+from attentif.data.readers import PlainText, Row, Tolerance, is_plain, open_reader, text_lines
+from attentif.data.split import cut, duplicate_notes, sample
+from attentif.data.table import Splits, Table
+from attentif.errors import DataError
+
+
+def load_table(config: DataConfig, roles: Roles) -> Splits:
+    """The examples that a task asks for, in three tables, checked; `notes` says what was found on the way."""
+    notes: list[str] = []
+    if config.name:
+        tables = _built_in(config, roles)
+    else:
+        tolerance = Tolerance(config.skip_bad)
+        tables = {split: _read(config, split, roles, tolerance, notes) for split in SPLITS if config.files(split)}
+        notes += tolerance.notes
+        _same_columns(tables)
+    labelled = "label" in tables["train"].columns
+    if labelled:
+        tables = {split: _checked_labels(table, config) for split, table in tables.items()}
+    if apart := {split: config.fraction(split) for split in ("test", "valid") if split not in tables}:
+        tables |= cut(tables["train"], apart, config.seed)
+        notes.append(_how_cut(tables, apart, config))
+    train, valid, test = (tables[split] for split in SPLITS)
+    if 0 < config.limit < len(train):
+        notes.append(f"trained on {config.limit:,} of {len(train):,} rows, as data.limit asks")
+        train = sample(train, config.limit, config.seed)
+    labels = class_names(train, [valid, test]) if labelled else []
+    if labels:
+        counts = Counter(train["label"])
+        notes.append(
+            "classes in train: " + ", ".join(f"{label} ({counts[label]:,})" for label in labels[:20]) + (" ..." if labels[20:] else "")
+        )
+    return Splits(train, valid, test, labels, notes + duplicate_notes(train, valid, test))
+
+
+def _built_in(config: DataConfig, roles: Roles) -> dict[str, Table]:
+    from attentif.data.builtin import BUILTIN
+
+    entry = BUILTIN[str(config.name)]
+    if missing := [role for role in roles.required if role not in entry.roles]:
+        raise DataError(f"the built-in set {entry.name!r} has no {missing[0]} (it has {', '.join(entry.roles)}): it is for another task")
+    tables = {}
+    for split, columns in entry.load(config.seed).items():
+        kept = {role: values for role, values in columns.items() if role in (*roles.required, *roles.optional, "group")}
+        count = len(next(iter(kept.values())))
+        places = np.stack([np.zeros(count, dtype=np.int64), np.arange(1, count + 1)], axis=1)
+        tables[split] = Table(split, kept, [f"{entry.name}/{split}"], places)
+    return tables
+
+
+def _read(config: DataConfig, split: Split, roles: Roles, tolerance: Tolerance, notes: list[str]) -> Table:
+    """The rows of one split's files."""
+    columns: dict[str, list[str]] = {}
+    files = config.files(split)
+    places: list[tuple[int, int]] = []
+    for number, file in enumerate(files):
+        names, rows = _rows(config, split, file, roles, tolerance, notes)
+        if columns and set(columns) != set(names):
+            raise DataError(f"has {', '.join(names)} where {files[0]} has {', '.join(columns)}", file=file)
+        columns = columns or {role: [] for role in names}
+        read = len(places)
+        for line, values in rows:
+            if problem := _problem(names, values):
+                tolerance.bad(problem, file, line)
+                continue
+            for role, value in zip(names, values, strict=True):
+                columns[role].append(value)
+            places.append((number, line))
+        if len(places) == read:
+            raise DataError("has no usable row" if tolerance.count else "has no rows, only a header", file=file)
+    return Table(split, columns, [str(file) for file in files], np.array(places, dtype=np.int64))
+
+
+def _rows(
+    config: DataConfig, split: Split, file: Path, roles: Roles, tolerance: Tolerance, notes: list[str]
+) -> tuple[list[str], Iterator[Row]]:
+    """The roles that a file fills, and its rows in that order."""
+    target = config.target_file(split)
+    if target is not None:
+        if set(roles.required) != {"source", "target"}:
+            raise DataError(f"a second, line-aligned file ({target}) is for translation only", file=file)
+        notes.append(f"{split}: each line of {file} is translated by the same line of {target}")
+        return ["source", "target"], _aligned(file, target, tolerance)
+    reader = open_reader(file, tolerance)
+    if isinstance(reader, PlainText):
+        if len(roles.required) > 1:
+            way_out = (
+                "give the file of translations too: --target FILE"
+                if "source" in roles.required
+                else "give a CSV, TSV, JSONL or Parquet file"
+            )
+            raise DataError(f"is plain text, which has no column for the {roles.required[1]}; {way_out}", file=file)
+        notes.append(f"{file}: {reader.format}, one {roles.required[0]} a line")
+        return [roles.required[0]], ((line, values) for line, values in reader.rows(["line"]) if values[0].strip())
+    names = find_columns(reader.columns, file, config, roles, group=bool(config.group) and split == "train")
+    said = ", ".join(f"{role} from column {column!r}" for role, column in names.items())
+    notes.append(f"{file} ({reader.format}): {said}")
+    return list(names), reader.rows(list(names.values()))
+
+
+def _aligned(source: Path, target: Path, tolerance: Tolerance) -> Iterator[Row]:
+    for file in (source, target):
+        if not is_plain(file):
+            raise DataError("line-aligned files are plain text; a table has both texts in its columns", file=file)
+    pair = [open_reader(file, tolerance) for file in (source, target)]
+    if (counts := [_count(file) for file in (source, target)])[0] != counts[1]:
+        raise DataError(f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: line-aligned files have as many")
+    # a bad line of either file leaves a gap in its own numbering: the other file's line is then passed over too
+    rows = [iter(reader.rows(["line"])) for reader in pair]
+    left, right = (next(side, None) for side in rows)
+    while left is not None and right is not None:
+        if left[0] == right[0]:
+            yield left[0], [*left[1], *right[1]]
+        step_left, step_right = left[0] <= right[0], right[0] <= left[0]
+        left = next(rows[0], None) if step_left else left
+        right = next(rows[1], None) if step_right else right
+
+
+def _count(file: Path) -> int:
+    return sum(1 for _ in text_lines(file))
+
+
+def _problem(names: Sequence[str], values: Sequence[str]) -> str | None:
+    for role, value in zip(names, values, strict=True):
+        if not value.strip():
+            return f"the {role} is empty"
+        if role == "label" and value.strip().casefold() == "nan":
+            return "the label is not a number (NaN): it is missing"
+    return None
+
+
+def _same_columns(tables: dict[str, Table]) -> None:
+    expected = {role for role in tables["train"].columns if role != "group"}
+    for table in tables.values():
+        if (found := {role for role in table.columns if role != "group"}) != expected:
+            odd = sorted(expected ^ found)[0]
+            has, lacks = ("train", table.name) if odd in expected else (table.name, "train")
+            raise DataError(f"{has} has a {odd} column and {lacks} has none", file=table.files[0])
+
+
+def _checked_labels(table: Table, config: DataConfig) -> Table:
+    if config.normalise_labels:
+        table = Table(table.name, table.columns | {"label": [label_key(label) for label in table["label"]]}, table.files, table.places)
+    if table.name == "train":
+        check_labels(table, normalised=config.normalise_labels)
+    return table
+
+
+def _how_cut(tables: dict[str, Table], apart: dict[str, float], config: DataConfig) -> str:
+    how = f"by {config.group!r}" if config.group else "at random, class by class" if "label" in tables["train"].columns else "at random"
+    sizes = ", ".join(f"{len(tables[split]):,} {split}" for split in SPLITS)
+    return f"{' and '.join(reversed(apart))} cut from train {how} (seed {config.seed}): {sizes} rows"

@@ -1,0 +1,340 @@
+"""Rows of a file, one by one, each with its line: JSONL, CSV, TSV, Parquet and plain text, gzipped or not.
+
+A file that cannot be read at all raises. A row that cannot be used goes to a `Tolerance`, which raises unless some were allowed.
+"""
+
+import csv
+import gzip
+import io
+import json
+import math
+import sys
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from attentif.errors import DataError
+
+Row = tuple[int, list[str]]  # line (or row number of a Parquet file), values in the order asked for
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+LONGEST_FIELD = 2**31 - 1  # csv refuses fields of more than 128 KiB unless told otherwise
+
+
+class Tolerance:
+    """Counts the rows that cannot be used, and stops at the first one too many."""
+
+    def __init__(self, allowed: int = 0) -> None:
+        self.allowed = allowed
+        self.count = 0
+        self.first: list[str] = []
+
+    def bad(self, reason: str, file: Path, line: int) -> None:
+        self.count += 1
+        if self.count > self.allowed:
+            more = f" (after {self.allowed} skipped, as allowed)" if self.allowed else ""
+            raise DataError(reason + more, file=file, line=line)
+        if len(self.first) < 3:
+            self.first.append(f"{file}:{line}: {reason}")
+
+    @property
+    def notes(self) -> list[str]:
+        if not self.count:
+            return []
+        more = f"; and {self.count - len(self.first)} more" if self.count > len(self.first) else ""
+        return [f"{self.count} bad row{'s' if self.count > 1 else ''} skipped: " + "; ".join(self.first) + more]
+
+
+class Reader(ABC):
+    """One file. `columns` are its columns' names; `format` says in a few words how it was read."""
+
+    columns: list[str]
+    format: str
+
+    def __init__(self, path: Path, tolerance: Tolerance) -> None:
+        self.path, self.tolerance = path, tolerance
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """The values of these columns, row by row; bad rows are left to the tolerance."""
+        for line, values in self._values(columns):
+            texts: list[str] = []
+            for column, value in zip(columns, values, strict=True):
+                text, problem = _as_text(value, column)
+                if problem:
+                    self.tolerance.bad(problem, self.path, line)
+                    break
+                texts.append(text)
+            else:
+                yield line, texts
+
+    @abstractmethod
+    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
+        """The values as the format gives them."""
+
+
+def open_reader(path: Path, tolerance: Tolerance) -> Reader:
+    """The reader for a file's suffix; anything unknown is taken as plain text."""
+    _check_file(path)
+    kinds: dict[str, type[Reader]] = {
+        ".jsonl": JsonLines, ".ndjson": JsonLines, ".json": JsonLines, ".csv": Csv, ".tsv": Csv, ".tab": Csv, ".parquet": Parquet,
+    }  # fmt: skip
+    return kinds.get(suffix_of(path), PlainText)(path, tolerance)
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that tells the format: `.csv` of avis.csv.gz."""
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
+def is_plain(path: Path) -> bool:
+    return suffix_of(path) not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".parquet")
+
+
+# -------------------------------------------------------------------------------------------------------------- formats
+
+
+class Csv(Reader):
+    """Fields between delimiters, quoted as RFC 4180 has it: a quoted field may hold line ends, and quotes written twice."""
+
+    def __init__(self, path: Path, tolerance: Tolerance) -> None:
+        super().__init__(path, tolerance)
+        header = next(text_lines(path, newline=""), "")
+        self.delimiter = "\t" if suffix_of(path) in (".tsv", ".tab") else self._sniffed(header)
+        self.format = f"fields separated by {DELIMITERS[self.delimiter]}"
+        try:
+            self.columns = [name.strip() for name in next(self._parser(), [])]
+        except csv.Error as error:
+            raise DataError(f"the header cannot be read: {error}", file=path, line=1) from None
+        if not any(self.columns):
+            raise DataError("the first line is empty; the names of the columns are wanted there", file=path, line=1)
+        for name in self.columns:
+            _check_text(name, path, 1)
+            if name and self.columns.count(name) > 1:
+                raise DataError(f"the header has two columns called {name!r}; is the header line missing?", file=path, line=1)
+
+    def _sniffed(self, header: str) -> str:
+        widths = {delimiter: len(next(csv.reader([header], delimiter=delimiter), [])) for delimiter in DELIMITERS}
+        widest = [delimiter for delimiter, width in widths.items() if width == max(widths.values())]
+        if len(widest) > 1 and widths[widest[0]] > 1:
+            choices = " or ".join(DELIMITERS[delimiter] for delimiter in widest)
+            raise DataError(f"cannot tell whether fields are separated by {choices}", file=self.path, line=1)
+        return widest[0]
+
+    def _parser(self) -> Any:
+        csv.field_size_limit(LONGEST_FIELD)
+        return csv.reader(text_lines(self.path, newline=""), delimiter=self.delimiter, strict=True)
+
+    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+        places = [self.columns.index(column) for column in columns]
+        parser = self._parser()
+        next(parser)
+        while True:
+            line = parser.line_num + 1
+            try:
+                fields = next(parser)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if "end of data" in str(error):  # it may have swallowed any number of rows: never tolerated
+                    raise DataError("a quote opened in this row is never closed", file=self.path, line=line) from None
+                reason = 'text follows a closing quote (inside a quoted field, quotes are written twice: "")'
+                self.tolerance.bad(reason if "expected after" in str(error) else str(error), self.path, line)
+                continue
+            if len(fields) == len(self.columns):
+                yield line, [fields[place] for place in places]
+            elif fields:  # an empty line is no row
+                self.tolerance.bad(f"{len(fields)} fields where the header has {len(self.columns)}", self.path, line)
+
+
+class JsonLines(Reader):
+    """One JSON object a line."""
+
+    format = "JSON lines"
+
+    def __init__(self, path: Path, tolerance: Tolerance) -> None:
+        super().__init__(path, tolerance)
+        if next(text_lines(path), "").lstrip().startswith("["):
+            raise DataError("is one JSON list; one JSON object a line is wanted (jq -c '.[]' makes it so)", file=path, line=1)
+        # bad lines before the first good one are told when rows are read, unless there is no good one
+        first = next(self._objects(Tolerance(sys.maxsize)), None) or next(self._objects(Tolerance(0)), None)
+        if first is None:
+            raise DataError("has no rows", file=path)
+        self.columns = list(first[1])
+
+    def _objects(self, tolerance: Tolerance) -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, line in enumerate(text_lines(self.path), 1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except json.JSONDecodeError as error:
+                tolerance.bad(f"is not valid JSON: {error.msg.lower()}, at character {error.colno}", self.path, number)
+            except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists without end
+                tolerance.bad(f"is not usable JSON: {str(error).split(';')[0].lower()}", self.path, number)
+            else:
+                if isinstance(value, dict):
+                    yield number, value
+                else:
+                    tolerance.bad('is JSON but not an object such as {"text": ..., "label": ...}', self.path, number)
+
+    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
+        for number, value in self._objects(self.tolerance):
+            if missing := [column for column in columns if column not in value]:
+                self.tolerance.bad(f"has no {missing[0]!r}", self.path, number)
+            else:
+                yield number, [value[column] for column in columns]
+
+
+class Parquet(Reader):
+    """A table of columns; what is called a line elsewhere is the row's number, from 1."""
+
+    format = "Parquet"
+
+    def __init__(self, path: Path, tolerance: Tolerance) -> None:
+        super().__init__(path, tolerance)
+        with self._readable() as table:
+            self.columns = list(table.schema_arrow.names)
+
+    def _readable(self) -> Any:
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        try:
+            whole = io.BytesIO(_decompressed(self.path)) if self.path.suffix.lower() == ".gz" else self.path
+            return pa.parquet.ParquetFile(whole)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"is not a readable Parquet file: {str(error).splitlines()[0]}", file=self.path) from None
+
+    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
+        import pyarrow as pa
+
+        number = 0
+        with self._readable() as table:
+            try:
+                for batch in table.iter_batches(batch_size=4096, columns=list(columns)):
+                    for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
+                        number += 1
+                        yield number, values
+            except (pa.ArrowException, OSError) as error:
+                raise DataError(f"is damaged: {str(error).splitlines()[0]}", file=self.path, line=number + 1) from None
+
+
+class PlainText(Reader):
+    """One row a line; it has no columns, so whatever is asked for is the line itself."""
+
+    format = "plain text"
+
+    def __init__(self, path: Path, tolerance: Tolerance) -> None:
+        super().__init__(path, tolerance)
+        self.columns = []
+
+    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+        for number, line in enumerate(text_lines(self.path), 1):
+            yield number, [line.rstrip("\r\n")] * len(columns)
+
+
+# ---------------------------------------------------------------------------------------------------------------- bytes
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The bytes of a file, unpacked where its name ends in .gz."""
+    return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def text_lines(path: Path, newline: str = "\n") -> Iterator[str]:
+    """Lines with their ends. Bytes that are not UTF-8 are kept as lone surrogates, so that the row that uses them can be named."""
+    number = 0
+    try:
+        with open_bytes(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline=newline) as lines:
+            for line in lines:
+                number += 1
+                yield line
+    except (EOFError, zlib.error, OSError) as error:
+        raise unreadable(error, path, number) from None
+
+
+def unreadable(error: Exception, path: Path, lines_read: int) -> DataError:
+    """What to say when the bytes stop coming."""
+    after = f" after {lines_read:,} lines" if lines_read else ""
+    if isinstance(error, EOFError):
+        return DataError(f"the gzip file is cut short{after}; copy or download it again", file=path)
+    if isinstance(error, gzip.BadGzipFile | zlib.error):
+        return DataError(f"is not a gzip file, or a damaged one{after}", file=path)
+    return DataError(f"cannot be read{after}: {getattr(error, 'strerror', None) or error}", file=path)
+
+
+def _decompressed(path: Path) -> bytes:
+    try:
+        with open_bytes(path) as raw:
+            return raw.read()
+    except (EOFError, zlib.error, OSError) as error:
+        raise unreadable(error, path, 0) from None
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what is not there, is empty, or is plainly something else than its name says."""
+    if path.is_dir():
+        raise DataError("is a folder; name a file", file=path)
+    try:
+        with path.open("rb") as raw:
+            start = raw.read(4)
+        packed = path.suffix.lower() == ".gz"
+        if start and packed:
+            with open_bytes(path) as raw:
+                start = raw.read(4)
+    except FileNotFoundError:
+        raise DataError("no such file", file=path) from None
+    except (EOFError, zlib.error, OSError) as error:
+        raise unreadable(error, path, 0) from None
+    if not start:
+        raise DataError("is empty", file=path)
+    if start.startswith(b"\x1f\x8b"):
+        raise DataError(f"is gzipped {'twice' if packed else 'though its name does not end in .gz'}", file=path)
+    if start == b"PAR1" and suffix_of(path) != ".parquet":
+        raise DataError("is a Parquet file though its name does not end in .parquet", file=path)
+    if start.startswith(b"PK\x03\x04"):
+        raise DataError("is a zip archive or a spreadsheet; unpack it, or save the sheet as CSV", file=path)
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError("is UTF-16 text; convert it first (iconv -f UTF-16 -t UTF-8)", file=path, line=1)
+
+
+# --------------------------------------------------------------------------------------------------------------- values
+
+
+def _as_text(value: Any, column: str) -> tuple[str, str | None]:
+    """A value as text, or the reason why it is none."""
+    match value:
+        case str():
+            return value, text_problem(value)
+        case bool():
+            return ("true" if value else "false"), None
+        case int():
+            return str(value), None
+        case float():
+            if math.isfinite(value):
+                return (str(int(value)) if value.is_integer() else repr(value)), None
+            return "", f"{column!r} is not a number" if math.isnan(value) else f"{column!r} is infinite"
+        case None:
+            return "", f"{column!r} is missing (null)"
+        case list() | dict() | tuple():
+            return "", f"{column!r} holds a list or an object where text, a number or true/false is wanted"
+    return "", f"{column!r} holds a value of type {type(value).__name__} where text or a number is wanted"
+
+
+def text_problem(text: str) -> str | None:
+    """Why a text cannot be used, if it cannot: bytes that are not UTF-8, half of a surrogate pair, NUL."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        if 0xDC80 <= code <= 0xDCFF:
+            byte, place = code - 0xDC00, len(text[: error.start].encode(errors="surrogateescape"))
+            return f"byte 0x{byte:02X} is not UTF-8 (at byte {place} of the text); convert the file first, e.g. iconv -f latin1 -t utf-8"
+        return "holds half of a surrogate pair, which is no character"
+    return "holds a NUL byte" if "\0" in text else None
+
+
+def _check_text(text: str, path: Path, line: int) -> None:
+    if problem := text_problem(text):
+        raise DataError(problem, file=path, line=line)

@@ -1,0 +1,199 @@
+"""Token shards: a corpus of any size as ids on disk, read back through the memory map.
+
+A folder of the cache, named by the content of the corpus and of the tokenizer, holds
+
+    00000.bin, 00001.bin, ...   ids, little-endian, 16 bits where the vocabulary allows it, else 32
+    manifest.json               sizes and SHA-256 of each, and what was counted on the way
+
+Documents follow one another, each ended by [EOS]. The folder is written under another name and renamed when it is whole, so that a
+killed run leaves nothing half-made and two runs at once do not disturb each other; a damaged one is set aside and made again.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from attentif.data.corpus import Corpus, Piece
+from attentif.data.table import digest_of
+from attentif.errors import DataError, RunError
+from attentif.text import Tokenizer
+
+FORMAT = "1"  # of the shards; part of their folder's name
+SHARD = 1 << 25  # tokens in a shard
+BATCH = 64  # pieces encoded at once; the library shares them out over the cores
+STALE = 24 * 3600  # seconds after which an unfinished folder is taken as left behind by a killed run
+
+Tokens = npt.NDArray[np.unsignedinteger[Any]]  # 16 or 32 bits
+Progress = Callable[[int], None]  # called with the bytes of text done so far
+
+
+class TokenStream:
+    """All the tokens of a corpus, end to end."""
+
+    def __init__(self, shards: Sequence[Tokens], documents: int, text_bytes: int) -> None:
+        self._shards = shards
+        self._starts = [0, *accumulate(len(shard) for shard in shards)]
+        self.documents = documents
+        self.text_bytes = text_bytes  # of the text that the tokens stand for, in UTF-8: for bits per byte
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def window(self, start: int, length: int) -> Tokens:
+        """`length` tokens from `start` on, a copy."""
+        stop = start + length
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(f"tokens {start} to {stop} of {len(self)}")
+        parts = []
+        for shard in range(bisect_right(self._starts, start) - 1, len(self._shards)):
+            low, high = self._starts[shard], self._starts[shard + 1]
+            if low >= stop:
+                break
+            parts.append(self._shards[shard][max(start - low, 0) : min(stop, high) - low])
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint16)
+
+
+def cache_folder() -> Path:
+    """Where things are kept that can be made again: `$ATTENTIF_CACHE`, or `~/.cache/attentif`."""
+    return Path(os.environ.get("ATTENTIF_CACHE") or Path.home() / ".cache" / "attentif")
+
+
+def token_stream(corpus: Corpus, tokenizer: Tokenizer, *, cache: Path | None = None, progress: Progress | None = None) -> TokenStream:
+    """The corpus in tokens: from the cache where it is there, whole and sound; else made, and kept there."""
+    key = digest_of([FORMAT, corpus.digest, tokenizer.digest])[:32]
+    folder = (cache or cache_folder()) / "shards" / key
+    if (stream := _opened(folder)) is None:
+        try:
+            _make(corpus, tokenizer, folder, progress)
+        except OSError as error:
+            way_out = "make room, or set ATTENTIF_CACHE to another folder"
+            raise RunError(f"the token cache cannot be written: {error.strerror or error}; {way_out}", file=folder.parent) from None
+        stream = _opened(folder)
+    if stream is None:
+        raise RunError("the token cache was damaged as soon as it was written; is the disk sound?", file=folder)
+    return stream
+
+
+def _opened(folder: Path) -> TokenStream | None:
+    """The shards of a folder; None where there are none, or damaged ones, which are set aside."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        shards = []
+        for entry in manifest["shards"]:
+            file = folder / entry["file"]
+            if _sha256(file) != entry["sha256"]:
+                raise ValueError(f"{file} is damaged")
+            shards.append(np.memmap(file, dtype=np.dtype(manifest["dtype"]), mode="r"))
+        return TokenStream(shards, manifest["documents"], manifest["text_bytes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        _set_aside(folder)
+        return None
+
+
+def _make(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(folder.parent)
+    temporary = folder.parent / f".{folder.name}.{uuid4().hex}"
+    temporary.mkdir()
+    try:
+        _write(corpus, tokenizer, temporary, progress)
+        try:
+            os.rename(temporary, folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster, with the same content
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None) -> None:
+    dtype = np.dtype("<u2" if tokenizer.vocab <= 1 << 16 else "<u4")
+    documents = text_bytes = 0
+    shards: list[dict[str, Any]] = []
+    waiting: list[Tokens] = []
+
+    def flush() -> None:
+        if waiting:
+            shards.append(_write_shard(np.concatenate(waiting), folder / f"{len(shards):05}.bin"))
+            waiting.clear()
+
+    for pieces in _batches(corpus):
+        for ids, (text, ends) in zip(tokenizer.ids_batch([text for text, _ in pieces], wrap="none"), pieces, strict=True):
+            waiting.append(ids.astype(dtype))
+            text_bytes += len(text.encode())
+            if ends:
+                waiting.append(np.array([tokenizer.eos], dtype=dtype))
+                documents += 1
+        if sum(map(len, waiting)) >= SHARD:
+            flush()
+        if progress:
+            progress(text_bytes)
+    flush()
+    if not shards:
+        raise DataError("there is no text to make tokens of")
+    manifest = {"dtype": dtype.str, "documents": documents, "text_bytes": text_bytes, "shards": shards}
+    _synced(folder / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())
+
+
+def _batches(corpus: Corpus) -> Iterator[list[Piece]]:
+    """Pieces by the dozen; short documents by the thousand, so that each call has enough to share out."""
+    pieces: list[Piece] = []
+    characters = 0
+    for piece in corpus:
+        pieces.append(piece)
+        characters += len(piece[0])
+        if characters >= BATCH << 16:
+            yield pieces
+            pieces, characters = [], 0
+    if pieces:
+        yield pieces
+
+
+def _write_shard(tokens: Tokens, file: Path) -> dict[str, Any]:
+    raw = tokens.tobytes()
+    _synced(file, raw)
+    return {"file": file.name, "tokens": len(tokens), "sha256": hashlib.sha256(raw).hexdigest()}
+
+
+def _synced(file: Path, raw: bytes) -> None:
+    with file.open("wb") as out:
+        out.write(raw)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as raw:
+        return hashlib.file_digest(raw, "sha256").hexdigest()
+
+
+def _set_aside(folder: Path) -> None:
+    """Out of the way at once, then removed: somebody may be reading it."""
+    doomed = folder.parent / f".{folder.name}.{uuid4().hex}"
+    try:
+        os.rename(folder, doomed)
+    except OSError:
+        return  # not there, or somebody else was faster
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed runs left behind."""
+    for left in parent.glob(".*"):
+        try:
+            stale = time.time() - left.stat().st_mtime > STALE
+        except OSError:
+            continue
+        if stale:
+            shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,121 @@
+"""Cutting one table in three, and looking for rows that stand in two of them.
+
+The cut depends on the seed and on what rows say, not on their order: each row, or each group of rows that must stay together, has a
+number drawn from its content, and those with the lowest numbers are kept apart. Rows that say the same stay together, so that nothing
+in a test was seen in training.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attentif.data.table import Table
+from attentif.errors import DataError
+
+
+def drawn(seed: int, content: bytes) -> int:
+    """A number for a content, the same on every machine: uniform over 64 bits."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8, salt=seed.to_bytes(16, "little")).digest(), "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Rows that stay together."""
+
+    number: int  # decides where they go
+    rows: list[int]
+
+
+def cut(table: Table, fractions: dict[str, float], seed: int) -> dict[str, Table]:
+    """Parts of the table by name, each with about its fraction of the rows, and the rest as "train".
+
+    By the column "group" where there is one; else each class by itself, so that it has its share everywhere.
+    """
+    by_group = "group" in table.columns
+    units = _units([group.encode() for group in table["group"]] if by_group else table.contents, seed)
+    if by_group and len(units) <= len(fractions):
+        raise DataError(
+            f"only {len(units)} different groups, too few to keep some apart; give files for valid and test", file=table.files[0]
+        )
+    taken: dict[str, list[int]] = {name: [] for name in (*fractions, "train")}
+    for stratum in [units] if by_group or "label" not in table.columns else _by_label(units, table["label"]):
+        rest = stratum
+        total = sum(len(unit.rows) for unit in stratum)
+        for name, fraction in fractions.items():
+            part, rest = _lowest(rest, fraction * total)
+            taken[name] += [row for unit in part for row in unit.rows]
+        taken["train"] += [row for unit in rest for row in unit.rows]
+    for name, rows in taken.items():
+        if not rows:
+            raise DataError(f"{len(table):,} rows are too few to keep some for {name}; give a file for it", file=table.files[0])
+    return {name: table.take(sorted(rows), name) for name, rows in taken.items()}
+
+
+def _units(keys: Sequence[bytes], seed: int) -> list[Unit]:
+    together: dict[bytes, list[int]] = defaultdict(list)
+    for row, key in enumerate(keys):
+        together[key].append(row)
+    return sorted((Unit(drawn(seed, key), rows) for key, rows in together.items()), key=lambda unit: unit.number)
+
+
+def _by_label(units: Sequence[Unit], labels: Sequence[str]) -> list[list[Unit]]:
+    strata: dict[str, list[Unit]] = defaultdict(list)
+    for unit in units:
+        strata[labels[unit.rows[0]]].append(unit)
+    return [strata[label] for label in sorted(strata)]
+
+
+def _lowest(units: Sequence[Unit], wanted: float) -> tuple[list[Unit], list[Unit]]:
+    """The first units that bring the count nearer to what is wanted, and the others; the last unit is never taken."""
+    part: list[Unit] = []
+    rest: list[Unit] = []
+    count = 0
+    for unit in units[:-1]:
+        if abs(count + len(unit.rows) - wanted) < abs(count - wanted):
+            part.append(unit)
+            count += len(unit.rows)
+        else:
+            rest.append(unit)
+    return part, [*rest, *units[-1:]]
+
+
+def sample(table: Table, count: int, seed: int) -> Table:
+    """`count` rows, the same ones each time, in the table's order; a larger sample holds the smaller ones."""
+    if not count or count >= len(table):
+        return table
+    numbers = np.array([drawn(seed + 1, content) for content in table.contents], dtype=np.uint64)  # not the order of the cut
+    return table.take(np.sort(np.argsort(numbers, kind="stable")[:count]))
+
+
+def duplicate_notes(train: Table, valid: Table, test: Table) -> list[str]:
+    """What to say about rows that stand in two tables, or that say the same with different labels."""
+    notes = []
+    seen = {table.name: _first_rows(table) for table in (train, valid)}
+    for table, before in ((valid, train), (test, train), (test, valid)):
+        rows = [(row, seen[before.name][content]) for row, content in enumerate(table.contents) if content in seen[before.name]]
+        if rows:
+            first, same = rows[0]
+            where = f"{table.place(first)} is {before.place(same)}"
+            notes.append(f"{len(rows):,} of {len(table):,} {table.name} rows are in {before.name} too (the first: {where})")
+    if "label" in train.columns and (contrary := _contrary(train)):
+        row, other = contrary[0]
+        where = f"{train.place(other)} and {train.place(row)}"
+        notes.append(f"{len(contrary):,} train rows repeat another's text with a different label (the first: {where})")
+    return notes
+
+
+def _first_rows(table: Table) -> dict[bytes, int]:
+    """The first row of each content."""
+    first: dict[bytes, int] = {}
+    for row, content in enumerate(table.contents):
+        first.setdefault(content, row)
+    return first
+
+
+def _contrary(table: Table) -> list[tuple[int, int]]:
+    """Rows whose content stood before with another label, and where."""
+    first, labels = _first_rows(table), table["label"]
+    return [(row, first[content]) for row, content in enumerate(table.contents) if labels[first[content]] != labels[row]]

@@ -1,0 +1,81 @@
+"""Examples in memory, each with the place it came from."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from attentif.data.config import SPLITS
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows by role: "text", "label", "pair", "group", "source", "target"."""
+
+    name: str  # "train", "valid" or "test"
+    columns: dict[str, list[str]]
+    files: list[str]  # where rows come from
+    places: np.ndarray  # (rows, 2): which of the files, and the line in it
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, role: str) -> list[str]:
+        return self.columns[role]
+
+    def place(self, row: int) -> str:
+        """`file:line` of a row."""
+        file, line = self.places[row]
+        return f"{self.files[file]}:{line}"
+
+    def take(self, rows: Sequence[int] | np.ndarray, name: str | None = None) -> "Table":
+        """Some of the rows, in the order given."""
+        columns = {role: [values[row] for row in rows] for role, values in self.columns.items()}
+        part = Table(name or self.name, columns, self.files, self.places[np.asarray(rows, dtype=np.int64)])
+        part.__dict__["contents"] = [self.contents[row] for row in rows]  # as if it had worked them out itself
+        return part
+
+    @cached_property
+    def contents(self) -> list[bytes]:
+        """A digest of what a model reads of each row: rows alike here are duplicates."""
+        roles = [role for role in ("text", "pair", "source") if role in self.columns]
+        return [content_of(*row) for row in zip(*(self.columns[role] for role in roles), strict=True)]
+
+
+def content_of(*texts: str) -> bytes:
+    """A digest of texts, without regard to case and spaces."""
+    joined = "\0".join(" ".join(text.casefold().split()) for text in texts)
+    return hashlib.blake2b(joined.encode(), digest_size=16).digest()
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What a task is given: three tables, the classes in order, and what to tell the user about them."""
+
+    train: Table
+    valid: Table
+    test: Table
+    labels: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of every value in its place: the same digest, the same data."""
+        return digest_of(
+            part
+            for split in SPLITS
+            for role, values in sorted(getattr(self, split).columns.items())
+            for part in (f"{split}:{role}:{len(values)}", *values)
+        )
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """SHA-256 of texts, each preceded by its length so that their borders count."""
+    total = hashlib.sha256()
+    for part in parts:
+        raw = part.encode()
+        total.update(len(raw).to_bytes(8, "little"))
+        total.update(raw)
+    return total.hexdigest()

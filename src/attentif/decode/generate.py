@@ -1,0 +1,159 @@
+"""Continuations, one token at a time: greedy or drawn, several prompts of different lengths side by side.
+
+    for token in stream(model, [ids], options, decode=tokenizer.decode):
+        print(token.text, end="")
+
+An encoder-decoder gets its `source`, and prompts that hold the first token of the target.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from attentif.decode.beam import beam_search
+from attentif.decode.options import GenerateOptions
+from attentif.decode.sampling import Sampler
+from attentif.decode.session import Session, evaluating
+from attentif.decode.text import Decode, Writer
+from attentif.errors import UsageError
+from attentif.models import Input, Model
+
+Finish = Literal["token", "text", "length", "limit"]  # a stop token, a stop text, max_tokens, the longest the model can hold
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One step of one row."""
+
+    row: int
+    token: int
+    text: str  # what became certain with it; empty while it may still change, or without `decode`
+    finish: Finish | None  # why it was the row's last
+    log_prob: float | None  # by the model itself, before temperature and filters; where asked for
+    alternatives: tuple[tuple[int, float], ...]  # the likeliest tokens with theirs, best first
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A whole continuation."""
+
+    tokens: list[int]  # without the stop token
+    text: str | None  # up to the stop text; None without `decode`
+    finish: Finish
+    log_prob: float | None = None  # of all its tokens, the stop token too; where asked for, or from a beam search
+    steps: list[Token] = field(default_factory=list)  # none from a beam search
+
+
+def generate(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    options: GenerateOptions | None = None,
+    *,
+    source: Input | None = None,
+    stop_tokens: Collection[int] = (),
+    decode: Decode | None = None,
+    alternatives: int | None = None,
+) -> list[Generated]:
+    """One continuation a prompt. `alternatives` asks for the probability of every token and of so many likeliest ones."""
+    options = options or GenerateOptions()
+    if options.beams > 1:
+        if alternatives is not None:
+            raise UsageError("a beam search has no alternatives by step: ask beam_search for its tree")
+        best = [found[0] for found in beam_search(model, prompts, options, source=source, stop_tokens=stop_tokens)]
+        return [Generated(h.tokens, decode(h.tokens) if decode else None, h.finish, h.log_prob) for h in best]
+    steps: list[list[Token]] = [[] for _ in prompts]
+    for token in stream(model, prompts, options, source=source, stop_tokens=stop_tokens, decode=decode, alternatives=alternatives):
+        steps[token.row].append(token)
+    return [_whole(row, decode is not None) for row in steps]
+
+
+def _whole(steps: list[Token], with_text: bool) -> Generated:
+    finish = steps[-1].finish
+    assert finish is not None
+    tokens = [step.token for step in (steps[:-1] if finish == "token" else steps)]
+    log_probs = [step.log_prob for step in steps if step.log_prob is not None]
+    text = "".join(step.text for step in steps) if with_text else None
+    return Generated(tokens, text, finish, sum(log_probs) if log_probs else None, steps)
+
+
+@torch.no_grad()
+def stream(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    options: GenerateOptions | None = None,
+    *,
+    source: Input | None = None,
+    stop_tokens: Collection[int] = (),
+    decode: Decode | None = None,
+    alternatives: int | None = None,
+) -> Iterator[Token]:
+    """Every token as soon as it is chosen, those of one step in the order of their rows."""
+    options = options or GenerateOptions()
+    if options.beams > 1:
+        raise UsageError("a beam search knows its first token only at the end: it cannot be streamed")
+    if options.stop and decode is None:
+        raise UsageError("stop texts need `decode`, the tokenizer's function from tokens to text")
+    if not prompts:
+        return
+    with evaluating(model):
+        session = Session(model, prompts, options.max_tokens, source)
+        rows = [_Row(number, len(prompt), options, decode, session.limit) for number, prompt in enumerate(prompts)]
+        sampler = Sampler(options, prompts, session.logits.shape[1], session.device)
+        while True:
+            chosen = sampler.choose(session.logits)
+            shown = _probabilities(session.logits, chosen, alternatives)
+            for place, (row, token) in enumerate(zip(rows, chosen.tolist(), strict=True)):
+                yield row.write(token, token in stop_tokens, *shown[place])
+            going = [place for place, row in enumerate(rows) if row.finish is None]
+            if not going:
+                return
+            if len(going) < len(rows):
+                rows, chosen = [rows[place] for place in going], chosen[going]
+                session.select(going)
+                sampler.select(going)
+            session.read(chosen)
+
+
+class _Row:
+    """What is written of one continuation."""
+
+    def __init__(self, number: int, prompt: int, options: GenerateOptions, decode: Decode | None, limit: int | None) -> None:
+        self.number, self.max_tokens = number, options.max_tokens
+        self.room = None if limit is None else limit - prompt
+        self.writer = Writer(decode, options.stop) if decode else None
+        self.written = 0
+        self.finish: Finish | None = None
+
+    def write(self, token: int, is_stop: bool, log_prob: float | None, alternatives: tuple[tuple[int, float], ...]) -> Token:
+        self.written += 1
+        text = self.writer.push(token) if self.writer and not is_stop else ""
+        if is_stop:
+            self.finish = "token"
+        elif self.writer and self.writer.stopped:
+            self.finish = "text"
+        elif self.written == self.max_tokens:
+            self.finish = "length"
+        elif self.written == self.room:
+            self.finish = "limit"
+        if self.finish and self.writer:
+            text += self.writer.finish()
+            if self.writer.stopped:  # by what the last tokens turned out to be
+                self.finish = "text"
+        return Token(self.number, token, text, self.finish, log_prob, alternatives)
+
+
+Shown = tuple[float | None, tuple[tuple[int, float], ...]]
+
+
+def _probabilities(logits: Tensor, chosen: Tensor, alternatives: int | None) -> list[Shown]:
+    """The log-probability of each row's token, and the likeliest tokens with theirs."""
+    if alternatives is None:
+        return [(None, ())] * len(logits)
+    log_probs = logits.log_softmax(-1)
+    own = log_probs.gather(1, chosen[:, None])[:, 0].tolist()
+    top = log_probs.topk(min(alternatives, logits.shape[1]))
+    likeliest = [tuple(zip(*pair, strict=True)) for pair in zip(top.indices.tolist(), top.values.tolist(), strict=True)]
+    return list(zip(own, likeliest, strict=True))

@@ -1,0 +1,84 @@
+"""Cross-entropy of a linear map onto a large vocabulary.
+
+    L = Σᵢ −Σᵥ tᵢᵥ log pᵢᵥ        pᵢ = softmax(W xᵢ + b)        tᵢᵥ = (1 − ε) [v = yᵢ] + ε / V
+    ∂L/∂zᵢ = pᵢ − tᵢ              z = W x + b
+
+    x        the vectors to score                                     (N, D)
+    W, b     one row and one bias a token of the vocabulary           (V, D), (V,)
+    y        the tokens that should have been predicted               (N,)
+    ε        label smoothing (Szegedy et al. 2016)
+
+The gradient of z is known as soon as z is. So the fast form goes over the rows in chunks, each from x to z to the gradients of x, W
+and b before the next one begins: the (N, V) matrices of logits, of their logarithms and of their gradients, hundreds of megabytes
+each, never exist, and no product is computed twice (as in Liger's kernels, Hsu et al. 2024).
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+CELLS = 1 << 22  # of a chunk of logits, about what stays in a cache ...
+ROWS = 256  # ... but so many rows at least, because each chunk reads and writes all of W's gradient
+
+
+def linear_cross_entropy_naive(
+    x: Tensor, weight: Tensor, labels: Tensor, bias: Tensor | None = None, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """The sum over the rows, and how many rows have their label in the first place."""
+    logits = F.linear(x, weight, bias)
+    correct = (logits.gather(1, labels[:, None]).squeeze(1) == logits.amax(1)).sum()
+    return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing), correct
+
+
+def linear_cross_entropy(
+    x: Tensor, weight: Tensor, labels: Tensor, bias: Tensor | None = None, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """The same, chunk by chunk; gradients are ready when it returns, and can be asked for once."""
+    total, correct = _InChunks.apply(x, weight, bias, labels, smoothing)
+    return total, correct
+
+
+class _InChunks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        dx, dw, db = (
+            torch.zeros_like(t) if wanted and t is not None else None
+            for t, wanted in zip((x, weight, bias), ctx.needs_input_grad, strict=False)
+        )
+        V = len(weight)
+        rows = max(ROWS, CELLS // V)
+        logits, probabilities = x.new_empty(2, min(rows, len(x)), V)
+        total, correct = x.new_zeros(()), labels.new_zeros(())
+        for begin in range(0, len(x), rows):
+            chunk = slice(begin, begin + rows)
+            x_, y = x[chunk], labels[chunk, None]
+            z, p = logits[: len(x_)], probabilities[: len(x_)]
+            torch.mm(x_, weight.t(), out=z) if bias is None else torch.addmm(bias, x_, weight.t(), out=z)
+            torch.softmax(z, 1, out=p)
+            best, own = z.amax(1), z.gather(1, y).squeeze(1)
+            log_sum = best - p.amax(1).log()  # the largest p is 1/V at least, so that its logarithm is exact where log p of y may not be
+            total += (log_sum - (torch.lerp(own, z.mean(1), smoothing) if smoothing else own)).sum()
+            correct += (own == best).sum()
+            p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
+            if smoothing:
+                p -= smoothing / V
+            if dx is not None:
+                torch.mm(p, weight, out=dx[chunk])
+            if dw is not None:
+                dw.addmm_(p.t(), x_)
+            if db is not None:
+                db += p.sum(0)
+        ctx.gradients = dx, dw, db
+        ctx.mark_non_differentiable(correct)
+        ctx.set_materialize_grads(False)
+        return total, correct
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
+        scale = upstream[0]
+        gradients, ctx.gradients = ctx.gradients, None  # they are scaled in place, and W's is large
+        if gradients is None:
+            raise RuntimeError("the gradient of linear_cross_entropy can be asked for once; call it again instead of keeping the graph")
+        return *(None if scale is None or g is None else g.mul_(scale) for g in gradients), None, None

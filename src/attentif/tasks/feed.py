@@ -1,0 +1,76 @@
+"""What every task does around a model: eval mode, batches on its device, the meta build that refuses contradictions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attentif.data import plan
+from attentif.errors import UsageError
+from attentif.models import Batch, Model, ModelConfig, build
+from attentif.tasks.task import Dataset, Example, Progress
+from attentif.text import Tokenizer, TokenizerConfig
+
+ANY_SIZE = 16  # of a vocabulary or a set of classes while nothing is known about the data
+
+
+def on_paper(model: ModelConfig) -> Model:
+    """The model without weights: what cannot be built is refused here, before any data are read."""
+    return build(model.with_sizes(vocab=ANY_SIZE, target_vocab=ANY_SIZE, classes=ANY_SIZE), device="meta")
+
+
+def device_of(model: Model) -> torch.device:
+    return next(model.parameters()).device
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Eval mode without gradients; training mode comes back where it was."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
+
+
+def each_batch(
+    model: Model, dataset: Dataset, budget: int, progress: Progress | None = None, rows: NDArray[np.int64] | None = None
+) -> Iterator[Batch]:
+    """All examples of a split (or some), the longest first, on the model's device."""
+    lengths = dataset.lengths if rows is None else dataset.lengths[rows]
+    batches = plan(lengths, budget, seed=0, epoch=0, shuffle=False)
+    for done, chosen in enumerate(batches, 1):
+        yield dataset.batch(chosen if rows is None else rows[chosen]).to(device_of(model))
+        if progress is not None:
+            progress(done, len(batches))
+
+
+def limit_of(*limits: int | None) -> int:
+    """The smallest limit that is one."""
+    return min(limit for limit in limits if limit is not None)
+
+
+def fitted(text: TokenizerConfig | Mapping[str, Tokenizer], name: str, texts: Any) -> Tokenizer:
+    """The run's own tokenizer of that name, or one trained on these texts."""
+    return text[name] if isinstance(text, Mapping) else text.fit(texts)
+
+
+def as_examples(inputs: Sequence[str | Example], role: str) -> list[Example]:
+    """Plain texts as examples in which they play `role`."""
+    examples: list[Example] = []
+    for given in inputs:
+        example = {role: given} if isinstance(given, str) else given
+        if role not in example:
+            raise UsageError(f"an input has no {role!r}: give a text, or a table with {role!r}")
+        examples.append(example)
+    return examples
+
+
+def counted(number: int, what: str) -> str:
+    """ "1 text", "1,200 texts"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,281 @@
+"""Language modelling: the next token, from those before it.
+
+A corpus is one stream of tokens, cut into windows of `context` tokens: every token is predicted exactly once, the first of a window
+from the last of the window before. [EOS] ends each document, and stands before the first: a prompt therefore begins with it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import Field, ValidationError
+
+from attentif.config import problems_of
+from attentif.data import Corpus, DataConfig, TokenStream, load_corpora, token_stream
+from attentif.decode import GenerateOptions, generate
+from attentif.errors import ConfigError, UsageError
+from attentif.models import Batch, Input, Model, ModelConfig
+from attentif.models.heads import LanguageHeadConfig
+from attentif.nn.seq import Seq
+from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
+from attentif.tasks.feed import as_examples, counted, each_batch, evaluating, fitted, limit_of, on_paper
+from attentif.tasks.looking import attention_maps
+from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
+from attentif.tasks.ragged import UNSCORED, Ints, Rows
+from attentif.tasks.report import language_sections
+from attentif.tasks.task import (
+    TASKS,
+    Baseline,
+    Dataset,
+    Evaluation,
+    Example,
+    Loss,
+    Prediction,
+    Prepared,
+    Progress,
+    Say,
+    Sizes,
+    Task,
+    TaskConfig,
+    Tokenizers,
+)
+from attentif.tasks.tokens import scored_logits, token_loss
+from attentif.text import Tokenizer, TokenizerConfig
+from attentif.text.explain import is_byte_level, readable
+from attentif.view.blocks import AttentionMaps, Section
+
+SAMPLES = 3  # continuations in the report
+PROMPT, CONTINUATION = 24, 80  # their tokens
+EXCERPT = 200  # tokens of the text shaded by surprise
+SIDE_BY_SIDE = 64  # prompts continued at once
+
+
+@TASKS.register
+class LanguageConfig(TaskConfig):
+    """The next token."""
+
+    kind: Literal["language"] = Field("language", description="the next token, from those before it")
+    context: int = Field(256, gt=1, description="tokens of a window; by the model's limit where that is less")
+    eval_tokens: int = Field(200_000, ge=0, description="validation tokens scored during training (0: all); all at the end")
+
+    def build(self) -> "Language":
+        return Language(self)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """One split, a window a row."""
+
+    name: str
+    stream: TokenStream
+    tokenizer: Tokenizer
+    context: int
+
+    def __len__(self) -> int:
+        return -(-len(self.stream) // self.context)
+
+    @cached_property
+    def lengths(self) -> Ints:
+        sizes = np.full(len(self), self.context, dtype=np.int64)
+        sizes[-1] = len(self.stream) - (len(self) - 1) * self.context
+        return sizes
+
+    def tokens(self, row: int) -> Ints:
+        """A window and the token before it."""
+        start, length = row * self.context, int(self.lengths[row])
+        if start:
+            return self.stream.window(start - 1, length + 1).astype(np.int64)
+        return np.concatenate([[self.tokenizer.eos], self.stream.window(0, length)]).astype(np.int64)
+
+    def batch(self, rows: Rows, *, packed: bool = False) -> Batch:
+        chosen = np.asarray(rows, dtype=np.int64)
+        lengths = self.lengths[chosen]
+        own = [self.tokens(row) for row in chosen.tolist()]
+        if packed:
+            data, labels = (np.concatenate([window[part] for window in own]) for part in (slice(-1), slice(1, None)))
+        else:
+            data = np.full((len(own), int(lengths.max())), self.tokenizer.pad, dtype=np.int64)
+            labels = np.full_like(data, UNSCORED)
+            for place, window in enumerate(own):
+                data[place, : len(window) - 1], labels[place, : len(window) - 1] = window[:-1], window[1:]
+        seq = Seq.packed(lengths.tolist()) if packed else Seq.padded(lengths.tolist())
+        return Batch(Input(torch.from_numpy(data), seq), labels=torch.from_numpy(labels), rows=tuple(chosen.tolist()))
+
+    def place(self, row: int) -> str:
+        start = row * self.context
+        return f"{self.name}, tokens {start:,} to {start + int(self.lengths[row]):,}"
+
+
+class Language(Task):
+    config: LanguageConfig
+    metric = "bits_per_byte"
+
+    def adapt(self, model: ModelConfig) -> ModelConfig:
+        return model if isinstance(model.head, LanguageHeadConfig) else model.with_head(LanguageHeadConfig())
+
+    def check(self, model: ModelConfig) -> None:
+        if model.encoder is not None and model.decoder is not None:
+            raise ConfigError("model: language reads and writes with one stack, and this one has two; take decoder-tiny, say")
+        if not on_paper(model).caps.causal:
+            raise ConfigError("model: language predicts the next token, and this model would see it; take a causal one: decoder-tiny, say")
+
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
+        corpora = load_corpora(data)
+        say(f"reading {corpora.train.size / 1e6:,.1f} MB of text")
+        tokenizer = fitted(text, "tokenizer", corpora.train.texts())
+        context = limit_of(self.config.context, model.max_len)
+        notes = list(corpora.notes)
+        if context < self.config.context:
+            notes.append(f"windows of {context} tokens, the longest that the model can read (task.context asks for {self.config.context})")
+
+        def windows(name: str, corpus: Corpus) -> Windows:
+            stream = token_stream(corpus, tokenizer)
+            size = f"{counted(stream.documents, 'document')}, {counted(len(stream), 'token')}, {stream.text_bytes:,} bytes"
+            notes.extend([*corpus.notes, f"{name}: {size}"])
+            return Windows(name, stream, tokenizer, context)
+
+        train, valid, test = (windows(name, getattr(corpora, name)) for name in ("train", "valid", "test"))
+        for note in notes:
+            say(note)
+        return Prepared(
+            self.config, train, valid, test, {"tokenizer": tokenizer}, Sizes(tokenizer.vocab, max_len=context), corpora.digest, notes
+        )
+
+    def step(self, model: Model, batch: Batch) -> Loss:
+        return Loss(*token_loss(model, batch))
+
+    def evaluate(
+        self, model: Model, dataset: Dataset, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
+    ) -> Evaluation:
+        assert isinstance(dataset, Windows)
+        rows = np.arange(len(dataset))
+        if quick and 0 < self.config.eval_tokens < len(dataset.stream):
+            rows = np.unique(np.linspace(0, len(dataset) - 1, max(1, self.config.eval_tokens // dataset.context)).astype(np.int64))
+        totals, by_place = self._nats(model, dataset, rows, budget, progress)
+        counts = dataset.lengths[rows]
+        loss = float(totals.sum() / counts.sum())
+        # of a part of the text the bytes are not known: it is taken to have as many a token as the whole
+        to_bits = bits_per_byte(1.0, dataset.stream.text_bytes) * len(dataset.stream)
+        scores = {"bits_per_byte": loss * to_bits, "loss": loss, "perplexity": perplexity(loss)}
+        if quick:
+            return Evaluation(scores, examples=int(counts.sum()), split=dataset.name)
+        low, high = mean_interval(totals, counts)
+        intervals = {
+            "bits_per_byte": (low * to_bits, high * to_bits),
+            "loss": (low, high),
+            "perplexity": (perplexity(low), perplexity(high)),
+        }
+        details = {
+            "tokens": len(dataset.stream),
+            "bytes": dataset.stream.text_bytes,
+            "by_place": by_place,
+            "excerpt": self._excerpt(model, dataset),
+            "samples": self._samples(model, dataset),
+        }
+        return Evaluation(scores, intervals, int(counts.sum()), details, dataset.name)
+
+    def _nats(
+        self, model: Model, dataset: Windows, rows: Ints, budget: int, progress: Progress | None
+    ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], list[dict[str, Any]]]:
+        """The summed loss of each window, and the mean loss after few and after many tokens of context."""
+        totals = torch.zeros(len(dataset), dtype=torch.float64)
+        places = torch.zeros(2, dataset.context, dtype=torch.float64)  # sums and counts by place in the window
+        with evaluating(model):
+            for batch in each_batch(model, dataset, budget, progress, rows):
+                logits, labels, scored, seq = scored_logits(model, batch)
+                nats = F.cross_entropy(logits, labels, reduction="none").double().cpu()
+                totals.index_add_(0, torch.tensor(batch.rows)[seq.row.flatten()[scored].cpu()], nats)
+                places[0].index_add_(0, seq.pos.flatten()[scored].cpu(), nats)
+                places[1].index_add_(0, seq.pos.flatten()[scored].cpu(), torch.ones_like(nats))
+        edges = [0, *(2**power for power in range(2, 20, 2) if 2**power < dataset.context), dataset.context]
+        spans = [(low, high, *places[:, low:high].sum(1).tolist()) for low, high in zip(edges, edges[1:], strict=False)]
+        by_place = [
+            {"low": low + 1, "high": high, "value": s / n, "interval": [None, None], "examples": int(n)} for low, high, s, n in spans if n
+        ]
+        return totals.numpy()[rows], by_place
+
+    def _excerpt(self, model: Model, dataset: Windows) -> dict[str, Any]:
+        """A piece of the text, and how surprised the model is by each token of it, in bits."""
+        batch = dataset.batch([len(dataset) // 2])
+        with evaluating(model):
+            logits, labels, _, _ = scored_logits(model, batch.to(next(model.parameters()).device))
+            bits = (F.cross_entropy(logits, labels, reduction="none") / np.log(2)).tolist()
+        byte_level = is_byte_level(dataset.tokenizer)
+        tokens = [readable(dataset.tokenizer.rust.id_to_token(token), byte_level) for token in labels.tolist()[:EXCERPT]]
+        return {"tokens": [_spaced(token) for token in tokens], "bits": [round(value, 3) for value in bits[:EXCERPT]]}
+
+    def _samples(self, model: Model, dataset: Windows) -> list[dict[str, str]]:
+        """Pieces of the split, and what the model writes after them."""
+        if model.caps.streaming == "none":
+            return []
+        rows = np.unique(np.linspace(0, len(dataset) - 1, SAMPLES + 2).astype(np.int64)[1:-1])
+        prompts = [dataset.tokens(row)[:PROMPT].tolist() for row in rows.tolist()]
+        options = GenerateOptions(max_tokens=CONTINUATION, temperature=0.8, top_p=0.95, seed=0)
+        written = generate(model, prompts, options, stop_tokens=[dataset.tokenizer.eos])
+        decode = dataset.tokenizer.decode
+        return [{"prompt": decode(prompt), "written": decode(found.tokens)} for prompt, found in zip(prompts, written, strict=True)]
+
+    def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
+        train, test = prepared.train, prepared.test
+        assert isinstance(train, Windows)
+        assert isinstance(test, Windows)
+        known = min(len(train.stream), MOST_NGRAM_TOKENS)
+        if known < len(train.stream):
+            say(f"n-grams are counted in the first {known:,} tokens of {len(train.stream):,}")
+        streams = (split.stream.window(0, size).astype(np.int64) for split, size in ((train, known), (test, len(test.stream))))
+        return language_baselines(*streams, vocab=prepared.sizes.vocab, end=test.tokenizer.eos, text_bytes=test.stream.text_bytes, say=say)
+
+    def prompt(self, tokenizers: Tokenizers, text: str) -> list[int]:
+        """The ids that a continuation of `text` starts from."""
+        tokenizer = tokenizers["tokenizer"]
+        return [tokenizer.eos, *tokenizer.ids_batch([text], wrap="none")[0].tolist()]
+
+    def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
+        """Continuations; the options are those of `GenerateOptions`."""
+        chosen, tokenizer = generate_options(options), tokenizers["tokenizer"]
+        texts = [example["text"] for example in as_examples(inputs, "text")]
+        found: list[Prediction] = []
+        for start in range(0, len(texts), SIDE_BY_SIDE):
+            some = texts[start : start + SIDE_BY_SIDE]
+            prompts = [self.prompt(tokenizers, text) for text in some]
+            written = generate(model, prompts, chosen, stop_tokens=[tokenizer.eos], decode=tokenizer.decode)
+            found += [Prediction(text, answer.text or "") for text, answer in zip(some, written, strict=True)]
+        return found
+
+    def sections(self, evaluation: Evaluation) -> list[Section]:
+        return language_sections(evaluation)
+
+    def examples(self, prepared: Prepared, count: int = 3) -> list[Example]:
+        test = prepared.test
+        assert isinstance(test, Windows)
+        rows = np.linspace(0, len(test) - 1, count + 2).astype(np.int64)[1:-1]
+        return [{"text": test.tokenizer.decode(test.tokens(row)[1 : PROMPT + 1])} for row in rows.tolist()]
+
+    def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
+        tokenizer = tokenizers["tokenizer"]
+        byte_level = is_byte_level(tokenizer)
+        found = []
+        for example in as_examples(inputs, "text"):
+            ids = self.prompt(tokenizers, example["text"])[: limit_of(self.config.context, model.config.max_len)]
+            batch = Batch(Input(torch.tensor([ids]), Seq.padded([len(ids)])))
+            tokens = [readable(tokenizer.rust.id_to_token(token), byte_level) for token in ids]
+            found += attention_maps(model, batch, tokens, title=f"« {example['text']} »")
+        return found
+
+
+def generate_options(options: dict[str, Any]) -> GenerateOptions:
+    """Options given by name; a wrong one is a UsageError."""
+    try:
+        return GenerateOptions.model_validate(options)
+    except ValidationError as error:
+        path, message = problems_of(error, GenerateOptions)[0]
+        raise UsageError(": ".join([*map(str, path), message])) from None
+
+
+def _spaced(token: str) -> str:
+    """A readable token as running text: spaces are spaces again, line ends are shown and kept."""
+    return token.replace("␣", " ").replace("⏎", "⏎\n").replace("⇥", "\t")

@@ -1,0 +1,212 @@
+"""What a task is: what is read, what is predicted, how it is scored and shown. The trainer knows no task; a task knows no trainer.
+
+A task of your own is one file, given to `attentif --plugin my.py`:
+
+    from attentif.tasks import TASKS, Classify, ClassifyConfig
+
+    @TASKS.register
+    class StarsConfig(ClassifyConfig):                  # its keys are those of [task] in TOML
+        '''Stars of a review, 1 to 5: classes that have an order.'''
+        kind: Literal["stars"] = "stars"
+        tolerance: int = Field(1, ge=0, description="how far a prediction may be from the truth")
+
+        def build(self) -> "Stars":
+            return Stars(self)
+
+    class Stars(Classify):
+        metric = "close"
+        def evaluate(self, model, dataset, **options): ...
+
+or a `Task` from scratch: the abstract methods below are all that the trainer, the command line and the report call.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attentif.config import Config, Registry
+from attentif.data import DataConfig
+from attentif.models import Batch, Model, ModelConfig
+from attentif.text import Tokenizer, TokenizerConfig
+from attentif.view.blocks import AttentionMaps, Score, Section
+from attentif.view.words import Words, metric
+
+Say = Callable[[str], None]  # tells the user one line
+Progress = Callable[[int, int], None]  # done, of so many
+Tokenizers = dict[str, Tokenizer]  # "tokenizer", and "target" where the target has its own
+Example = Mapping[str, str]  # one row by role: {"text": ...}, {"text": ..., "pair": ...}, {"source": ..., "target": ...}
+
+
+class Dataset(Protocol):
+    """One split, encoded. What a task's own methods need beyond this (texts, references) its own class holds."""
+
+    @property
+    def name(self) -> str:
+        """ "train", "valid" or "test"."""
+        ...
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each example, as far as they count in a batch's budget."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def batch(self, rows: Sequence[int] | NDArray[np.int64], *, packed: bool = False) -> Batch:
+        """The examples `rows` as one batch, padded or packed; `Batch.rows` says which they are."""
+        ...
+
+    def place(self, row: int) -> str:
+        """Where an example comes from: "avis.csv:17"."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the data decide about the model: `model.with_sizes(vocab=..., target_vocab=..., classes=...)`."""
+
+    vocab: int
+    target_vocab: int | None = None
+    classes: int | None = None
+    max_len: int | None = None  # the longest example, in tokens
+
+    def fill(self, model: ModelConfig) -> ModelConfig:
+        return model.with_sizes(vocab=self.vocab, target_vocab=self.target_vocab, classes=self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Data ready for training, and all that the run folder must keep to use the model without them."""
+
+    task: "TaskConfig"  # the task's configuration with what the data decided (class names): this is the one to save
+    train: Dataset
+    valid: Dataset
+    test: Dataset
+    tokenizers: Tokenizers
+    sizes: Sizes
+    digest: str  # SHA-256 of the data
+    notes: list[str] = field(default_factory=list)  # what was detected, cut or left out, for the log and the report
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Sums over the scored tokens (or examples) of one batch, so that the loop can divide by the count of the whole global batch."""
+
+    total: Tensor  # differentiable
+    count: int
+    metrics: dict[str, Tensor] = field(default_factory=dict)  # sums over the same count: {"accuracy": correct ones}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores on one split. `details` is plain data (JSON), enough to draw the task's sections again without the model."""
+
+    scores: dict[str, float]
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)  # 95 %, bootstrap
+    examples: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
+    split: str = "test"
+
+    def measured(self) -> dict[str, Score]:
+        """Scores with their intervals, as the report shows them."""
+        return measured(self.scores, self.intervals)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A simple system fitted on the same training split and scored on the same test split."""
+
+    name: Words
+    scores: dict[str, float]
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    seconds: float = 0.0  # to fit and to score
+
+    def measured(self) -> dict[str, Score]:
+        return measured(self.scores, self.intervals)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a model answers to one input."""
+
+    input: str
+    output: str  # a label, a translation, a continuation
+    probability: float | None = None  # of the output, where it is one of a few
+    scores: dict[str, float] = field(default_factory=dict)  # label -> probability, likeliest first
+
+
+def measured(scores: Mapping[str, float], intervals: Mapping[str, tuple[float, float]]) -> dict[str, Score]:
+    return {key: Score(value, *intervals.get(key, (None, None))) for key, value in scores.items()}
+
+
+class TaskConfig(Config):
+    """Base of every task's configuration."""
+
+    kind: str
+
+    def build(self) -> "Task":
+        raise NotImplementedError
+
+
+TASKS: Registry[TaskConfig] = Registry("task")
+
+
+class Task(ABC):
+    """One kind of prediction. Its methods are called in this order by a run."""
+
+    config: TaskConfig
+    metric: str  # the score that counts: early stopping, the best checkpoint, the report's headline
+
+    def __init__(self, config: TaskConfig) -> None:
+        self.config = config
+
+    @property
+    def higher_is_better(self) -> bool:
+        return metric(self.metric).higher_is_better
+
+    def adapt(self, model: ModelConfig) -> ModelConfig:
+        """The model with this task's head, where a preset brings another one."""
+        return model
+
+    @abstractmethod
+    def check(self, model: ModelConfig) -> None:
+        """Raise ConfigError where such a model cannot do this task. No data have been read yet."""
+
+    @abstractmethod
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
+        """Read the data, train the tokenizer on the training split (or use those of a run), encode. The task then knows `Prepared.task`."""
+
+    @abstractmethod
+    def step(self, model: Model, batch: Batch) -> Loss:
+        """The loss of one batch, differentiable."""
+
+    @abstractmethod
+    def evaluate(
+        self, model: Model, dataset: Dataset, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
+    ) -> Evaluation:
+        """Score a split, in eval mode, in batches of `budget` tokens. `quick`: what training watches; `progress` may raise to stop it."""
+
+    def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
+        """Simple systems to be measured against, on the same splits."""
+        return []
+
+    @abstractmethod
+    def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
+        """Answers to new inputs; `options` are the task's own (decoding)."""
+
+    def sections(self, evaluation: Evaluation) -> list[Section]:
+        """The task's part of the report, from an evaluation that was not quick."""
+        return []
+
+    def examples(self, prepared: Prepared, count: int = 3) -> list[Example]:
+        """A few test examples worth looking inside."""
+        return []
+
+    def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
+        """Attention weights of these inputs, by layer and head."""
+        return []

@@ -1,0 +1,330 @@
+"""The kinds of tokenizer, each a page of configuration and the way it is trained.
+
+| kind      | a token is                            | learned by                                                 | text comes back    |
+|-----------|---------------------------------------|------------------------------------------------------------|--------------------|
+| bpe       | a run of bytes                        | merging the most frequent pair, again and again            | exactly            |
+| wordpiece | a word's beginning, or ##continuation | merges too; a word is then cut longest piece first         | but for spaces     |
+| unigram   | a piece with a probability            | dropping, of many pieces, those the likelihood misses least | but for odd spaces |
+| word      | a word or a punctuation mark          | counting                                                   | known words        |
+| char      | a character                           | counting                                                   | known characters   |
+| byte      | a byte                                | nothing to learn                                           | exactly            |
+
+Sennrich et al. 2016 (BPE), Radford et al. 2019 (on bytes), Schuster & Nakajima 2012, Devlin et al. 2019 (WordPiece), Kudo 2018 (unigram).
+"Exactly" is up to Unicode normalisation: é typed as e + accent becomes é unless `nfc = false`. Training gives the same tokenizer from
+the same text, whatever the number of threads: where the library leaves something to chance, it is put in order here.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer as Rust
+
+from attentif.config import Config, Registry
+from attentif.errors import DataError
+from attentif.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+
+UNKNOWN = "[UNK]"
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]  # the library's names for bytes that stand in for an unknown character
+MOST_CHARACTERS = 1000  # of WordPiece's alphabet: rarer ones are unknown, or a page of Chinese would fill the vocabulary
+
+
+class TokenizerConfig(Config, ABC):
+    """What all kinds share."""
+
+    kind: str
+    lowercase: bool = Field(False, description="write everything in lower case first")
+    strip_accents: bool = Field(False, description="remove accents first: é becomes e")
+    nfc: bool = Field(True, description="bring accents to their composed form first (Unicode NFC), so that é is one é however it was typed")
+    special: list[str] = Field([], description="more special tokens, after " + " ".join(SPECIAL_TOKENS))
+
+    @model_validator(mode="after")
+    def _special_tokens_are_new(self) -> Self:
+        seen = set(SPECIAL_TOKENS)
+        for token in self.special:
+            if not token.strip() or token in seen:
+                raise ValueError(f"special: {token!r} is {'there already' if token in seen else 'empty'}")
+            seen.add(token)
+        return self
+
+    @property
+    def specials(self) -> list[str]:
+        return [*SPECIAL_TOKENS, *self.special]
+
+    def fit(self, texts: Iterable[str]) -> Tokenizer:
+        """A tokenizer learned from texts: read once, except by `wordpiece`, which reads them twice."""
+        return self._dressed(self._learned(texts))
+
+    @abstractmethod
+    def _learned(self, texts: Iterable[str]) -> Any:
+        """The library's model, its vocabulary beginning with the special tokens."""
+
+    @abstractmethod
+    def _cutter(self) -> Any:
+        """What cuts text into words, inside which the model works."""
+
+    @abstractmethod
+    def _decoder(self) -> Any:
+        """What makes text of tokens again."""
+
+    def _normalizer(self) -> Any:
+        steps: list[Any] = [normalizers.NFC()] if self.nfc else []
+        if self.lowercase:
+            steps.append(normalizers.Lowercase())
+        if self.strip_accents:
+            steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
+        return normalizers.Sequence(steps) if steps else None
+
+    def _dressed(self, model: Any) -> Tokenizer:
+        rust = Rust(model)
+        for part, value in (("normalizer", self._normalizer()), ("pre_tokenizer", self._cutter()), ("decoder", self._decoder())):
+            if value is not None:
+                setattr(rust, part, value)
+        rust.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in self.specials])
+        # for those who read the file with another library: the same as `encode(..., wrap="cls")`
+        rust.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[(token, rust.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+        )
+        return Tokenizer(rust)
+
+    def _trained(self, model: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
+        """Train by the library; its model as plain data."""
+        rust = Rust(model)
+        if (normalizer := self._normalizer()) is not None:
+            rust.normalizer = normalizer
+        rust.pre_tokenizer = self._cutter()
+        rust.train_from_iterator(_not_nothing(texts), trainer=trainer)
+        return dict(json.loads(rust.to_str())["model"])
+
+
+TOKENIZERS: Registry[TokenizerConfig] = Registry("tokenizer")
+
+
+class Counted(TokenizerConfig):
+    """A vocabulary of a chosen size."""
+
+    vocab: int = Field(8000, gt=0, description="size of the vocabulary, special tokens included; less where the text is too small")
+    min_count: int = Field(2, ge=1, description="what is seen less often in the training text does not enter the vocabulary")
+
+    @model_validator(mode="after")
+    def _vocabulary_has_room(self) -> Self:
+        fixed = self._fixed()
+        if self.vocab <= fixed:
+            raise ValueError(f"vocab: {self.vocab} is too small, {fixed} are taken before anything is learned")
+        return self
+
+    def _fixed(self) -> int:
+        return len(self.specials)
+
+
+class Digits(Counted):
+    """Kinds that can be told to read numbers digit by digit."""
+
+    split_digits: bool = Field(False, description="each digit is a token of its own, so that numbers are read digit by digit")
+
+    def _digits(self, cutter: Any) -> Any:
+        return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), cutter]) if self.split_digits else cutter
+
+
+@TOKENIZERS.register
+class BPE(Digits):
+    """Byte-pair encoding: merges learned in order, on bytes, so that no text is unknown."""
+
+    kind: Literal["bpe"] = "bpe"
+
+    def _fixed(self) -> int:
+        return len(self.specials) + 256
+
+    def _cutter(self) -> Any:
+        return self._digits(pre_tokenizers.ByteLevel(add_prefix_space=False))
+
+    def _decoder(self) -> Any:
+        return decoders.ByteLevel()
+
+    def _learned(self, texts: Iterable[str]) -> Any:
+        trainer = trainers.BpeTrainer(
+            vocab_size=self.vocab,
+            min_frequency=self.min_count,
+            special_tokens=self.specials,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        model = self._trained(models.BPE(), trainer, texts)
+        return models.BPE(vocab=model["vocab"], merges=[tuple(pair) for pair in model["merges"]])
+
+
+@TOKENIZERS.register
+class Byte(TokenizerConfig):
+    """Bytes: 256 symbols, nothing to learn, long sequences."""
+
+    kind: Literal["byte"] = "byte"
+
+    def _cutter(self) -> Any:
+        return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+
+    def _decoder(self) -> Any:
+        return decoders.ByteLevel()
+
+    def _learned(self, texts: Iterable[str]) -> Any:
+        return models.BPE(vocab=_numbered([*self.specials, *byte_symbols()]), merges=[])
+
+
+@TOKENIZERS.register
+class WordPiece(Digits):
+    """WordPiece: BERT's tokens, `anti ##constitution ##nel`."""
+
+    kind: Literal["wordpiece"] = "wordpiece"
+
+    def _cutter(self) -> Any:
+        return self._digits(pre_tokenizers.BertPreTokenizer())
+
+    def _decoder(self) -> Any:
+        return _joined("##")
+
+    def _learned(self, texts: Iterable[str]) -> Any:
+        # The library numbers the continuations ##a, ##b, ... in the order of a hash table, and breaks ties by number: another
+        # vocabulary at each run. Named beforehand, as if they were special tokens, they have the same numbers each time.
+        texts = list(texts) if isinstance(texts, Iterator) else texts
+        alphabet = self._alphabet(texts)
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=self.vocab,
+            min_frequency=self.min_count,
+            special_tokens=[*self.specials, *(f"##{c}" for c in alphabet)],
+            initial_alphabet=alphabet,
+            limit_alphabet=len(alphabet),
+            show_progress=False,
+        )
+        model = self._trained(models.WordPiece(unk_token=UNKNOWN), trainer, texts)
+        return models.WordPiece(vocab=model["vocab"], unk_token=UNKNOWN, max_input_chars_per_word=100)
+
+    def _alphabet(self, texts: Iterable[str]) -> list[str]:
+        """The most frequent characters, within a quarter of the vocabulary (each takes two places: a and ##a)."""
+        normalizer = self._normalizer()
+        counts: Counter[str] = Counter()
+        for text in _not_nothing(texts):
+            counts.update(normalizer.normalize_str(text) if normalizer else text)
+        often = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
+        return sorted(often[: min(MOST_CHARACTERS, max(1, (self.vocab - self._fixed()) // 4))])
+
+
+@TOKENIZERS.register
+class Unigram(Digits):
+    """Unigram: the likeliest cut under a probability for each piece."""
+
+    kind: Literal["unigram"] = "unigram"
+    byte_fallback: bool = Field(True, description="spell unknown characters in bytes (256 more tokens) instead of [UNK]")
+
+    def _fixed(self) -> int:
+        return len(self.specials) + 256 * self.byte_fallback
+
+    def _cutter(self) -> Any:
+        lines = pre_tokenizers.Split("\n", behavior="isolated")
+        spaces = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="first")
+        return self._digits(pre_tokenizers.Sequence([lines, spaces]))
+
+    def _decoder(self) -> Any:
+        spaces = decoders.Metaspace(replacement="▁", prepend_scheme="first")
+        return decoders.Sequence([decoders.ByteFallback(), spaces, decoders.Fuse()]) if self.byte_fallback else spaces
+
+    def _learned(self, texts: Iterable[str]) -> Any:
+        trainer = trainers.UnigramTrainer(
+            vocab_size=self.vocab - (self._fixed() - len(self.specials)),
+            special_tokens=self.specials,
+            unk_token=UNKNOWN,
+            show_progress=False,
+        )
+        model = self._trained(models.Unigram(), trainer, texts)
+        pieces = _ordered([(piece, score) for piece, score in model["vocab"] if piece not in self.specials])
+        lowest = min((score for _, score in pieces), default=0.0)
+        spelt = [(byte, lowest - 10.0) for byte in BYTES] if self.byte_fallback else []
+        vocab = [*((token, 0.0) for token in self.specials), *spelt, *pieces]
+        return models.Unigram(vocab, SPECIAL_TOKENS.index(UNKNOWN), self.byte_fallback)
+
+
+@TOKENIZERS.register
+class Word(Digits):
+    """Words and punctuation marks, the most frequent ones; the others are [UNK]."""
+
+    kind: Literal["word"] = "word"
+
+    def _cutter(self) -> Any:
+        return self._digits(pre_tokenizers.BertPreTokenizer())
+
+    def _decoder(self) -> Any:
+        return _joined("\0")  # no word begins so: nothing is glued
+
+    def _learned(self, texts: Iterable[str]) -> Any:
+        return _most_frequent(self, texts)
+
+
+@TOKENIZERS.register
+class Char(Counted):
+    """Characters, the most frequent ones; the others are [UNK]."""
+
+    kind: Literal["char"] = "char"
+
+    def _cutter(self) -> Any:
+        return pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+
+    def _decoder(self) -> Any:
+        return decoders.Fuse()
+
+    def _learned(self, texts: Iterable[str]) -> Any:
+        return _most_frequent(self, texts)
+
+
+def _joined(prefix: str) -> Any:
+    """Words joined by spaces, what begins with `prefix` glued to what is before it, and punctuation as usually written."""
+    tidy = [(" ' ", "'"), (" ’ ", "’"), (" .", "."), (" ,", ","), ("( ", "("), (" )", ")")]
+    steps = [decoders.WordPiece(prefix=prefix, cleanup=False), decoders.Fuse()]
+    return decoders.Sequence([*steps, *(decoders.Replace(spaced, tight) for spaced, tight in tidy)])
+
+
+def _most_frequent(config: Word | Char, texts: Iterable[str]) -> Any:
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=config.vocab, min_frequency=config.min_count, special_tokens=config.specials, show_progress=False
+    )
+    model = config._trained(models.WordLevel(unk_token=UNKNOWN), trainer, texts)
+    return models.WordLevel(vocab=model["vocab"], unk_token=UNKNOWN)
+
+
+def _ordered(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Unigram's pieces without what the library leaves to chance.
+
+    Letters that won no place of their own get the lowest score plus 0.0001, 0.0002, ... in the order of a hash table: here all get the
+    lowest. The last bits of the other scores depend on how threads shared out a sum: here they are rounded.
+    """
+    letters = sum(len(piece) == 1 for piece, _ in pieces)
+    lowest = min((score for _, score in pieces), default=0.0)
+    added = lowest + 1e-4 * letters + 1e-6
+    level = [(piece, round(lowest if len(piece) == 1 and score <= added else score, 6)) for piece, score in pieces]
+    return sorted(level, key=lambda piece: (-piece[1], piece[0]))
+
+
+def byte_symbols() -> list[str]:
+    """The printable character that byte-level tokenizers write for each byte, by the byte's value (Radford 2019)."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    symbol = {byte: chr(byte) for byte in printable} | {byte: chr(256 + rank) for rank, byte in enumerate(others)}
+    return [symbol[byte] for byte in range(256)]
+
+
+def _numbered(tokens: Iterable[str]) -> dict[str, int]:
+    return {token: number for number, token in enumerate(tokens)}
+
+
+def _not_nothing(texts: Iterable[str]) -> Iterator[str]:
+    """The texts that are not empty; an error where there are none."""
+    found = False
+    for text in texts:
+        if text and not text.isspace():
+            found = True
+            yield text
+    if not found:
+        raise DataError("there is no text to train a tokenizer on")

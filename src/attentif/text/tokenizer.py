@@ -1,0 +1,254 @@
+"""A tokenizer: text to ids and back.
+
+The work is done by the `tokenizers` library; what is added here is a name for each special token, and the rule that *text is text*:
+somebody who writes "[SEP]" in a review gets the letters of it, never the special token, unless the caller asks (`specials_in_text`).
+
+A saved `tokenizer.json` is the library's own format, readable by everything that reads those.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from attentif.errors import DataError, RunError, UsageError
+
+IntArray = npt.NDArray[np.int32]
+FILE = "tokenizer.json"
+
+# The special tokens of every tokenizer trained here, at ids 0, 1, 2, ...; then the names that other people's files use for the same
+# part. The first name found wins, so the last ones are stand-ins: GPT-2 has one token for everything, BERT begins with [CLS].
+SPECIALS: dict[str, tuple[str, ...]] = {
+    "pad": ("[PAD]", "<pad>", "<|endoftext|>", "</s>"),
+    "unk": ("[UNK]", "<unk>"),
+    "cls": ("[CLS]", "<s>", "<|endoftext|>"),
+    "sep": ("[SEP]", "</s>", "<|endoftext|>"),
+    "mask": ("[MASK]", "<mask>"),
+    "bos": ("[BOS]", "<s>", "<|begin_of_text|>", "<|endoftext|>", "[CLS]"),
+    "eos": ("[EOS]", "</s>", "<|end_of_text|>", "<|endoftext|>", "[SEP]"),
+}
+SPECIAL_TOKENS = tuple(names[0] for names in SPECIALS.values())
+
+# What stands before the first text, and after each: "cls" makes [CLS] a [SEP], and [CLS] a [SEP] b [SEP] of a pair.
+Wrap = Literal["cls", "bos-eos", "bos", "eos", "none"]
+WRAPS: dict[Wrap, tuple[str | None, str | None]] = {
+    "cls": ("cls", "sep"),
+    "bos-eos": ("bos", "eos"),
+    "bos": ("bos", None),
+    "eos": (None, "eos"),
+    "none": (None, None),
+}
+CHUNK = 4096  # texts given to the library at once where only ids are kept: its own record of a token takes about 100 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """One text, or pair of texts, in tokens."""
+
+    ids: list[int]
+    segments: list[int]  # 0 in the first text and the special tokens around it, 1 in the second
+    parts: tuple[Any, ...]  # the library's encodings, and (token, id) for each special one between them
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def tokens(self) -> list[str]:
+        return [token for part in self.parts for token in (part[:1] if isinstance(part, tuple) else part.tokens)]
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]:
+        """The characters of its own text that each token stands for; (0, 0) for special tokens."""
+        return [span for part in self.parts for span in ([(0, 0)] if isinstance(part, tuple) else part.offsets)]
+
+
+class Tokenizer:
+    """Text to ids and back, with named special tokens: `pad`, `unk`, `cls`, `sep`, `mask`, `bos`, `eos`."""
+
+    def __init__(self, rust: tokenizers.Tokenizer) -> None:
+        rust.no_padding()  # other people's files may carry both; here they are the caller's business
+        rust.no_truncation()
+        rust.encode_special_tokens = True  # in the library's words: special tokens are encoded as any text
+        self.rust = rust
+        known = rust.get_vocab(with_added_tokens=True)
+        self.vocab = max(known.values(), default=-1) + 1
+        self.special = {part: known[name] for part, names in SPECIALS.items() for name in reversed(names) if name in known}
+
+    def _id(self, part: str) -> int:
+        if part not in self.special:
+            raise UsageError(f"this tokenizer has no {SPECIALS[part][0]} token")
+        return self.special[part]
+
+    @property
+    def pad(self) -> int:
+        return self._id("pad")
+
+    @property
+    def unk(self) -> int | None:
+        return self.special.get("unk")
+
+    @property
+    def cls(self) -> int:
+        return self._id("cls")
+
+    @property
+    def sep(self) -> int:
+        return self._id("sep")
+
+    @property
+    def mask(self) -> int:
+        return self._id("mask")
+
+    @property
+    def bos(self) -> int:
+        return self._id("bos")
+
+    @property
+    def eos(self) -> int:
+        return self._id("eos")
+
+    # ------------------------------------------------------------------------------------------------------------ encoding
+
+    def encode(self, text: str, pair: str | None = None, **options: Any) -> Encoding:
+        """One text, or two with segment ids; the options of `encode_batch`."""
+        return self.encode_batch([text], None if pair is None else [pair], **options)[0]
+
+    def encode_batch(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        wrap: Wrap = "cls",
+        max_len: int | None = None,
+        specials_in_text: bool = False,
+    ) -> list[Encoding]:
+        """Texts, on all cores. `max_len` counts special tokens; of a pair, the longer text is cut first."""
+        rust = self._marked if specials_in_text else self.rust
+        before, after = ([(str(rust.id_to_token(self._id(part))), self._id(part))] if part else [] for part in WRAPS[wrap])
+        encodings = []
+        for first, second in self._in_rust(rust.encode_batch, texts, pairs, wrap, max_len):
+            parts = (*before, first, *after) if second is None else (*before, first, *after, second, *after)
+            ids: list[int] = [number for part in parts for number in (part[1:] if isinstance(part, tuple) else part.ids)]
+            one = len(before) + len(first) + len(after)
+            encodings.append(Encoding(ids, [0] * one + [1] * (len(ids) - one), parts))
+        return encodings
+
+    def ids_batch(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, wrap: Wrap = "cls", max_len: int | None = None
+    ) -> list[IntArray]:
+        """Only the ids, as small arrays: what a data set keeps in memory. `segments` finds a pair's segments again."""
+        before, after = ([self._id(part)] if part else [] for part in WRAPS[wrap])
+        arrays: list[IntArray] = []
+        for start in range(0, len(texts), CHUNK):
+            some, others = texts[start : start + CHUNK], None if pairs is None else pairs[start : start + CHUNK]
+            for first, second in self._in_rust(self.rust.encode_batch_fast, some, others, wrap, max_len):
+                ids = before + first.ids + after + ([] if second is None else second.ids + after)
+                arrays.append(np.array(ids, dtype=np.int32))
+        return arrays
+
+    def segments(self, ids: IntArray) -> IntArray:
+        """Segment ids of what `ids_batch(..., wrap="cls")` gave: how many [SEP] stand before each token."""
+        separators = np.asarray(ids) == self.sep
+        return (np.cumsum(separators) - separators).astype(np.int32)
+
+    def _in_rust(
+        self, encode: Any, texts: Sequence[str], pairs: Sequence[str] | None, wrap: Wrap, max_len: int | None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Each text and its partner (or None), encoded without special tokens and cut to the room that these leave."""
+        if pairs is not None and len(pairs) != len(texts):
+            raise ValueError(f"{len(texts)} texts and {len(pairs)} partners")
+        before, after = WRAPS[wrap]
+        room = None if max_len is None else max_len - bool(before) - bool(after) * (1 if pairs is None else 2)
+        if room is not None and room < (1 if pairs is None else 2):
+            raise UsageError(f"max_len {max_len} leaves no room for text between the special tokens")
+        firsts = _checked(encode, texts)
+        seconds = [None] * len(texts) if pairs is None else _checked(encode, pairs)
+        for first, second in zip(firsts, seconds, strict=True):
+            if room is not None:
+                for part, share in zip((first, second), _shares(len(first), 0 if second is None else len(second), room), strict=True):
+                    if part is not None and len(part) > share:
+                        part.truncate(share)
+            yield first, second
+
+    @cached_property
+    def _marked(self) -> tokenizers.Tokenizer:
+        """The twin that reads special tokens written in the text ("Le [MASK] est bleu")."""
+        return tokenizers.Tokenizer.from_str(self.rust.to_str())
+
+    # ------------------------------------------------------------------------------------------------------------ decoding
+
+    def decode(self, ids: Iterable[int], skip_special: bool = True) -> str:
+        """Text again. Bytes that are not UTF-8 (a character cut in two) come out as �."""
+        return str(self.rust.decode([int(i) for i in ids], skip_special_tokens=skip_special))
+
+    def decode_batch(self, rows: Iterable[Iterable[int]], skip_special: bool = True) -> list[str]:
+        return list(self.rust.decode_batch([[int(i) for i in ids] for ids in rows], skip_special_tokens=skip_special))
+
+    # --------------------------------------------------------------------------------------------------------------- files
+
+    @cached_property
+    def json(self) -> str:
+        return str(self.rust.to_str(pretty=True))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the tokenizer: the same digest, the same ids."""
+        return hashlib.sha256(self.json.encode()).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Write `path`, whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(self.json + "\n", encoding="utf-8")
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: Path) -> "Tokenizer":
+        """A `tokenizer.json`, or the one in a folder (a run)."""
+        file = path / FILE if path.is_dir() else path
+        try:
+            return cls(tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise RunError("no such file", file=file) from None
+        except OSError as error:
+            raise RunError(f"cannot be read: {error.strerror}", file=file) from None
+        except Exception as error:  # the library raises bare Exception, and ValueError for text that is not UTF-8
+            raise RunError(f"is not a tokenizer: {str(error).splitlines()[0]}", file=file) from None
+
+
+def _checked(encode: Any, texts: Sequence[str]) -> list[Any]:
+    try:
+        return list(encode(texts, add_special_tokens=False))
+    except TypeError:
+        for number, text in enumerate(texts, 1):
+            if isinstance(text, str) and not _is_unicode(text):
+                raise DataError(f"text {number} is not valid Unicode (half of a surrogate pair): {text[:40]!a}") from None
+        raise
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shares(first: int, second: int, room: int) -> tuple[int, int]:
+    """How many tokens each of two texts may keep: the longer is cut until both are as long, then both."""
+    if first + second <= room:
+        return first, second
+    half = room // 2
+    if second <= half:
+        return room - second, second
+    return (first, room - first) if first <= room - half else (room - half, half)

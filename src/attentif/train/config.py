@@ -1,0 +1,85 @@
+"""How a run is trained, and the whole run: data, task, tokenizer, model, training, one TOML file."""
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from attentif.config import VERSION, Config, OneOf
+from attentif.data.config import DataConfig
+from attentif.models.config import ModelConfig
+from attentif.tasks.task import TASKS, TaskConfig
+from attentif.text import TOKENIZERS, TokenizerConfig
+from attentif.train.schedule import Schedule
+
+
+class TrainConfig(Config):
+    """Length of the run, optimiser, batches, what is measured and kept on the way."""
+
+    epochs: float = Field(0.0, ge=0, description="passes over the data (0: no limit); the first of epochs, steps, minutes ends the run")
+    steps: int = Field(0, ge=0, description="optimiser steps (0: no limit)")
+    minutes: float = Field(0.0, ge=0, description="time spent in training steps, evaluation not counted (0: no limit)")
+
+    batch_tokens: int = Field(4096, gt=0, description="most tokens in one batch, padding included")
+    accumulate: int = Field(1, gt=0, description="batches summed up for one step, shared out among the processes of torchrun")
+    packed: bool = Field(False, description="sequences end to end instead of padded")
+
+    optimizer: Literal["adamw", "adafactor", "muon"] = Field(
+        "adamw", description="adamw, adafactor, or muon (adamw for what is not a matrix)"
+    )
+    lr: float = Field(1e-3, gt=0, description="learning rate after warm-up")
+    weight_decay: float = Field(0.01, ge=0, description="decoupled; biases, norms and embeddings are left alone")
+    betas: tuple[float, float] = Field((0.9, 0.98), strict=False, description="of adamw: memory of the gradient and of its square")
+    clip: float = Field(1.0, gt=0, description="longest gradient, by its norm (inf: none is too long)")
+    schedule: Schedule = Field("cosine", description="cosine, linear, inverse-sqrt or constant")
+    warmup: int | float = Field(0.1, ge=0, description="steps that lead up to lr: a whole number, or a share of the run")
+    lr_end: float = Field(0.0, ge=0, le=1, description="share of lr left at the end (cosine, linear)")
+    ema: float = Field(0.0, ge=0, lt=1, description="average the weights: share kept at each step, such as 0.999 (0: no average)")
+
+    eval_every: int | float = Field(1.0, gt=0, description="evaluate after so many steps (whole number) or epochs (1.0, 0.5)")
+    patience: int = Field(0, ge=0, description="stop after so many evaluations without improvement and keep the best weights (0: never)")
+    checkpoint_every: int = Field(200, gt=0, description="save after so many steps")
+    keep: int = Field(2, gt=0, description="checkpoints kept")
+    log_every: int = Field(10, gt=0, description="steps between lines of metrics.jsonl")
+    tensorboard: bool = Field(False, description="write the same for TensorBoard (needs attentif[tensorboard])")
+
+    seed: int = Field(0, ge=0, description="of the weights, the order of the data, dropout")
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
+    threads: int = Field(0, ge=0, description="threads of a process (0: as many as torch finds)")
+    gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass: slower, less memory")
+    compile: bool = Field(False, description="torch.compile: slow to start")
+    deterministic: bool = Field(False, description="refuse operations whose result may vary from run to run (GPU)")
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        if not (self.epochs or self.steps or self.minutes):
+            raise ValueError("one of epochs, steps and minutes must say how long to train")
+        if isinstance(self.warmup, float) and not self.warmup < 1:
+            raise ValueError(f"warmup: a fraction is a share of the run and below 1; write {math.ceil(self.warmup)} for steps")
+        if self.schedule == "inverse-sqrt" and self.warmup == 0:
+            raise ValueError("warmup: inverse-sqrt needs one, as the rate falls from its end on")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError("betas: must lie between 0 and 1")
+        return self
+
+
+class MadeConfig(Config):
+    """What a run was made with: written to its config.toml, replaced when the file is trained again."""
+
+    recipe: str = Field(description="what the run was started from")
+    attentif: str = Field(description="version")
+    python: str = Field(description="version")
+    torch: str = Field(description="version")
+    data: str = Field(description="SHA-256 of the data")
+
+
+class RunConfig(Config):
+    """A complete run."""
+
+    version: int = Field(VERSION, description="of this format")
+    data: DataConfig = Field(description="where the examples come from")
+    task: Annotated[TaskConfig, OneOf(TASKS)] = Field(description="what is predicted")
+    tokenizer: Annotated[TokenizerConfig, OneOf(TOKENIZERS)] = Field(description="from text to tokens")
+    model: ModelConfig = Field(description="frontend, stacks, head")
+    train: TrainConfig = Field(description="how it is trained")
+    made: MadeConfig | None = Field(None, description="what a run was made with; a record, not a setting")

@@ -1,0 +1,142 @@
+"""What a run would take, before it is run: sizes, memory, time. Nothing is written.
+
+Memory is counted: weights, gradients and the optimiser's by their tensors, activations by what autograd keeps of the largest batch.
+Time is measured on a few real steps of the run's own batches, and grows with the places (tokens and padding) of a batch.
+"""
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from attentif.data import padding_waste, plan
+from attentif.data.batching import Rows
+from attentif.models import build
+from attentif.tasks.task import Dataset, Say, Task
+from attentif.train.config import RunConfig, TrainConfig
+from attentif.train.distributed import device_of
+from attentif.train.machine import seed_all, set_up
+from attentif.train.optim import optimizers, state_of
+
+MEASURED = 3  # steps that are timed, after one that is not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a run would take."""
+
+    examples: dict[str, int]  # by split
+    parameters: dict[str, int]  # by part of the model
+    memory: dict[str, int]  # bytes by use; activations are those of the largest batch
+    steps: int
+    epochs: float
+    tokens: int  # read in training, padding not counted
+    padding: float  # share of the places
+    seconds: float  # of training; evaluation, baselines and report come on top
+    notes: list[str]
+
+
+def estimate(config: RunConfig, say: Say) -> Estimate:
+    """Read the data, build the model, try a few steps."""
+    settings = config.train
+    set_up(settings)
+    device = device_of(settings.device)
+    task = config.task.build()
+    adapted = task.adapt(config.model)
+    task.check(adapted)
+    prepared = task.prepare(config.data, config.tokenizer, adapted, say)
+    seed_all(settings.seed)
+    model = build(prepared.sizes.fill(adapted)).to(device)
+    model.checkpointing = settings.gradient_checkpointing
+    trial = Trial(task, model, prepared.train, settings)
+    lengths, batches = prepared.train.lengths, trial.batches
+    padding = 0.0 if settings.packed else padding_waste(lengths, batches)
+    per_epoch = math.ceil(len(batches) / settings.accumulate)
+    seconds_per_epoch = trial.seconds_per_place() * float(lengths.sum()) / (1 - padding)
+    steps = planned_steps(settings, per_epoch, seconds_per_epoch / per_epoch)
+    return Estimate(
+        examples={split.name: len(split) for split in (prepared.train, prepared.valid, prepared.test)},
+        parameters=model.sizes(),
+        memory=trial.memory(),
+        steps=steps,
+        epochs=steps / per_epoch,
+        tokens=round(float(lengths.sum()) * steps / per_epoch),
+        padding=padding,
+        seconds=seconds_per_epoch * steps / per_epoch,
+        notes=prepared.notes,
+    )
+
+
+def planned_steps(config: TrainConfig, per_epoch: int, seconds: float) -> int:
+    """Steps until the first of the limits, where one takes so many seconds."""
+    limits = [config.steps] if config.steps else []
+    if config.epochs:
+        limits.append(math.ceil(config.epochs * per_epoch))
+    if config.minutes:
+        limits.append(max(1, round(60 * config.minutes / seconds)))
+    return min(limits)
+
+
+class Trial:
+    """A model that takes a few steps and is thrown away."""
+
+    def __init__(self, task: Task, model: nn.Module, train: Dataset, config: TrainConfig) -> None:
+        self.task, self.model, self.train, self.config = task, model.train(), train, config
+        self.optimizers = optimizers(model, config)
+        self.batches = plan(train.lengths, config.batch_tokens, seed=config.seed, epoch=0, packed=config.packed)
+        self.device = next(model.parameters()).device
+
+    def step(self, rows: Rows) -> int:
+        """One step on one batch; its places."""
+        batch = self.train.batch(rows, packed=self.config.packed).to(self.device)
+        loss = self.task.step(self.model, batch)  # type: ignore[arg-type]
+        (loss.total / max(loss.count, 1)).backward()  # type: ignore[no-untyped-call]
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        return int(len(rows) * self.train.lengths[rows].max())
+
+    def seconds_per_place(self) -> float:
+        self.step(self.batches[0])
+        began, places = time.perf_counter(), 0
+        for rows in self.batches[1 : 1 + MEASURED] or self.batches[:1]:
+            places += self.step(rows)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return (time.perf_counter() - began) / max(places, 1)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes by use, after a step: the optimiser has made its tensors."""
+        weights = _bytes(self.model.parameters())
+        found = {"weights": weights, "gradients": weights, "optimizer": _bytes(state_of(self.optimizers).values())}
+        if self.config.ema:
+            found["average"] = weights
+        largest = max(self.batches, key=lambda rows: len(rows) * int(self.train.lengths[rows].max()))
+        with _kept_for_backward(self.model) as kept:
+            loss = self.task.step(self.model, self.train.batch(largest, packed=self.config.packed).to(self.device))  # type: ignore[arg-type]
+        del loss
+        return found | {"activations": sum(kept.values())}
+
+
+@contextmanager
+def _kept_for_backward(model: nn.Module) -> Iterator[dict[int, int]]:
+    """Storages that autograd keeps for the backward pass, with their bytes; weights do not count."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        yield kept
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.nbytes for tensor in tensors)

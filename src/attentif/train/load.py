@@ -1,0 +1,89 @@
+"""From a recipe, a TOML file or a table to the configuration of a run.
+
+Layers, the last one winning: the model's preset (`model.base`, beneath the `model` table) · the recipe or file · options and
+`key=value` words. Each remembers its file, so that an error names the line that set the wrong value.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from attentif.config import Document, Layer, did_you_mean, read_toml
+from attentif.errors import ConfigError
+from attentif.models.presets import preset_layer
+from attentif.recipes import recipe_layer, recipe_names
+from attentif.toml import Keys, line_of
+from attentif.train.config import RunConfig
+
+Source = str | Path | Mapping[str, Any]  # a recipe's name, a TOML file, a run folder, or plain values
+
+# keys of [data] that belong to one origin of examples: an option that names another origin makes the recipe's void
+ORIGIN = {"name", "train", "valid", "test", "target", "valid_target", "test_target"}
+ORIGIN |= {"text", "label", "pair", "source", "target_column", "group"}
+
+
+@dataclass(frozen=True)
+class PresetLayer(Layer):
+    """A preset's values beneath `model`: its own file does not know that word."""
+
+    def place(self, path: Keys) -> tuple[str, int | None]:
+        return self.name, line_of(self.text or "", path[1:])
+
+
+def load_run_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig:
+    """The validated configuration of a run; ConfigError names the file and the line of what is wrong."""
+    return resolved(source_layer(source), layers).build(RunConfig)
+
+
+def resolved(first: Layer, others: Sequence[Layer] = ()) -> Document:
+    """The layers as one document, the preset that `model.base` names beneath them."""
+    layers = [_without_origin(first) if any(map(_has_origin, others)) else first, *others]
+    document = Document(layers)
+    model = document.values.get("model")
+    if not isinstance(model, Mapping) or (base := model.get("base")) is None or "made" in first.values:
+        return document  # the configuration that a run wrote is complete, whatever has become of the preset since
+    if not isinstance(base, str):
+        raise document.error(("model", "base"), f"must be a preset's name, not {base!r}")
+    try:
+        preset = preset_layer(base)
+    except ConfigError as error:
+        raise document.error(("model", "base"), error.message) from None
+    return Document([PresetLayer({"model": preset.values}, preset.name, preset.text), *layers])
+
+
+def source_layer(source: Source) -> Layer:
+    """The recipe, file, run folder or table that a run starts from."""
+    if isinstance(source, Mapping):
+        return Layer(dict(source), "configuration")
+    name, path = str(source), Path(source)
+    if not is_source(source):
+        close = did_you_mean(name, recipe_names())
+        raise ConfigError(f"no recipe or TOML file is called {name!r}{close}; `attentif list recipes` shows the recipes")
+    if name in recipe_names():  # even beside a folder of that name: ./reviews means the folder
+        return recipe_layer(name)
+    return read_toml(path / "config.toml" if path.is_dir() else path)
+
+
+def is_source(source: str | Path) -> bool:
+    """Whether this names a recipe or looks like a file or a folder, which need not exist."""
+    path = Path(source)
+    return str(source) in recipe_names() or path.suffix == ".toml" or path.exists() or len(path.parts) > 1
+
+
+def source_name(source: Source) -> str:
+    """What to call a run that starts from `source`."""
+    return "run" if isinstance(source, Mapping) else Path(source).stem
+
+
+def _has_origin(layer: Layer) -> bool:
+    data = layer.values.get("data")
+    return isinstance(data, Mapping) and ("name" in data or "train" in data)
+
+
+def _without_origin(layer: Layer) -> Layer:
+    """`--data avis.csv` over a recipe of the built-in reviews means avis.csv, not both."""
+    data = layer.values.get("data")
+    if not isinstance(data, Mapping):
+        return layer
+    return replace(layer, values=layer.values | {"data": {key: value for key, value in data.items() if key not in ORIGIN}})

@@ -1,0 +1,134 @@
+"""A run is a folder.
+
+    config.toml  README.md  tokenizer.json  metrics.jsonl  checkpoints/  model.safetensors  results.json  report.html
+
+It appears with its configuration and tokenizers in one step, never half-made; from then on it can be resumed. `results.json` is written
+last: a run that has it is finished.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attentif.errors import RunError, UsageError
+from attentif.text import Tokenizer
+from attentif.train.checkpoint import Checkpoints
+from attentif.train.files import flush
+from attentif.train.lock import Lock
+from attentif.train.metrics import Metrics
+
+RUNS = Path("runs")
+TOKENIZER_FILES = {"tokenizer": "tokenizer.json", "target": "tokenizer.target.json"}
+
+
+class RunFolder:
+    """The files of one run by name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config, self.readme = path / "config.toml", path / "README.md"
+        self.weights, self.results, self.report = path / "model.safetensors", path / "results.json", path / "report.html"
+        self.metrics = Metrics(path / "metrics.jsonl")
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """An existing run; anything else is refused."""
+        if not (path / "config.toml").is_file():
+            what = "is not a run: it has no config.toml" if path.is_dir() else "no such run"
+            raise RunError(what, file=path)
+        return cls(path)
+
+    @property
+    def finished(self) -> bool:
+        return self.results.is_file()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only process that writes here; what a killed one left half-written is removed."""
+        with Lock(self.path / "lock"):
+            for path in self.path.glob(".*.tmp"):
+                path.unlink()
+            self.checkpoints().clean()
+            yield
+
+    def checkpoints(self, keep: int = 2) -> Checkpoints:
+        return Checkpoints(self.path / "checkpoints", keep)
+
+    def latest_weights(self) -> Path:
+        """The file of the run's weights: the final ones, or those of the newest sound checkpoint of a run that goes on."""
+        if self.weights.is_file():
+            return self.weights
+        for path in self.checkpoints().sound():
+            return path / "model.safetensors"
+        raise RunError("has no weights yet: it was stopped before its first checkpoint", file=self.path)
+
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        found = {key: self.path / name for key, name in TOKENIZER_FILES.items()}
+        return {key: Tokenizer.load(path) for key, path in found.items() if key == "tokenizer" or path.is_file()}
+
+
+def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:
+    for key, tokenizer in tokenizers.items():
+        tokenizer.save(folder / TOKENIZER_FILES[key])
+
+
+def refuse_existing(out: Path | None, force: bool) -> None:
+    """Before any data is read: a run is never overwritten unasked, and what is not a run never."""
+    if out is None or not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not (out / "config.toml").is_file():
+        raise UsageError("exists and is not a run; choose another place for this one", file=out)
+    if not force:
+        raise UsageError("exists; continue it with --resume, replace it with --force, or choose another place with --out", file=out)
+
+
+def create(out: Path | None, name: str, fill: Callable[[Path], Any], *, force: bool = False) -> RunFolder:
+    """A new run: `fill` writes its first files to a temporary folder, which then takes its name, `runs/<name>-<n>` by default."""
+    refuse_existing(out, force)
+    parent = RUNS if out is None else out.parent
+    parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{out.name if out else name}.", suffix=".tmp"))
+    temporary.chmod(0o755)  # mkdtemp makes folders that only their owner reads
+    try:
+        fill(temporary)
+        for path in temporary.iterdir():
+            flush(path)
+        flush(temporary)
+        final = _take_next(temporary, parent, name) if out is None else _take(temporary, out)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    flush(parent)
+    return RunFolder(final)
+
+
+def _take_next(temporary: Path, parent: Path, name: str) -> Path:
+    taken = [int(match[1]) for path in parent.iterdir() if (match := re.fullmatch(rf"{re.escape(name)}-(\d+)", path.name))]
+    number = max(taken, default=0) + 1
+    while (final := parent / f"{name}-{number}").exists():
+        number += 1
+    try:
+        temporary.rename(final)
+    except OSError:  # another run took the name since
+        if final.exists():
+            return _take_next(temporary, parent, name)
+        raise
+    return final
+
+
+def _take(temporary: Path, final: Path) -> Path:
+    """Stand in the place of an older run, if there is one; its writer, if it lives, keeps it."""
+    if not (final / "config.toml").is_file():
+        temporary.rename(final)
+        return final
+    with Lock(final / "lock"):
+        leaving = final.with_name(f".{final.name}.{os.getpid()}.old.tmp")
+        final.rename(leaving)
+        temporary.rename(final)
+    shutil.rmtree(leaving)
+    return final

@@ -1,0 +1,162 @@
+"""What holds for every mixer that reads another sequence: neither side's batching matters, and the memory is projected once."""
+
+import copy
+
+import pytest
+import torch
+from cases import CLOSE, CROSS_CASES, LENGTHS, MEMORY_WIDTH, SOURCE_LENGTHS, built, padded, rows
+from torch import Tensor
+from torch.testing import assert_close
+from twins import cross_twin
+
+from attentif.nn.mixer import CrossMixer
+from attentif.nn.mixers.cross import MemoryState
+from attentif.nn.seq import Seq
+from attentif.nn.tape import record
+
+pytestmark = pytest.mark.contract
+
+every_cross_mixer = pytest.mark.parametrize("name", CROSS_CASES)
+
+
+def built_cross(name: str) -> CrossMixer:
+    mixer = built(name)
+    assert isinstance(mixer, CrossMixer)
+    return mixer
+
+
+def memories() -> list[Tensor]:
+    return rows(SOURCE_LENGTHS, MEMORY_WIDTH, seed=4)
+
+
+def layouts(sequences: list[Tensor], fill: float = 0.0) -> dict[str, tuple[Tensor, Seq]]:
+    lengths = [len(x) for x in sequences]
+    return {"padded": (padded(sequences, fill), Seq.padded(lengths)), "packed": (torch.cat(sequences), Seq.packed(lengths))}
+
+
+@every_cross_mixer
+@pytest.mark.parametrize("target", ["padded", "packed"])
+@pytest.mark.parametrize("source", ["padded", "packed"])
+def test_every_layout_equals_the_naive_twin_in_output_and_gradients(name: str, target: str, source: str) -> None:
+    mixer, sequences, sources = built_cross(name), rows(), memories()
+    for x in (*sequences, *sources):
+        x.requires_grad_()
+    wanted = [*sequences, *sources, *mixer.parameters()]
+    twins = [cross_twin(mixer, x, memory) for x, memory in zip(sequences, sources, strict=True)]
+    probes = rows(seed=3)
+    expected = torch.autograd.grad(sum((y * p).sum() for y, p in zip(twins, probes, strict=True)), wanted)
+
+    y = mixer(*layouts(sequences)[target], *layouts(sources)[source])
+    wanted_outputs, seq = layouts(twins)[target]
+    assert_close(y[seq.valid], wanted_outputs[seq.valid], **CLOSE)
+    assert_close(torch.autograd.grad((y * layouts(probes)[target][0]).sum(), wanted), expected, **CLOSE)
+
+
+@every_cross_mixer
+def test_padding_of_either_side_never_matters(name: str) -> None:
+    mixer, seq, memory_seq = built_cross(name), Seq.padded(LENGTHS), Seq.padded(SOURCE_LENGTHS)
+    clean = mixer(padded(rows()), seq, padded(memories()), memory_seq)
+    x, memory = padded(rows(), 1e6).requires_grad_(), padded(memories(), 1e6).requires_grad_()
+    dirty = mixer(x, seq, memory, memory_seq)
+    assert torch.equal(dirty[seq.valid], clean[seq.valid])
+    assert dirty.isfinite().all()
+    gradients = torch.autograd.grad(dirty[seq.valid].square().sum(), [x, memory])
+    assert torch.count_nonzero(gradients[0][~seq.valid]) == torch.count_nonzero(gradients[1][~memory_seq.valid]) == 0
+
+
+@every_cross_mixer
+@pytest.mark.parametrize("source", ["padded", "packed"])
+def test_steps_with_a_state_equal_the_whole(name: str, source: str) -> None:
+    mixer, x = built_cross(name), torch.stack(rows((6,) * len(SOURCE_LENGTHS)))
+    memory, memory_seq = layouts(memories())[source]
+    whole = mixer(x, Seq.padded([6] * len(x)), memory, memory_seq)
+    state = mixer.init_state(memory, memory_seq)
+    steps = [mixer(x[:, t : t + 1], Seq.padded([1] * len(x), start=t), None, None, state) for t in range(6)]
+    assert_close(torch.cat(steps, 1), whole, **CLOSE)
+
+
+@every_cross_mixer
+@pytest.mark.parametrize(
+    "choices",
+    [
+        [[0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]],  # three beams a source
+        [[0, 0, 1, 1, 2, 2, 3, 3], [1, 0, 2, 2, 5, 4, 7, 7]],  # ... chosen among themselves
+        [[0, 0, 1, 1, 2, 2, 3, 3], [2, 3, 6, 7]],  # ... two sources are done
+        [[0, 0, 1, 1, 2, 2, 3, 3], [0, 3, 7]],  # ... one beam of three sources is left
+        [[3, 1, 1, 0]],  # any rows, in any order
+        [[0, 0, 1, 0]],
+        [[2], [0, 0, 0]],
+    ],
+)
+def test_selected_rows_read_the_memory_of_their_own_source(name: str, choices: list[list[int]]) -> None:
+    mixer, sources = built_cross(name), memories()
+    state, owners = mixer.init_state(padded(sources), Seq.padded(SOURCE_LENGTHS)), list(range(len(sources)))
+    for rows_ in choices:
+        state, owners = state.select(torch.tensor(rows_)), [owners[row] for row in rows_]
+    x = torch.stack(rows((2,) * len(owners)))
+    y = mixer(x, Seq.padded([2] * len(owners)), None, None, state)
+    assert_close(y, torch.stack([cross_twin(mixer, x[row], sources[owner]) for row, owner in enumerate(owners)]), **CLOSE)
+    with record(mixer) as tape:
+        mixer(x, Seq.padded([2] * len(owners)), None, None, state)
+    assert_close(tape.maps("").sum(-1), torch.ones(len(owners), mixer.heads, 2, dtype=torch.float64), **CLOSE)
+
+
+def test_beams_share_the_memory_of_their_source() -> None:
+    state = built_cross("cross-attention").init_state(padded(memories()), Seq.padded(SOURCE_LENGTHS))
+    assert isinstance(state, MemoryState)
+    beams = state.select(torch.arange(len(SOURCE_LENGTHS)).repeat_interleave(3))
+    assert beams.k.data_ptr() == state.k.data_ptr()
+    reordered = beams.select(torch.tensor([2, 0, 0, 3, 3, 4, 8, 7, 6, 9, 10, 11]))
+    assert reordered.k.data_ptr() == state.k.data_ptr()
+    assert reordered.snapshot().k.data_ptr() == state.k.data_ptr()
+
+
+@every_cross_mixer
+def test_maps_reproduce_the_output_in_every_layout(name: str) -> None:
+    mixer, sequences, sources = built_cross(name), rows(), memories()
+    memory, memory_seq = layouts(sources)["padded"]
+    for target in ("padded", "packed"):
+        x, seq = layouts(sequences)[target]
+        unseen = mixer(x, seq, memory, memory_seq)
+        with record(mixer) as tape:
+            y = mixer(x, seq, memory, memory_seq)
+        assert torch.equal(y, unseen)
+        maps, v = tape.maps(""), mixer.init_state(memory, memory_seq).v
+        mixed = mixer.out((maps @ v).transpose(1, 2).flatten(2))
+        valid = Seq.padded(LENGTHS).valid
+        assert_close(mixed[valid], y if seq.is_packed else y[valid], **CLOSE)
+        assert torch.count_nonzero(maps.transpose(1, 2)[~valid]) == 0
+        assert torch.count_nonzero(maps.permute(0, 3, 1, 2)[~memory_seq.valid]) == 0
+        assert_close(tape.maps("", head=2, rows=torch.tensor([1])), maps[1:2, 2:3], **CLOSE)
+
+
+@every_cross_mixer
+def test_refusals(name: str) -> None:
+    mixer, memory_seq = built_cross(name), Seq.padded(SOURCE_LENGTHS)
+    state = mixer.init_state(padded(memories()), memory_seq)
+    with pytest.raises(ValueError, match="packed"):
+        mixer(torch.cat(rows()), Seq.packed(LENGTHS), None, None, state)
+    with pytest.raises(ValueError, match="memory"):
+        mixer(padded(rows()), Seq.padded(LENGTHS), None, None)
+
+
+@every_cross_mixer
+def test_a_deep_copy_and_a_functional_call_compute_the_same(name: str) -> None:
+    mixer = built_cross(name)
+    inputs = padded(rows()), Seq.padded(LENGTHS), padded(memories()), Seq.padded(SOURCE_LENGTHS)
+    changed = {key: value + 0.1 for key, value in mixer.named_parameters()}
+    other = copy.deepcopy(mixer)
+    assert torch.equal(other(*inputs), mixer(*inputs))
+    other.load_state_dict(changed)
+    assert torch.equal(torch.func.functional_call(mixer, changed, inputs), other(*inputs))
+
+
+@every_cross_mixer
+def test_gradients_reach_the_memory_through_a_state(name: str) -> None:
+    mixer, x = built_cross(name), padded(rows())
+    memory, seq = padded(memories()).requires_grad_(), Seq.padded(LENGTHS)
+    memory_seq = Seq.padded(SOURCE_LENGTHS)
+    whole = torch.autograd.grad(mixer(x, seq, memory, memory_seq)[seq.valid].square().sum(), memory)
+    state = mixer.init_state(memory, memory_seq)
+    assert_close(torch.autograd.grad(mixer(x, seq, None, None, state)[seq.valid].square().sum(), memory), whole, **CLOSE)
+    assert not state.detach().k.requires_grad

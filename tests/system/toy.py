@@ -1,0 +1,138 @@
+"""The smallest run that has everything: a task, a model with dropout, ragged data. Trains in well under a second.
+
+python toy.py FOLDER '{"steps": 30}'       start the run, or go on with it; under torchrun, with all its processes
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from attentif.models.batch import Batch, Input
+from attentif.nn.seq import Seq
+from attentif.tasks.task import Evaluation, Loss
+from attentif.train.config import TrainConfig
+from attentif.train.distributed import Joined
+from attentif.train.files import write_json, write_weights
+from attentif.train.loop import Job, fit
+from attentif.train.machine import seed_all
+from attentif.train.place import Place
+from attentif.train.progress import Silent
+from attentif.train.rundir import RunFolder, create
+
+VOCAB, WIDTH = 32, 16
+
+
+class Texts:
+    """Rows of random tokens; the label says whether the first token is an even one."""
+
+    def __init__(self, rows=96, seed=0, name="train"):
+        random = np.random.default_rng(seed)
+        self.name = name
+        self.lengths = random.integers(3, 12, rows)
+        self.ids = [random.integers(0, VOCAB, length) for length in self.lengths]
+        self.labels = np.array([row[0] % 2 for row in self.ids])
+
+    def __len__(self):
+        return len(self.ids)
+
+    def batch(self, rows, *, packed=False):
+        ids = [torch.from_numpy(self.ids[row]) for row in rows]
+        lengths = torch.tensor([len(row) for row in ids])
+        data = torch.cat(ids) if packed else nn.utils.rnn.pad_sequence(ids, batch_first=True)
+        seq = Seq.packed(lengths) if packed else Seq.padded(lengths)
+        return Batch(Input(data, seq), labels=torch.from_numpy(self.labels[rows]), rows=tuple(int(row) for row in rows))
+
+    def place(self, row):
+        return f"toy.csv:{row + 2}"
+
+
+class Model(nn.Module):
+    def __init__(self, dropout=0.1):
+        super().__init__()
+        self.tokens = nn.Embedding(VOCAB, WIDTH)
+        self.hidden = nn.Linear(WIDTH, WIDTH)
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(WIDTH, 2)
+
+    def forward(self, batch):
+        x = self.dropout(torch.tanh(self.hidden(self.tokens(batch.source.data))))
+        return self.head(x.reshape(-1, WIDTH)[batch.source.seq.first()])
+
+
+class Task:
+    metric, higher_is_better = "accuracy", True
+
+    def __init__(self, pause=0.0):
+        self.pause = pause  # seconds added to each batch of an evaluation, for signals to arrive in
+
+    def step(self, model, batch):
+        logits = model(batch)
+        total = nn.functional.cross_entropy(logits, batch.labels, reduction="sum")
+        return Loss(total, len(batch.labels), {"accuracy": (logits.argmax(-1) == batch.labels).sum()})
+
+    def evaluate(self, model, dataset, *, budget=8192, quick=False, progress=None):
+        right = 0
+        for row in range(len(dataset)):
+            batch = dataset.batch([row])
+            right += int((model(batch).argmax(-1) == batch.labels).sum())
+            time.sleep(self.pause)
+            if progress:
+                progress(row + 1, len(dataset))
+        return Evaluation({"accuracy": right / len(dataset)}, examples=len(dataset), split=dataset.name)
+
+
+def settings(**changes):
+    values = {"steps": 24, "lr": 0.01, "batch_tokens": 64, "eval_every": 6, "checkpoint_every": 4, "log_every": 3}
+    return TrainConfig(**(values | changes))
+
+
+def job(folder, config, *, task=None, dropout=0.1, train=None):
+    seed_all(config.seed)
+    return Job(task or Task(), Model(dropout), train or Texts(), Texts(16, 1, "valid"), config, folder)
+
+
+def folder(path):
+    """The run's folder, made where there is none."""
+    if (path / "config.toml").is_file():
+        return RunFolder.open(path)
+    return create(path, "toy", lambda new: (new / "config.toml").write_text(""))
+
+
+def train(path, config, *, display=None, **options) -> Place:
+    """Start or go on, to the end: what a whole run does around the loop."""
+    with Joined(torch.device("cpu")) as ranks:
+        if ranks.main:
+            folder(path)
+        ranks.wait()
+        run = RunFolder(path)
+        if not ranks.main:
+            return fit(job(run, config, **options), ranks, Silent())
+        with run.writing():
+            work = job(run, config, **options)
+            place = fit(work, ranks, display or Silent())
+            write_weights(run.weights, work.model)
+            write_json(run.results, {"step": place.step})
+        return place
+
+
+def main() -> int:
+    from attentif.errors import AttentifError
+
+    options = json.loads(sys.argv[2])
+    pause, dropout, threads = options.pop("pause", 0.0), options.pop("dropout", 0.1), options.pop("threads", 1)
+    torch.set_num_threads(threads)
+    try:
+        train(Path(sys.argv[1]), settings(**options), task=Task(pause), dropout=dropout)
+    except AttentifError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

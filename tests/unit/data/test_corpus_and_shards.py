@@ -1,0 +1,244 @@
+import gzip
+import json
+import multiprocessing
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attentif.data import DataConfig, load_corpora, shards, token_stream
+from attentif.data.corpus import BLOCK, file_corpus
+from attentif.errors import DataError, RunError
+from attentif.text import TOKENIZERS
+
+BYTES = TOKENIZERS["byte"]().fit([])
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    raw = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    return path
+
+
+def verses(count: int) -> str:
+    return "".join(f"Vers numéro {i} : à la fin de l'envoi\n" for i in range(count))
+
+
+def text_of(stream) -> str:
+    return BYTES.decode(stream.window(0, len(stream)), skip_special=False)
+
+
+# --------------------------------------------------------------------------------------------------------------- corpus
+
+
+def test_plain_text_is_cut_without_losing_or_moving_a_letter(tmp_path):
+    text = verses(5000)
+    corpora = load_corpora(DataConfig(train=str(write(tmp_path / "a.txt.gz", text))))
+    parts = ["".join(part.texts()) for part in (corpora.train, corpora.valid, corpora.test)]
+    assert "".join(parts) == text
+    assert all(part.endswith("\n") for part in parts)
+    assert [round(len(part) / len(text), 2) for part in parts] == [0.8, 0.1, 0.1]
+
+
+def test_a_document_ends_once_however_many_pieces_it_has(tmp_path):
+    pieces = list(file_corpus([write(tmp_path / "a.txt", verses(5000)), write(tmp_path / "b.txt", verses(3))]))
+    assert len(pieces) > 3
+    assert [ends for _, ends in pieces] == [False] * (len(pieces) - 2) + [True, True]
+
+
+def test_several_plain_files_are_cut_as_one_text(tmp_path):
+    files = [str(write(tmp_path / f"{i}.txt", verses(100))) for i in range(10)]
+    corpora = load_corpora(DataConfig(train=files))
+    assert [sum(ends for _, ends in part) for part in (corpora.train, corpora.valid, corpora.test)] == [8, 1, 1]
+
+
+def test_rows_of_tables_are_documents_and_drawn_by_content(tmp_path):
+    rows = [{"text": f"document {i}"} for i in range(1000)]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    corpora = load_corpora(DataConfig(train=str(path)))
+    parts = [list(part) for part in (corpora.train, corpora.valid, corpora.test)]
+    assert sorted(text for part in parts for text, _ in part) == sorted(row["text"] for row in rows)
+    assert all(ends for part in parts for _, ends in part)
+    assert 700 < len(parts[0]) < 900
+
+
+def test_a_line_without_end_is_read_in_pieces_that_do_not_break_letters(tmp_path):
+    text = "é" * 1_500_001
+    pieces = list(file_corpus([write(tmp_path / "a.txt", text)]).texts())
+    assert len(pieces) > 1
+    assert "".join(pieces) == text
+
+
+def test_line_ends_of_windows_become_plain_ones(tmp_path):
+    assert "".join(file_corpus([write(tmp_path / "a.txt", "\ufeffun\r\ndeux\r\n")]).texts()) == "un\ndeux\n"
+
+
+def test_a_bad_line_deep_in_a_file_is_named_or_skipped(tmp_path):
+    raw = verses(5000).encode().replace("numéro 4321 ".encode(), b"num\xe9ro 4321 ")
+    path = write(tmp_path / "a.txt.gz", raw)
+    with pytest.raises(DataError, match=r"a.txt.gz:4322: byte 0xE9 is not UTF-8"):
+        list(file_corpus([path]))
+    corpus = file_corpus([path], skip_bad=1)
+    text = "".join(corpus.texts())
+    assert "4321" not in text
+    assert len(text.splitlines()) == 4999
+    assert "1 bad row skipped" in corpus.notes[0]
+
+
+def test_too_little_text_to_cut_is_said(tmp_path):
+    corpora = load_corpora(DataConfig(train=str(write(tmp_path / "a.txt", "une seule ligne"))))
+    with pytest.raises(DataError, match="too little text"):
+        list(corpora.test)
+
+
+def test_the_digest_is_of_the_content_not_of_the_packing(tmp_path):
+    plain, packed, other = (write(tmp_path / name, verses(n)) for name, n in (("a.txt", 9), ("a.txt.gz", 9), ("b.txt", 8)))
+    digests = [file_corpus([path]).digest for path in (plain, packed, other)]
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv"])
+def test_a_limit_counts_lines_or_rows(tmp_path, name):
+    text = verses(5000) if name == "a.txt" else "text\n" + verses(5000)
+    corpora = load_corpora(DataConfig(train=str(write(tmp_path / name, text)), limit=3000))
+    assert sum(len(text.splitlines()) for text in corpora.train.texts()) == 3000
+    assert list(corpora.train)[-1][1]
+
+
+def test_the_built_in_text_is_a_corpus():
+    corpora = load_corpora(DataConfig(name="stdlib", limit=3))
+    assert len(list(corpora.train)) == 3
+    assert corpora.digest == load_corpora(DataConfig(name="stdlib", limit=3)).digest
+
+
+# --------------------------------------------------------------------------------------------------------------- shards
+
+
+def small_shards(monkeypatch, tokens: int = 1000) -> None:
+    monkeypatch.setattr(shards, "SHARD", tokens)
+    monkeypatch.setattr(shards, "BATCH", 0)  # every piece is a batch, so that shards end often
+
+
+def test_a_stream_holds_the_documents_each_ended_by_eos(tmp_path):
+    path = write(tmp_path / "a.jsonl", "\n".join(json.dumps({"text": text}) for text in ("été", "a b", "c")))
+    stream = token_stream(file_corpus([path]), BYTES, cache=tmp_path)
+    assert text_of(stream) == "été[EOS]a b[EOS]c[EOS]"
+    assert (stream.documents, stream.text_bytes) == (3, 9)
+
+
+def test_windows_cross_shards(tmp_path, monkeypatch):
+    small_shards(monkeypatch)
+    text = verses(10_000)
+    stream = token_stream(file_corpus([write(tmp_path / "a.txt", text)]), BYTES, cache=tmp_path)
+    assert len(list(tmp_path.glob("shards/*/*.bin"))) > 3
+    whole = stream.window(0, len(stream))
+    assert BYTES.decode(whole) == text
+    for start, length in ((0, 10), (BLOCK - 50, 100), (BLOCK - 50, 3 * BLOCK), (len(stream) - 7, 7), (5, 0), (len(stream), 0)):
+        assert np.array_equal(stream.window(start, length), whole[start : start + length])
+    for start, length in ((-1, 5), (len(stream) - 3, 4)):
+        with pytest.raises(IndexError):
+            stream.window(start, length)
+
+
+def test_ids_take_16_bits_where_they_fit_and_32_where_not(tmp_path):
+    corpus = file_corpus([write(tmp_path / "a.txt", "un été")])
+    large = TOKENIZERS["byte"](special=[f"[{i}]" for i in range(70_000)]).fit([])
+    assert token_stream(corpus, BYTES, cache=tmp_path).window(0, 3).itemsize == 2
+    stream = token_stream(corpus, large, cache=tmp_path)
+    assert stream.window(0, 3).itemsize == 4
+    assert large.decode(stream.window(0, len(stream))) == "un été"
+
+
+def test_the_same_content_is_not_tokenised_twice(tmp_path, monkeypatch):
+    first = token_stream(file_corpus([write(tmp_path / "a.txt", verses(10))]), BYTES, cache=tmp_path)
+    monkeypatch.setattr(shards, "_write", None)
+    again = token_stream(file_corpus([write(tmp_path / "b.txt.gz", verses(10))]), BYTES, cache=tmp_path)
+    assert text_of(again) == text_of(first)
+
+
+def test_another_tokenizer_or_another_text_makes_other_shards(tmp_path):
+    lower = TOKENIZERS["byte"](lowercase=True).fit([])
+    for text, tokenizer in ((verses(10), BYTES), (verses(10), lower), (verses(11), BYTES)):
+        token_stream(file_corpus([write(tmp_path / "a.txt", text)]), tokenizer, cache=tmp_path)
+    assert len(list((tmp_path / "shards").iterdir())) == 3
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "missing", "manifest", "no manifest"])
+def test_damaged_shards_are_made_again(tmp_path, damage):
+    corpus = file_corpus([write(tmp_path / "a.txt", verses(100))])
+    token_stream(corpus, BYTES, cache=tmp_path)
+    (folder,) = (tmp_path / "shards").iterdir()
+    file = folder / ("manifest.json" if "manifest" in damage else "00000.bin")
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    match damage:
+        case "flip":
+            file.write_bytes(raw)
+        case "truncate":
+            file.write_bytes(raw[:-1])
+        case "manifest":
+            file.write_text("{}")
+        case _:
+            file.unlink()
+    assert text_of(token_stream(corpus, BYTES, cache=tmp_path)) == verses(100) + "[EOS]"
+    assert [left.name for left in (tmp_path / "shards").iterdir()] == [folder.name]
+
+
+def test_a_run_that_dies_leaves_nothing_behind(tmp_path, monkeypatch):
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shards, "_write_shard", dies)
+    with pytest.raises(KeyboardInterrupt):
+        token_stream(file_corpus([write(tmp_path / "a.txt", verses(9))]), BYTES, cache=tmp_path)
+    assert list((tmp_path / "shards").iterdir()) == []
+
+
+def test_what_killed_runs_left_long_ago_is_swept(tmp_path):
+    old, new = tmp_path / "shards" / ".old.1", tmp_path / "shards" / ".new.1"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    token_stream(file_corpus([write(tmp_path / "a.txt", verses(9))]), BYTES, cache=tmp_path)
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_said(tmp_path):
+    blocked = write(tmp_path / "cache", "a file, not a folder")
+    with pytest.raises(RunError, match=r"token cache cannot be written.*ATTENTIF_CACHE"):
+        token_stream(file_corpus([write(tmp_path / "a.txt", verses(9))]), BYTES, cache=blocked)
+
+
+def _race(folder: str, gate, answers) -> None:
+    corpus = file_corpus([Path(folder) / "a.txt"])
+    gate.wait()
+    answers.put(len(token_stream(corpus, BYTES, cache=Path(folder))))
+
+
+def test_two_processes_at_once_get_the_same_shards(tmp_path):
+    write(tmp_path / "a.txt", verses(20_000))
+    context = multiprocessing.get_context("spawn")
+    gate, answers = context.Barrier(2), context.Queue()
+    runs = [context.Process(target=_race, args=(str(tmp_path), gate, answers)) for _ in range(2)]
+    for run in runs:
+        run.start()
+    found = [answers.get(timeout=60) for _ in runs]
+    for run in runs:
+        run.join()
+    assert found[0] == found[1] == len(verses(20_000).encode()) + 1
+    assert len(list((tmp_path / "shards").iterdir())) == 1
+
+
+def test_the_cache_is_where_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTENTIF_CACHE", str(tmp_path / "elsewhere"))
+    token_stream(file_corpus([write(tmp_path / "a.txt", "un")]), BYTES)
+    assert (tmp_path / "elsewhere" / "shards").is_dir()
+
+
+def test_progress_is_told_in_bytes_of_text(tmp_path):
+    told = []
+    corpus = file_corpus([write(tmp_path / "a.txt", verses(9))])
+    token_stream(corpus, BYTES, cache=tmp_path, progress=told.append)
+    assert told[-1] == len(verses(9).encode()) == corpus.size
