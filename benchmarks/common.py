@@ -4,16 +4,20 @@ Machines have other things to do and clocks that change, so absolute times mean 
 round, forwards then backwards; each round gives one ratio, and the median of the rounds is the result.
 """
 
+import argparse
 import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 import torch
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,68 @@ def interleave(contestants: Mapping[str, Callable[[], object]], repeats: int = 9
     """Run the contestants in turns, `repeats` rounds after the warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(-warmup, repeats):
-        order = list(contestants) if number % 2 == 0 else list(reversed(contestants))
+        order = list(contestants) if number % 2 == 0 else list(contestants)[::-1]
         for name in order:
             begin = time.perf_counter()
             contestants[name]()
             if number >= 0:
                 seconds[name].append(time.perf_counter() - begin)
     return Timing(seconds)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured: `FULL` for figures worth quoting, `QUICK` to see that everything runs."""
+
+    quick: bool
+    repeats: int
+
+    def pick(self, full: T, quick: T) -> T:
+        return quick if self.quick else full
+
+
+FULL, QUICK = Scale(quick=False, repeats=11), Scale(quick=True, repeats=2)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The contestants of one case; the first is the one that the others are divided by."""
+
+    case: str
+    timing: Timing
+    goal: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)  # by contestant
+
+    def markdown(self) -> str:
+        names = list(self.timing.seconds)
+        lines = [f"**{self.case}**" + (f" (goal: {self.goal})" if self.goal else ""), ""]
+        lines += [f"| | median | middle half | × {names[0]} (quartiles) | |", "|---|---:|---:|---:|---|"]
+        for name in names:
+            low, middle, high = (spoken(value) for value in statistics.quantiles(self.timing.seconds[name], n=4, method="inclusive"))
+            ratio = self.timing.ratio(name, names[0]) if name != names[0] else "1"
+            lines.append(f"| {name} | {middle} | {low} to {high} | {ratio} | {self.notes.get(name, '')} |")
+        return "\n".join(lines)
+
+
+def spoken(seconds: float) -> str:
+    return f"{1000 * seconds:.4g} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def section(title: str, about: str, results: Iterable[Result | str]) -> Iterator[str]:
+    """One benchmark's part of RESULTS.md, as it is measured; a plain string is a reason for leaving something out."""
+    yield f"## {title}\n\n{about.strip()}\n"
+    for result in results:
+        yield (result if isinstance(result, str) else result.markdown()) + "\n"
+
+
+def alone(title: str, about: str, run: Callable[[Scale], Iterable[Result | str]]) -> None:
+    """One benchmark from the command line: `python -m benchmarks.train_step [--quick]`."""
+    options = argparse.ArgumentParser(description=title)
+    options.add_argument("--quick", action="store_true", help="tiny shapes: only to see that it runs")
+    scale = QUICK if options.parse_args().quick else FULL
+    print(environment("transformers"), end="\n\n")
+    for part in section(title, about, run(scale)):
+        print(part, flush=True)
 
 
 def environment(*packages: str) -> str:

@@ -81,7 +81,6 @@ def their_bert(shape: Shape, *, dropout: float = 0.0, classes: int = 2, **option
         max_position_embeddings=shape.places,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
-        num_labels=classes,
-        **options,
+        **{"num_labels": classes} | options,
     )
     return transformers.BertForSequenceClassification(config)

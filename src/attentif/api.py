@@ -1,42 +1,46 @@
 """What Python users import: `attentif.train`, `attentif.load`, `attentif.record`. The command line calls the same functions.
 
-    run = attentif.train("reviews", data="avis.csv", model={"layers": 4}, train={"epochs": 3})
-    run.predict(["Quel film !"])                 # [Prediction(output="positif", probability=0.98, ...)]
-    run.maps("Quel film !").save("maps.html")    # or the last line of a notebook's cell
+run = attentif.train("reviews", data="avis.csv", model={"layers": 4}, train={"epochs": 3})
+run.predict(["Quel film !"])                 # [Prediction(output="positif", probability=0.98, ...)]
+run.maps("Quel film !").save("maps.html")    # or the last line of a notebook's cell
 """
 
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from attentif.config import Document, Layer
-from attentif.data.columns import Roles, find_columns
-from attentif.data.readers import Tolerance, open_reader
-from attentif.decode import Generated, GenerateOptions, Token, generate, stream
+from attentif.data import DataConfig, Roles
+from attentif.data.columns import find_columns
+from attentif.data.config import SPLITS
+from attentif.data.readers import PlainText, Tolerance, open_reader
+from attentif.decode import Generated, Token, generate, stream
 from attentif.errors import RunError, UsageError
-from attentif.models import build
+from attentif.models import Model, build
 from attentif.nn.tape import record
 from attentif.plugin import load_installed
-from attentif.tasks import Language, Translate
-from attentif.tasks.task import Evaluation, Example, Prediction, Progress, Say
+from attentif.tasks import Evaluation, Language, Prediction, Translate
+from attentif.tasks.language import generate_options
+from attentif.tasks.task import Example, Progress, Say, Tokenizers
 from attentif.text import Tokenizer
+from attentif.text.explain import is_byte_level, readable
 from attentif.train import run as training
 from attentif.train.config import RunConfig
 from attentif.train.distributed import device_of
 from attentif.train.files import read_weights
-from attentif.train.load import Source, load_run_config, source_name
+from attentif.train.load import COLUMNS, Source, load_run_config, source_name
 from attentif.train.progress import Display, display
 from attentif.train.rundir import RunFolder
-from attentif.view.blocks import AttentionMaps, Paragraph, Section, Table
+from attentif.view.blocks import AttentionMaps, Cell, Section, Table
 from attentif.view.maps import maps_page
 from attentif.view.page import Fragment
-from attentif.view.words import Text, Words, metric
+from attentif.view.words import Text, count, metric
 
 __all__ = ["Maps", "Run", "load", "record", "resume", "start", "train"]
 
@@ -125,8 +129,7 @@ class Run:
 
     def generate(self, prompt: str, *, alternatives: int | None = None, **options: Any) -> Generated:
         """The continuation of a prompt; `options` are those of `GenerateOptions`: max_tokens, temperature, top_k, beams, stop ..."""
-        settings = generate_options(options)
-        return generate(self.model, self._prompt(prompt), settings, alternatives=alternatives, **self._ends())[0]
+        return generate(self.model, self._prompt(prompt), generate_options(options), alternatives=alternatives, **self._ends())[0]
 
     def stream(self, prompt: str, *, alternatives: int | None = None, **options: Any) -> Iterator[Token]:
         """The same token by token, as soon as each is chosen."""
@@ -134,11 +137,24 @@ class Run:
 
     def _prompt(self, prompt: str) -> list[list[int]]:
         if not isinstance(self.task, Language):
-            raise UsageError(f"this run does not write texts: its task is {self.config.task.kind}; use predict", file=self.path)
-        return [self.tokenizer.encode(prompt, wrap="bos").ids]
+            raise UsageError(f"this run does not go on with a text: its task is {self.config.task.kind}; use predict", file=self.path)
+        return [self.task.prompt(self.tokenizers, prompt)]
 
     def _ends(self) -> dict[str, Any]:
         return {"stop_tokens": {self.tokenizer.eos}, "decode": self.tokenizer.decode}
+
+    def token_name(self, token: int) -> str:
+        """A token as people read it."""
+        return readable(self.tokenizer.rust.id_to_token(token) or "?", is_byte_level(self.tokenizer))
+
+    def read(self, file: str | Path) -> list[str | Example]:
+        """The inputs that a file holds: its lines, or the rows of a table, columns detected."""
+        role = "source" if isinstance(self.task, Translate) else "text"
+        reader = open_reader(Path(file), Tolerance())
+        if isinstance(reader, PlainText):
+            return [values[0] for _, values in reader.rows([role])]
+        names = find_columns(reader.columns, Path(file), _all_rows(self.config.data, file), Roles((role,), optional=("pair",)))
+        return [dict(zip(names, values, strict=True)) for _, values in reader.rows(list(names.values()))]
 
     # ---------------------------------------------------------------------------------------------------------- evaluation
 
@@ -146,15 +162,21 @@ class Run:
         self,
         data: str | Path | Mapping[str, Any] | None = None,
         *,
-        split: Literal["test", "valid", "train"] = "test",
+        split: str = "test",
         say: Say | None = None,
         progress: Progress | None = None,
     ) -> Evaluation:
         """Scores on a split of the run's own data, or on all rows of another file."""
-        config = self.config.data
-        if data is not None:
-            config = _all_rows(config, data)
-        prepared = self.task.prepare(config, self.tokenizers, self.config.model, say or (lambda line: None))
+        if split not in SPLITS:
+            raise UsageError(f"there is no split {split!r}: there are {', '.join(SPLITS)}")
+        notes: list[str] = []
+        config = self.config.data if data is None else _all_rows(self.config.data, data)
+        prepared = self.task.prepare(config, self.tokenizers, self.config.model, notes.append)
+        # a file that is all three splits has its notes three times, and duplicates that mean nothing
+        files = tuple(map(str, config.files("test")))
+        for note in notes if data is None else dict.fromkeys(note for note in notes if note.startswith(files)):
+            if say is not None:
+                say(note)
         return self.task.evaluate(self.model, getattr(prepared, split), budget=self.config.train.batch_tokens, progress=progress)
 
     # ------------------------------------------------------------------------------------------------------------- looking
@@ -205,22 +227,17 @@ def read_results(folder: RunFolder) -> dict[str, Any]:
         raise RunError("is damaged: not JSON", file=folder.results) from None
 
 
-def generate_options(options: Mapping[str, Any]) -> GenerateOptions:
-    """Options of decoding, checked as a configuration is."""
-    given = {key: value for key, value in options.items() if value is not None}
-    return Document([Layer(given, "generation")]).build(GenerateOptions)
-
-
 def _all_rows(config: DataConfig, data: str | Path | Mapping[str, Any]) -> DataConfig:
-    """Another file's rows as every split: none are cut from it. Columns named for the run's own files are looked for there too."""
-    files = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
-    files |= {"valid": files.get("train"), "test": files.get("train")}
-    files |= {"valid_target": files.get("target"), "test_target": files.get("target")} 
+    """Every row of other files in every split: nothing is cut from them. Columns named for the run's own files are theirs too."""
+    given = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
+    files = {
+        f"{split}{key}": given[name] for name, key in (("train", ""), ("target", "_target")) if name in given for split in ("valid", "test")
+    }
     named = {key: value for key in COLUMNS if (value := getattr(config, key))}
-    return Document([Layer(named | files, "data")]).build(DataConfig)
+    return Document([Layer(named | given | files, "data")]).build(DataConfig)
 
 
 def _only(shown: AttentionMaps, layers: Collection[int]) -> AttentionMaps:
     """The weights of some layers; their names hold their numbers: "encoder 1 attn"."""
     weights = {name: value for name, value in shown.weights.items() if (n := re.search(r" (\d+)( |$)", name)) and int(n[1]) in layers}
-    return AttentionMaps(shown.rows, weights, shown.columns, shown.title)
+    return replace(shown, weights=weights)

@@ -4,6 +4,8 @@ python toy.py FOLDER '{"steps": 30}'       start the run, or go on with it; unde
 """
 
 import json
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -12,11 +14,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from attentif.errors import AttentifError
 from attentif.models.batch import Batch, Input
 from attentif.nn.seq import Seq
 from attentif.tasks.task import Evaluation, Loss
 from attentif.train.config import TrainConfig
-from attentif.train.distributed import Joined
+from attentif.train.distributed import Joined, Ranks
 from attentif.train.files import write_json, write_weights
 from attentif.train.loop import Job, fit
 from attentif.train.machine import seed_all
@@ -93,7 +96,7 @@ def settings(**changes):
 
 def job(folder, config, *, task=None, dropout=0.1, train=None):
     seed_all(config.seed)
-    return Job(task or Task(), Model(dropout), train or Texts(), Texts(16, 1, "valid"), config, folder)
+    return Job(task or Task(), Model(dropout), Texts() if train is None else train, Texts(16, 1, "valid"), config, folder)
 
 
 def folder(path):
@@ -103,35 +106,55 @@ def folder(path):
     return create(path, "toy", lambda new: (new / "config.toml").write_text(""))
 
 
-def train(path, config, *, display=None, **options) -> Place:
+def train(path, config, *, ranks=Ranks(), display=None, **options) -> Place:
     """Start or go on, to the end: what a whole run does around the loop."""
-    with Joined(torch.device("cpu")) as ranks:
-        if ranks.main:
-            folder(path)
-        ranks.wait()
-        run = RunFolder(path)
-        if not ranks.main:
-            return fit(job(run, config, **options), ranks, Silent())
-        with run.writing():
-            work = job(run, config, **options)
-            place = fit(work, ranks, display or Silent())
-            write_weights(run.weights, work.model)
-            write_json(run.results, {"step": place.step})
-        return place
+    if ranks.main:
+        folder(path)
+    ranks.wait()
+    run = RunFolder(path)
+    if not ranks.main:
+        return fit(job(run, config, **options), ranks, Silent())
+    with run.writing():
+        work = job(run, config, **options)
+        place = fit(work, ranks, display or Silent())
+        write_weights(run.weights, work.model)
+        write_json(run.results, {"step": place.step})
+    return place
+
+
+class Interrupted(Task):
+    """Presses Ctrl-C in the middle of a step."""
+
+    def __init__(self, batches):
+        super().__init__()
+        self.left = batches
+
+    def step(self, model, batch):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().step(model, batch)
+
+
+def run(path, *, ranks=Ranks(), rows=96, dropout=0.1, pause=0.0, interrupt=0, **options) -> Place:
+    """`interrupt`: the step in which Ctrl-C is pressed, in the last of the processes."""
+    config = settings(**options)
+    last = ranks.rank == ranks.world - 1
+    task = Interrupted(interrupt * config.accumulate // ranks.world) if interrupt and last else Task(pause)
+    return train(path, config, ranks=ranks, task=task, dropout=dropout, train=Texts(rows))
 
 
 def main() -> int:
-    from attentif.errors import AttentifError
-
-    options = json.loads(sys.argv[2])
-    pause, dropout, threads = options.pop("pause", 0.0), options.pop("dropout", 0.1), options.pop("threads", 1)
-    torch.set_num_threads(threads)
-    try:
-        train(Path(sys.argv[1]), settings(**options), task=Task(pause), dropout=dropout)
-    except AttentifError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    torch.set_num_threads(1)
+    code = 0
+    with Joined(torch.device("cpu")) as ranks:
+        for name, options in json.loads(sys.argv[2]):
+            try:
+                run(Path(sys.argv[1]) / name, ranks=ranks, **options)
+            except AttentifError as error:
+                print(f"error: {error}", file=sys.stderr)
+                code = error.exit_code
+    return code
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Engine(Config):
     power: int = Field(10, gt=0, description="in horsepower")
 
 
-ENGINES: Registry[Engine] = Registry("engine")
+ENGINES: Registry[Engine] = Registry("motor")
 
 
 @ENGINES.register
@@ -120,9 +120,9 @@ def test_unknown_keys_are_found_wherever_they_hide(text: str, expected: str) -> 
         ("[engine]\nkind='petrol'\npower = 2.0\n", "car.toml:3: engine.power: must be a whole number, not 2.0"),
         ("[engine]\nkind='petrol'\npower = true\n", "car.toml:3: engine.power: must be a whole number, not True"),
         ("[engine]\nkind = 'electric'\n", "car.toml:1: engine.battery: a value is required here"),
-        ("[engine]\nkind = 'eletric'\n", "car.toml:1: engine: no engine is called 'eletric'; did you mean 'electric'?"),
-        ("[engine]\npower = 3\n", "car.toml:1: engine: a engine is a table with a `kind`, one of: electric, petrol"),
-        ("engine = 'petrol'\n", "car.toml:1: engine: a engine is a table with a `kind`, one of: electric, petrol"),
+        ("[engine]\nkind = 'eletric'\n", "car.toml:1: engine: no motor is called 'eletric'; did you mean 'electric'?"),
+        ("[engine]\npower = 3\n", "car.toml:1: engine: a motor is a table with a `kind`, one of: electric, petrol"),
+        ("engine = 'petrol'\n", "car.toml:1: engine: a motor is a table with a `kind`, one of: electric, petrol"),
         ("stops = [1, 2, 'three']\n", "car.toml:1: stops.2: must be a whole number, not 'three'"),
     ],
 )
@@ -147,7 +147,7 @@ def test_a_wrong_option_is_blamed_on_the_option_not_on_the_file() -> None:
 
 
 def test_a_value_of_another_family_is_refused() -> None:
-    with pytest.raises(Exception, match="a engine is a table"):
+    with pytest.raises(Exception, match="a motor is a table"):
         Car(engine=Seat())  # type: ignore[arg-type]
 
 
@@ -162,7 +162,7 @@ def test_a_configuration_is_frozen_and_changed_makes_a_checked_copy() -> None:
 
 
 def test_a_name_is_registered_by_one_class_only() -> None:
-    with pytest.raises(ConfigError, match=r"engine 'petrol' is registered already by .*Petrol"):
+    with pytest.raises(ConfigError, match=r"motor 'petrol' is registered already by .*Petrol"):
 
         @ENGINES.register
         class Diesel(Engine):

@@ -1,2 +1,49 @@
-def evaluate() -> None:
-    """Do."""
+"""`attentif evaluate`: the scores of a run, on its own data or on other files."""
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from attentif.cli.out import Device, Json, RunPath, Threads, print_json
+from attentif.cli.scores import print_scores
+from attentif.errors import UsageError
+
+
+class Split(StrEnum):
+    test = "test"
+    valid = "valid"
+    train = "train"
+
+
+def evaluate(
+    run: RunPath,
+    data: Annotated[str | None, typer.Option(metavar="FILE", help="Score all rows of this file instead.", show_default=False)] = None,
+    target: Annotated[str | None, typer.Option(metavar="FILE", help="Translation: the lines that answer those of --data.")] = None,
+    split: Annotated[Split | None, typer.Option(help="A split of the run's own data; by default test.", show_default=False)] = None,
+    json: Json = False,
+    device: Device = "auto",
+    threads: Threads = 0,
+) -> None:
+    """Score a run."""
+    if data is not None and split is not None:
+        raise UsageError("--split is of the run's own data: it does not go with --data")
+    if target is not None and data is None:
+        raise UsageError("--target goes with --data")
+    from attentif.api import load
+    from attentif.train.files import finite
+    from attentif.train.progress import display
+
+    loaded = load(run, device=device, threads=threads)
+    watch = display(machine=json)
+    files = None if data is None else {"train": data} | ({"target": target} if target is not None else {})
+    chosen = (split or Split.test).value
+    try:
+        found = loaded.evaluate(files, split=chosen, say=watch.say, progress=lambda done, total: watch.work("evaluate", done, total))
+    finally:
+        watch.close()
+    if json:
+        print_json(finite({"run": str(run), "data": data, "metric": loaded.task.metric, **asdict(found)}))
+    else:
+        print_scores(found.scores, found.intervals, metric=loaded.task.metric, title=f"{data or chosen}: {found.examples:,} examples")

@@ -111,6 +111,9 @@ def run(words: list[str]) -> int:
         sys.stdout.flush()  # a closed pipe is noticed here, not while Python shuts down
         return code if isinstance(code, int) else 0
     except AttentifError as error:
+        if error.exit_code in (INTERRUPTED, TERMINATED):  # a run that was stopped, saved, and says how to go on: no error
+            print(error, file=sys.stderr)
+            return error.exit_code
         return _fail(str(error), error, words, error.exit_code)
     except ClickError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -149,7 +152,7 @@ def _fail(message: str, error: BaseException, words: list[str], code: int) -> in
 
 def _usage(error: Any) -> str:
     """click's message, with the command to ask for help."""
-    message = str(error.format_message()).strip().rstrip(".")
+    message = str(error.format_message()).strip().rstrip(".").replace("Value error, ", "")
     path = error.ctx.command_path if getattr(error, "ctx", None) else "attentif"
     return f"{message[:1].lower()}{message[1:]}; see `{path} --help`"
 

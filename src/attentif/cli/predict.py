@@ -1,5 +1,6 @@
 """`attentif predict`: what a run answers to new texts."""
 
+import json as jsonlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -11,17 +12,21 @@ from attentif.cli.out import Device, Json, RunPath, Threads, print_json, print_t
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
-    from attentif.api import Run
     from attentif.tasks.task import Example, Prediction
 
 SHOWN = 3  # classes of a table
 
+Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; - reads lines from stdin.", show_default=False)]
+File = Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of a file: its lines, or a column of CSV, TSV, JSONL, Parquet.")]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answers there, one JSON object a line.")]
+
 
 def predict(
     run: RunPath,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; - reads lines from stdin.", show_default=False)] = None,
-    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of a file: a line each, or a column of CSV, TSV, JSONL, Parquet.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answers there, one JSON object a line.")] = None,
+    texts: Texts = None,
+    file: File = None,
+    out: Out = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
@@ -29,13 +34,15 @@ def predict(
     """Answer new texts: a label and its probability, a translation, a continuation."""
     if bool(texts) == bool(file):
         raise UsageError("give texts, or --file FILE, or - to read lines from stdin")
+    if out is not None and out.exists() and not force:
+        raise UsageError("exists already; --force writes over it", file=out)
     from attentif.api import load
+    from attentif.train.files import write_text
 
     loaded = load(run, device=device, threads=threads)
-    inputs = loaded.read(file) if file else _lines(texts or [])
-    predictions = loaded.predict(inputs)
+    predictions = loaded.predict(loaded.read(file) if file else _typed(texts or []))
     if out is not None:
-        _write(out, predictions)
+        write_text(out, "".join(jsonlib.dumps(asdict(prediction), ensure_ascii=False) + "\n" for prediction in predictions))
         say(f"{len(predictions):,} answers written to {out}")
     elif json:
         print_json([asdict(prediction) for prediction in predictions])
@@ -43,7 +50,7 @@ def predict(
         _print(predictions)
 
 
-def _lines(texts: list[str]) -> "list[str | Example]":
+def _typed(texts: list[str]) -> "list[str | Example]":
     """The texts as typed; a lone - stands for the lines of stdin."""
     return [line.rstrip("\r\n") for line in sys.stdin] if texts == ["-"] else list(texts)
 

@@ -1,19 +1,18 @@
 """`attentif train`: from a recipe, or a TOML file, and data to a run."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attentif.cli.out import Json, print_json, print_table, say
+from attentif.cli.scores import print_results
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
-    from attentif.api import Run
     from attentif.config import Layer
     from attentif.train.estimate import Estimate
-
-DATA, PLACE, MACHINE = "Data", "Run", "Machine"
 
 
 def train(
@@ -23,7 +22,7 @@ def train(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changes: model.layers=6 train.lr=3e-4", show_default=False)
     ] = None,
-    data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Train on your own file: CSV, TSV, JSONL, Parquet, text.")] = None,
+    data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file: CSV, TSV, JSONL, Parquet, text.")] = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="Translation: the file whose lines answer those of --data.")] = None,
     valid: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to choose by; by default cut from --data.")] = None,
     test: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to score at the end; by default cut from --data.")] = None,
@@ -34,7 +33,7 @@ def train(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the run goes; by default runs/<recipe>-<n>.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run that is there.")] = False,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would take: sizes, memory, time. Writes nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would take: sizes, memory, time.")] = False,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of the weights, the order of the data, dropout.")] = None,
     device: Annotated[str | None, typer.Option(metavar="D", help="auto, cpu, cuda, cuda:1, mps.")] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", min=0, help="Threads; 0: as many as torch finds.")] = None,
@@ -44,8 +43,8 @@ def train(
 
     For example: attentif train reviews --data avis.csv model.layers=4
     """
-    options = {
-        "data.train": (data if data and len(data) > 1 else data[0]) if data else None,
+    options: dict[str, Any] = {
+        "data.train": data[0] if data and len(data) == 1 else data,
         "data.target": target,
         "data.valid": valid,
         "data.test": test,
@@ -59,10 +58,88 @@ def train(
     }
     given = {key: value for key, value in options.items() if value is not None}
     if resume is not None:
-        _refuse_with_resume(recipe, bool(overrides or given or out or force or dry_run))
-        ...
+        if recipe or overrides or given or out or force or dry_run:
+            raise UsageError("--resume goes on with a run as it was configured: it takes no recipe, change or other option beside it")
+        _resume(resume, json)
+    elif recipe is None:
+        raise UsageError("give a recipe or a TOML file (`attentif list recipes`), or --resume RUN")
+    elif "=" in recipe:
+        raise UsageError(f"{recipe!r} is a change: give the recipe or the TOML file first")
+    elif dry_run:
+        _estimate(recipe, _layers(given, overrides), json)
+    else:
+        _train(recipe, _layers(given, overrides), out, force, json)
 
 
-def _refuse_with_resume(recipe: str | None, more: bool) -> None:
-    if recipe or more:
-        raise UsageError("--resume goes on with a run as it was configured: give no recipe, change or other option with it")
+def _layers(given: dict[str, Any], overrides: list[str] | None) -> "list[Layer]":
+    """Options, then `key=value` words, each of which can be named in an error."""
+    from attentif.config import Layer, override
+
+    layers = []
+    for key, value in given.items():
+        table, name = key.split(".")
+        option = "data" if key == "data.train" else name.replace("_", "-")
+        layers.append(Layer({table: {name: value}}, f"option --{option}"))
+    return layers + [override(word) for word in overrides or ()]
+
+
+def _train(recipe: str, layers: "list[Layer]", out: Path | None, force: bool, json: bool) -> None:
+    from attentif.api import start
+    from attentif.train.progress import display
+
+    _conclude(start(recipe, layers, out=out, force=force, watch=display(machine=json)), json)
+
+
+def _resume(run: Path, json: bool) -> None:
+    from attentif.api import resume
+    from attentif.train.progress import display
+
+    _conclude(resume(run, watch=display(machine=json)), json)
+
+
+def _conclude(path: Path, json: bool) -> None:
+    """The table and where the report is; under torchrun the first process says it."""
+    from attentif.api import read_results
+    from attentif.train.distributed import is_first
+    from attentif.train.rundir import RunFolder
+
+    if not is_first():
+        return
+    folder = RunFolder(path)
+    results = read_results(folder)
+    if json:
+        print_json({"run": str(path), "report": str(folder.report), **results})
+        return
+    print_results(results)
+    print(f"run     {path}")
+    print(f"report  {folder.report}")
+
+
+def _estimate(recipe: str, layers: "list[Layer]", json: bool) -> None:
+    from attentif.plugin import load_installed
+    from attentif.train.estimate import estimate
+    from attentif.train.load import load_run_config
+
+    load_installed()
+    found = estimate(load_run_config(recipe, layers), (lambda _: None) if json else say)
+    if json:
+        print_json(asdict(found))
+    else:
+        _print_estimate(found)
+
+
+def _print_estimate(found: "Estimate") -> None:
+    from attentif.view.words import count, duration, size
+
+    examples = ", ".join(f"{count(number).en} {split}" for split, number in found.examples.items())
+    parameters = " + ".join(f"{count(number).en} {part}" for part, number in found.parameters.items())
+    memory = " + ".join(f"{size(number).en} {use}" for use, number in found.memory.items())
+    rows = [
+        ["examples", examples],
+        ["parameters", f"{count(sum(found.parameters.values())).en} = {parameters}"],
+        ["memory", f"about {size(sum(found.memory.values())).en} = {memory}, beside Python and the data"],
+        ["steps", f"{count(found.steps).en}, {found.epochs:.3g} passes over the data"],
+        ["tokens", f"{count(found.tokens).en}, {found.padding:.1%} padding"],
+        ["time", f"about {duration(found.seconds).en} of training (measured on a few steps), evaluation and baselines not counted"],
+    ]
+    print_table(["", "what it would take"], rows)

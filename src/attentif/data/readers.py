@@ -12,6 +12,7 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -54,6 +55,11 @@ class Reader(ABC):
 
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         self.path, self.tolerance = path, tolerance
+
+    def _check_names(self) -> None:
+        for name in self.columns:
+            if name and self.columns.count(name) > 1:
+                raise DataError(f"two columns are called {name!r}; is the header line missing?", file=self.path, line=1)
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """The values of these columns, row by row; bad rows are left to the tolerance."""
@@ -110,8 +116,7 @@ class Csv(Reader):
             raise DataError("the first line is empty; the names of the columns are wanted there", file=path, line=1)
         for name in self.columns:
             _check_text(name, path, 1)
-            if name and self.columns.count(name) > 1:
-                raise DataError(f"the header has two columns called {name!r}; is the header line missing?", file=path, line=1)
+        self._check_names()
 
     def _sniffed(self, header: str) -> str:
         widths = {delimiter: len(next(csv.reader([header], delimiter=delimiter), [])) for delimiter in DELIMITERS}
@@ -193,31 +198,30 @@ class Parquet(Reader):
 
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         super().__init__(path, tolerance)
-        with self._readable() as table:
+        with self._opened() as table:
             self.columns = list(table.schema_arrow.names)
+        self._check_names()
 
-    def _readable(self) -> Any:
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.parquet
 
+        whole = io.BytesIO(_decompressed(self.path)) if self.path.suffix.lower() == ".gz" else self.path
         try:
-            whole = io.BytesIO(_decompressed(self.path)) if self.path.suffix.lower() == ".gz" else self.path
-            return pa.parquet.ParquetFile(whole)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"is not a readable Parquet file: {str(error).splitlines()[0]}", file=self.path) from None
+            with pa.parquet.ParquetFile(whole) as table:
+                yield table
+        except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:  # by what is damaged: sizes, names, texts
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DataError(f"is not a readable Parquet file: {reason}", file=self.path) from None
 
     def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
-        import pyarrow as pa
-
         number = 0
-        with self._readable() as table:
-            try:
-                for batch in table.iter_batches(batch_size=4096, columns=list(columns)):
-                    for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
-                        number += 1
-                        yield number, values
-            except (pa.ArrowException, OSError) as error:
-                raise DataError(f"is damaged: {str(error).splitlines()[0]}", file=self.path, line=number + 1) from None
+        with self._opened() as table:
+            for batch in table.iter_batches(batch_size=4096, columns=list(columns)):
+                for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
+                    number += 1
+                    yield number, values
 
 
 class PlainText(Reader):

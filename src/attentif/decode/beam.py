@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 
 from attentif.decode.options import GenerateOptions
-from attentif.decode.session import Session, evaluating
+from attentif.decode.session import Session, check_prompts, evaluating
 from attentif.models import Input, Model
 
 
@@ -106,6 +106,7 @@ def search_trees(
     tree: bool = False,
 ) -> list[Search]:
     """The finished searches of all prompts, side by side in one batch; with `tree`, every continuation they looked at."""
+    check_prompts(model, prompts, source)
     if not prompts:
         return []
     with evaluating(model):

@@ -16,7 +16,7 @@ from torch import Tensor
 from attentif.decode.beam import beam_search
 from attentif.decode.options import GenerateOptions
 from attentif.decode.sampling import Sampler
-from attentif.decode.session import Session, evaluating
+from attentif.decode.session import Session, check_prompts, evaluating
 from attentif.decode.text import Decode, Writer
 from attentif.errors import UsageError
 from attentif.models import Input, Model
@@ -79,7 +79,6 @@ def _whole(steps: list[Token], with_text: bool) -> Generated:
     return Generated(tokens, text, finish, sum(log_probs) if log_probs else None, steps)
 
 
-@torch.no_grad()
 def stream(
     model: Model,
     prompts: Sequence[Sequence[int]],
@@ -96,8 +95,20 @@ def stream(
         raise UsageError("a beam search knows its first token only at the end: it cannot be streamed")
     if options.stop and decode is None:
         raise UsageError("stop texts need `decode`, the tokenizer's function from tokens to text")
-    if not prompts:
-        return
+    check_prompts(model, prompts, source)  # what is wrong is said now, not with the first token
+    return _steps(model, prompts, options, source, stop_tokens, decode, alternatives) if prompts else iter(())
+
+
+@torch.no_grad()
+def _steps(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    options: GenerateOptions,
+    source: Input | None,
+    stop_tokens: Collection[int],
+    decode: Decode | None,
+    alternatives: int | None,
+) -> Iterator[Token]:
     with evaluating(model):
         session = Session(model, prompts, options.max_tokens, source)
         rows = [_Row(number, len(prompt), options, decode, session.limit) for number, prompt in enumerate(prompts)]

@@ -27,14 +27,14 @@ class Session:
     """Rows of different lengths side by side. `logits` (B, V) are the scores of each row's next token."""
 
     def __init__(self, model: Model, prompts: Sequence[Sequence[int]], max_tokens: int, source: Input | None = None) -> None:
-        longest = check_prompts(model, prompts, source)
+        lengths = [len(prompt) for prompt in prompts]
+        longest = max(lengths)
         self.model = model
         self.limit = model.caps.max_len  # tokens that a row may have in all
         self.device = next(model.parameters()).device
         memory = (None, None) if source is None else model.encode(source.to(self.device))
         capacity = longest + max_tokens if self.limit is None else min(longest + max_tokens, self.limit)
         self.state = model.init_state(len(prompts), capacity, *memory)
-        lengths = [len(prompt) for prompt in prompts]
         ids = torch.tensor([[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts], device=self.device)
         seq = Seq.padded(torch.tensor(lengths, device=self.device), longest)
         x, _ = model.decode(Input(ids, seq), state=self.state)
@@ -58,8 +58,8 @@ class Session:
         self.upcoming = Seq.padded(torch.ones_like(index), 1, self.upcoming.start[index])
 
 
-def check_prompts(model: Model, prompts: Sequence[Sequence[int]], source: Input | None) -> int:
-    """The length of the longest prompt, if this model can go on with these prompts."""
+def check_prompts(model: Model, prompts: Sequence[Sequence[int]], source: Input | None) -> None:
+    """Refuse what this model cannot go on with."""
     if model.decoder is None or not isinstance(model.head, LanguageHead):
         raise UsageError("this model reads texts and writes none: generation needs a decoder with a language head")
     if model.caps.streaming == "none":
@@ -74,4 +74,3 @@ def check_prompts(model: Model, prompts: Sequence[Sequence[int]], source: Input 
             raise UsageError(f"prompt {number} is empty: begin it with the tokenizer's first token")
         if limit is not None and len(prompt) >= limit:
             raise UsageError(f"prompt {number} has {len(prompt)} tokens; with its continuation this model can hold {limit}: shorten it")
-    return max(len(prompt) for prompt in prompts)

@@ -23,26 +23,20 @@ CELLS = 1 << 22  # of a chunk of logits, about what stays in a cache ...
 ROWS = 256  # ... but so many rows at least, because each chunk reads and writes all of W's gradient
 
 
-def linear_cross_entropy_naive(
-    x: Tensor, weight: Tensor, labels: Tensor, bias: Tensor | None = None, smoothing: float = 0.0
-) -> tuple[Tensor, Tensor]:
-    """The sum over the rows, and how many rows have their label in the first place."""
-    logits = F.linear(x, weight, bias)
-    correct = (logits.gather(1, labels[:, None]).squeeze(1) == logits.amax(1)).sum()
-    return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing), correct
+def linear_cross_entropy_naive(x: Tensor, weight: Tensor, labels: Tensor, bias: Tensor | None = None, smoothing: float = 0.0) -> Tensor:
+    """The sum over the rows."""
+    return F.cross_entropy(F.linear(x, weight, bias), labels, reduction="sum", label_smoothing=smoothing)
 
 
-def linear_cross_entropy(
-    x: Tensor, weight: Tensor, labels: Tensor, bias: Tensor | None = None, smoothing: float = 0.0
-) -> tuple[Tensor, Tensor]:
+def linear_cross_entropy(x: Tensor, weight: Tensor, labels: Tensor, bias: Tensor | None = None, smoothing: float = 0.0) -> Tensor:
     """The same, chunk by chunk; gradients are ready when it returns, and can be asked for once."""
-    total, correct = _InChunks.apply(x, weight, bias, labels, smoothing)
-    return total, correct
+    total: Tensor = _InChunks.apply(x, weight, bias, labels, smoothing)
+    return total
 
 
 class _InChunks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float) -> Tensor:
         dx, dw, db = (
             torch.zeros_like(t) if wanted and t is not None else None
             for t, wanted in zip((x, weight, bias), ctx.needs_input_grad, strict=False)
@@ -50,17 +44,16 @@ class _InChunks(torch.autograd.Function):
         V = len(weight)
         rows = max(ROWS, CELLS // V)
         logits, probabilities = x.new_empty(2, min(rows, len(x)), V)
-        total, correct = x.new_zeros(()), labels.new_zeros(())
+        total = x.new_zeros(())
         for begin in range(0, len(x), rows):
             chunk = slice(begin, begin + rows)
             x_, y = x[chunk], labels[chunk, None]
             z, p = logits[: len(x_)], probabilities[: len(x_)]
             torch.mm(x_, weight.t(), out=z) if bias is None else torch.addmm(bias, x_, weight.t(), out=z)
             torch.softmax(z, 1, out=p)
-            best, own = z.amax(1), z.gather(1, y).squeeze(1)
-            log_sum = best - p.amax(1).log()  # the largest p is 1/V at least, so that its logarithm is exact where log p of y may not be
+            own = z.gather(1, y).squeeze(1)
+            log_sum = z.amax(1) - p.amax(1).log()  # the largest p is 1/V at least; that of y may be 0
             total += (log_sum - (torch.lerp(own, z.mean(1), smoothing) if smoothing else own)).sum()
-            correct += (own == best).sum()
             p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
             if smoothing:
                 p -= smoothing / V
@@ -71,14 +64,11 @@ class _InChunks(torch.autograd.Function):
             if db is not None:
                 db += p.sum(0)
         ctx.gradients = dx, dw, db
-        ctx.mark_non_differentiable(correct)
-        ctx.set_materialize_grads(False)
-        return total, correct
+        return total
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
-        scale = upstream[0]
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         gradients, ctx.gradients = ctx.gradients, None  # they are scaled in place, and W's is large
         if gradients is None:
             raise RuntimeError("the gradient of linear_cross_entropy can be asked for once; call it again instead of keeping the graph")
-        return *(None if scale is None or g is None else g.mul_(scale) for g in gradients), None, None
+        return *(None if g is None else g.mul_(scale) for g in gradients), None, None

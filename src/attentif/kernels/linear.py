@@ -43,7 +43,7 @@ def linear_one(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     O, I = weight.shape  # noqa: E741
     threads = torch.get_num_threads()
     share, left = divmod(O, threads)
-    if share == 0:
+    if threads == 1 or share == 0:
         return F.linear(x, weight, bias)
     # a step makes dozens of these calls: as_strided is one operation where slice, view and transpose are three
     copies = x.as_strided((threads, 1, I), (0, I, 1))

@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
 from attentif.errors import ConfigError
+from attentif.kernels.cross_entropy import linear_cross_entropy
 from attentif.kernels.linear import linear
 from attentif.nn.mixer import refer
 from attentif.nn.seq import Seq, unpack
-
-UNSCORED = -100  # a label that no loss counts: torch's own number for it
 
 
 class HeadConfig(Config):
@@ -60,6 +59,10 @@ class LanguageHead(nn.Module):
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         return linear(x, self.weight, self.bias)
+
+    def loss(self, x: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Cross-entropy of x (n, D) summed over its labels (n,), without ever holding all the logits."""
+        return linear_cross_entropy(x, self.weight, labels, self.bias, smoothing)
 
 
 @HEADS.register

@@ -117,6 +117,9 @@ class Parallel(Mixer):
         super().__init__()
         if len(config.branches) < 2:
             raise ConfigError("parallel needs two branches at least")
+        for name, branch in config.branches.items():
+            if branch.placement == "post" or not branch.residual:
+                raise ConfigError(f"{name}: a branch has no residual of its own: it cannot be normalised after its sum, nor leave it out")
         self.branches = Block(config.branches, replace(site, placement="none", dropout=0.0))
         if any(isinstance(branch.mixer, CrossMixer) for _, branch in self.branches.sublayers()):
             raise ConfigError("a branch of parallel cannot read the memory")

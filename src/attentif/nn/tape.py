@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attentif.nn.mixer import CrossMixer, Mixer
@@ -40,6 +41,7 @@ class Tape:
         """Paths of the mixers that left a record and can show it."""
         return (path for path in self.records if self.mixers[path].caps.maps)
 
+    @torch.no_grad()
     def maps(self, path: str, head: int | None = None, rows: Tensor | None = None, call: int = -1) -> Tensor:
         """Attention weights (rows, heads, T, S) of one mixer in one call, the last by default."""
         if path not in self.records:

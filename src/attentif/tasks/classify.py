@@ -257,10 +257,9 @@ class Classify(Task):
         asked = self._asked(model, tokenizer, examples)
         found = []
         for row, example in enumerate(examples):
-            encoding = tokenizer.encode(*example.values(), max_len=len(asked.ids[row]))
             answer = self.predict(model, tokenizers, [example])[0]
             title = f"« {example['text']} » → {answer.output} ({100 * (answer.probability or 0):.0f} %)"
-            found += attention_maps(model, asked.batch([row]), shown_tokens(tokenizer, encoding), title=title)
+            found += attention_maps(model, asked.batch([row]), shown_tokens(tokenizer, asked.ids[row]), title=title)
         return found
 
 

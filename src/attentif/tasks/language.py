@@ -7,6 +7,7 @@ from the last of the window before. [EOS] ends each document, and stands before 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
 from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
 from attentif.tasks.feed import as_examples, counted, each_batch, evaluating, fitted, limit_of, on_paper
-from attentif.tasks.looking import attention_maps
+from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
 from attentif.tasks.ragged import UNSCORED, Ints, Rows
 from attentif.tasks.report import language_sections
@@ -45,7 +46,6 @@ from attentif.tasks.task import (
 )
 from attentif.tasks.tokens import scored_logits, token_loss
 from attentif.text import Tokenizer, TokenizerConfig
-from attentif.text.explain import is_byte_level, readable
 from attentif.view.blocks import AttentionMaps, Section
 
 SAMPLES = 3  # continuations in the report
@@ -192,7 +192,7 @@ class Language(Task):
                 places[0].index_add_(0, seq.pos.flatten()[scored].cpu(), nats)
                 places[1].index_add_(0, seq.pos.flatten()[scored].cpu(), torch.ones_like(nats))
         edges = [0, *(2**power for power in range(2, 20, 2) if 2**power < dataset.context), dataset.context]
-        spans = [(low, high, *places[:, low:high].sum(1).tolist()) for low, high in zip(edges, edges[1:], strict=False)]
+        spans = [(low, high, *places[:, low:high].sum(1).tolist()) for low, high in pairwise(edges)]
         by_place = [
             {"low": low + 1, "high": high, "value": s / n, "interval": [None, None], "examples": int(n)} for low, high, s, n in spans if n
         ]
@@ -204,8 +204,7 @@ class Language(Task):
         with evaluating(model):
             logits, labels, _, _ = scored_logits(model, batch.to(next(model.parameters()).device))
             bits = (F.cross_entropy(logits, labels, reduction="none") / np.log(2)).tolist()
-        byte_level = is_byte_level(dataset.tokenizer)
-        tokens = [readable(dataset.tokenizer.rust.id_to_token(token), byte_level) for token in labels.tolist()[:EXCERPT]]
+        tokens = shown_tokens(dataset.tokenizer, labels.tolist()[:EXCERPT])
         return {"tokens": [_spaced(token) for token in tokens], "bits": [round(value, 3) for value in bits[:EXCERPT]]}
 
     def _samples(self, model: Model, dataset: Windows) -> list[dict[str, str]]:
@@ -257,13 +256,11 @@ class Language(Task):
 
     def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
         tokenizer = tokenizers["tokenizer"]
-        byte_level = is_byte_level(tokenizer)
         found = []
         for example in as_examples(inputs, "text"):
             ids = self.prompt(tokenizers, example["text"])[: limit_of(self.config.context, model.config.max_len)]
             batch = Batch(Input(torch.tensor([ids]), Seq.padded([len(ids)])))
-            tokens = [readable(tokenizer.rust.id_to_token(token), byte_level) for token in ids]
-            found += attention_maps(model, batch, tokens, title=f"« {example['text']} »")
+            found += attention_maps(model, batch, shown_tokens(tokenizer, ids), title=f"« {example['text']} »")
         return found
 
 

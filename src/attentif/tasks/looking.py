@@ -1,7 +1,7 @@
 """Looking inside a model for the report: which tokens attend to which, and which ones moved an answer."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,10 @@ PARTS = {
 }
 
 
-def shown_tokens(tokenizer: Tokenizer, encoding: Encoding) -> list[str]:
+def shown_tokens(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
     """Tokens as people read them, on the axes of a map."""
     byte_level = is_byte_level(tokenizer)
-    return [readable(token, byte_level) for token in encoding.tokens]
+    return [readable(tokenizer.rust.id_to_token(int(token)) or "", byte_level) for token in ids]
 
 
 def running_text(encoding: Encoding, *texts: str) -> list[str]:

@@ -119,8 +119,10 @@ def language_sections(evaluation: Evaluation) -> list[Section]:
 
 def _surprise(details: dict[str, Any]) -> list[Block]:
     about = Text(
-        "Un passage du test. Plus un jeton est foncé, moins le modèle l'attendait (en bits : 1 bit, il hésitait entre deux ; 10, entre mille).",
-        "A passage of the test. The darker a token, the less the model expected it (in bits: 1 bit, it wavered between two; 10, a thousand).",
+        "Un passage du test. Plus un jeton est foncé, moins le modèle l'attendait, en bits : 1 bit, il hésitait entre deux jetons ; "
+        "10 bits, entre mille.",
+        "A passage of the test. The darker a token, the less the model expected it, in bits: 1 bit, it wavered between two tokens; "
+        "10 bits, between a thousand.",
     )
     blocks: list[Block] = [Paragraph(about), Tokens(details["excerpt"]["tokens"], details["excerpt"]["bits"], whole=12.0)]
     if len(details["by_place"]) > 1:

@@ -31,6 +31,7 @@ from torch import Tensor
 
 from attentif.config import Config, Registry
 from attentif.data import DataConfig
+from attentif.errors import ConfigError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Score, Section
@@ -76,7 +77,17 @@ class Sizes:
     max_len: int | None = None  # the longest example, in tokens
 
     def fill(self, model: ModelConfig) -> ModelConfig:
-        return model.with_sizes(vocab=self.vocab, target_vocab=self.target_vocab, classes=self.classes)
+        """The model with these sizes; ConfigError where it was given others that cannot serve."""
+        filled = model.with_sizes(vocab=self.vocab, target_vocab=self.target_vocab, classes=self.classes)
+        needs = (("frontend", "vocab", self.vocab), ("target", "vocab", self.target_vocab or self.vocab), ("head", "classes", self.classes))
+        for part, key, needed in needs:
+            given = getattr(getattr(filled, part), key, None)
+            if given is None or needed is None or given == needed:
+                continue
+            if given < needed or key == "classes":  # a vocabulary may have room to spare; a class without a name could not be answered
+                wrong = "small" if given < needed else "large"
+                raise ConfigError(f"model.{part}.{key}: {given} is too {wrong}, the data have {needed}; leave it out to have it filled in")
+        return filled
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,11 +232,15 @@ class Translate(Task):
             source = example["source"]
             target = example.get("target") or self.predict(model, tokenizers, [source])[0].output
             limits = [limit_of(self.config.max_len, limit) for limit in (model.config.max_len, model.config.max_target_len)]
-            x, y = reading.encode(source, wrap="eos", max_len=limits[0]), writing.encode(target, wrap="bos-eos", max_len=limits[1])
-            pair = Pairs(_table(source, target), *(Ragged.of([np.array(side.ids)]) for side in (x, y)), (reading, writing))
-            written = shown_tokens(writing, y)
+            x, y = (
+                reading.ids_batch([source], wrap="eos", max_len=limits[0]),
+                writing.ids_batch([target], wrap="bos-eos", max_len=limits[1]),
+            )
+            pair = Pairs(_table(source, target), Ragged.of(x), Ragged.of(y), (reading, writing))
+            written = shown_tokens(writing, y[0])
             title = f"« {source} » → « {target} »"
-            found += attention_maps(model, pair.batch([0]), written[:-1], source=shown_tokens(reading, x), writes=written[1:], title=title)
+            read = shown_tokens(reading, x[0])
+            found += attention_maps(model, pair.batch([0]), written[:-1], source=read, writes=written[1:], title=title)
         return found
 
 
@@ -268,7 +272,8 @@ def _encoded(table: Table, tokenizers: tuple[Tokenizer, Tokenizer], limits: tupl
         raise DataError(f"every pair has more than {min(limits)} tokens on a side: raise task.max_len", file=table.files[0])
     notes.append(f"{what} left out")
     kept = np.flatnonzero(~long)
-    return Pairs(table.take(kept), *(Ragged.of([side[row] for row in kept]) for side in ids), tokenizers)
+    left, right = (Ragged.of([side[row] for row in kept]) for side in ids)
+    return Pairs(table.take(kept), left, right, tokenizers)
 
 
 def _token_scores(model: Model, dataset: Pairs, budget: int, progress: Progress | None) -> dict[str, float]:

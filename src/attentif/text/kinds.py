@@ -18,6 +18,8 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from threading import Event, Thread
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -99,7 +101,7 @@ class TokenizerConfig(Config, ABC):
         if (normalizer := self._normalizer()) is not None:
             rust.normalizer = normalizer
         rust.pre_tokenizer = self._cutter()
-        rust.train_from_iterator(_not_nothing(texts), trainer=trainer)
+        _train_interruptibly(rust, trainer, texts)
         return dict(json.loads(rust.to_str())["model"])
 
 
@@ -136,7 +138,7 @@ class Digits(Counted):
 class BPE(Digits):
     """Byte-pair encoding: merges learned in order, on bytes, so that no text is unknown."""
 
-    kind: Literal["bpe"] = "bpe"
+    kind: Literal["bpe"] = Field("bpe", description="byte-pair encoding: merges learned in order, on bytes")
 
     def _fixed(self) -> int:
         return len(self.specials) + 256
@@ -163,7 +165,7 @@ class BPE(Digits):
 class Byte(TokenizerConfig):
     """Bytes: 256 symbols, nothing to learn, long sequences."""
 
-    kind: Literal["byte"] = "byte"
+    kind: Literal["byte"] = Field("byte", description="bytes: 256 symbols, nothing to learn")
 
     def _cutter(self) -> Any:
         return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -179,7 +181,7 @@ class Byte(TokenizerConfig):
 class WordPiece(Digits):
     """WordPiece: BERT's tokens, `anti ##constitution ##nel`."""
 
-    kind: Literal["wordpiece"] = "wordpiece"
+    kind: Literal["wordpiece"] = Field("wordpiece", description="WordPiece: BERT's tokens")
 
     def _cutter(self) -> Any:
         return self._digits(pre_tokenizers.BertPreTokenizer())
@@ -217,7 +219,7 @@ class WordPiece(Digits):
 class Unigram(Digits):
     """Unigram: the likeliest cut under a probability for each piece."""
 
-    kind: Literal["unigram"] = "unigram"
+    kind: Literal["unigram"] = Field("unigram", description="the likeliest cut under a probability for each piece")
     byte_fallback: bool = Field(True, description="spell unknown characters in bytes (256 more tokens) instead of [UNK]")
 
     def _fixed(self) -> int:
@@ -251,7 +253,7 @@ class Unigram(Digits):
 class Word(Digits):
     """Words and punctuation marks, the most frequent ones; the others are [UNK]."""
 
-    kind: Literal["word"] = "word"
+    kind: Literal["word"] = Field("word", description="words and punctuation marks, the most frequent ones")
 
     def _cutter(self) -> Any:
         return self._digits(pre_tokenizers.BertPreTokenizer())
@@ -267,7 +269,7 @@ class Word(Digits):
 class Char(Counted):
     """Characters, the most frequent ones; the others are [UNK]."""
 
-    kind: Literal["char"] = "char"
+    kind: Literal["char"] = Field("char", description="characters, the most frequent ones")
 
     def _cutter(self) -> Any:
         return pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
@@ -317,6 +319,34 @@ def byte_symbols() -> list[str]:
 
 def _numbered(tokens: Iterable[str]) -> dict[str, int]:
     return {token: number for number, token in enumerate(tokens)}
+
+
+def _train_interruptibly(rust: Rust, trainer: Any, texts: Iterable[str]) -> None:
+    """Train in a thread of its own: the library hears no Ctrl-C until it has done, which may take minutes."""
+    done: Future[None] = Future()
+    stopped = Event()
+
+    def heeding() -> Iterator[str]:
+        for text in _not_nothing(texts):
+            if stopped.is_set():
+                raise InterruptedError
+            yield text
+
+    def train() -> None:
+        try:
+            rust.train_from_iterator(heeding(), trainer=trainer)
+            done.set_result(None)
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = Thread(target=train, daemon=True)
+    thread.start()
+    try:
+        done.result()
+    except BaseException:
+        stopped.set()
+        thread.join(1.0)  # time to stop if it is reading; what it is learning is nobody's any more
+        raise
 
 
 def _not_nothing(texts: Iterable[str]) -> Iterator[str]:

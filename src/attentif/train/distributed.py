@@ -78,6 +78,11 @@ def processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def is_first() -> bool:
+    """Whether this process is alone, or the first of torchrun's: the one that talks."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def device_of(name: str) -> torch.device:
     """The device that `train.device` asks for; under torchrun each process takes its own GPU."""
     local = int(os.environ.get("LOCAL_RANK", "0"))

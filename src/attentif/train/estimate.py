@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from attentif.data import padding_waste, plan
 from attentif.data.batching import Rows
-from attentif.models import build
+from attentif.models import Model
 from attentif.tasks.task import Dataset, Say, Task
 from attentif.train.config import RunConfig, TrainConfig
 from attentif.train.distributed import device_of
-from attentif.train.machine import seed_all, set_up
 from attentif.train.optim import optimizers, state_of
+from attentif.train.run import check, fresh_model
 
 MEASURED = 3  # steps that are timed, after one that is not
 
@@ -43,15 +43,9 @@ class Estimate:
 def estimate(config: RunConfig, say: Say) -> Estimate:
     """Read the data, build the model, try a few steps."""
     settings = config.train
-    set_up(settings)
-    device = device_of(settings.device)
-    task = config.task.build()
-    adapted = task.adapt(config.model)
-    task.check(adapted)
+    task, adapted = check(config)
     prepared = task.prepare(config.data, config.tokenizer, adapted, say)
-    seed_all(settings.seed)
-    model = build(prepared.sizes.fill(adapted)).to(device)
-    model.checkpointing = settings.gradient_checkpointing
+    model = fresh_model(prepared.sizes.fill(adapted), settings, device_of(settings.device))
     trial = Trial(task, model, prepared.train, settings)
     lengths, batches = prepared.train.lengths, trial.batches
     padding = 0.0 if settings.packed else padding_waste(lengths, batches)
@@ -84,7 +78,7 @@ def planned_steps(config: TrainConfig, per_epoch: int, seconds: float) -> int:
 class Trial:
     """A model that takes a few steps and is thrown away."""
 
-    def __init__(self, task: Task, model: nn.Module, train: Dataset, config: TrainConfig) -> None:
+    def __init__(self, task: Task, model: Model, train: Dataset, config: TrainConfig) -> None:
         self.task, self.model, self.train, self.config = task, model.train(), train, config
         self.optimizers = optimizers(model, config)
         self.batches = plan(train.lengths, config.batch_tokens, seed=config.seed, epoch=0, packed=config.packed)
@@ -93,8 +87,8 @@ class Trial:
     def step(self, rows: Rows) -> int:
         """One step on one batch; its places."""
         batch = self.train.batch(rows, packed=self.config.packed).to(self.device)
-        loss = self.task.step(self.model, batch)  # type: ignore[arg-type]
-        (loss.total / max(loss.count, 1)).backward()  # type: ignore[no-untyped-call]
+        loss = self.task.step(self.model, batch)
+        (loss.total / max(loss.count, 1)).backward()
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad()
@@ -117,7 +111,7 @@ class Trial:
             found["average"] = weights
         largest = max(self.batches, key=lambda rows: len(rows) * int(self.train.lengths[rows].max()))
         with _kept_for_backward(self.model) as kept:
-            loss = self.task.step(self.model, self.train.batch(largest, packed=self.config.packed).to(self.device))  # type: ignore[arg-type]
+            loss = self.task.step(self.model, self.train.batch(largest, packed=self.config.packed).to(self.device))
         del loss
         return found | {"activations": sum(kept.values())}
 

@@ -19,8 +19,8 @@ from attentif.train.config import RunConfig
 Source = str | Path | Mapping[str, Any]  # a recipe's name, a TOML file, a run folder, or plain values
 
 # keys of [data] that belong to one origin of examples: an option that names another origin makes the recipe's void
-ORIGIN = {"name", "train", "valid", "test", "target", "valid_target", "test_target"}
-ORIGIN |= {"text", "label", "pair", "source", "target_column", "group"}
+COLUMNS = {"text", "label", "pair", "source", "target_column", "group"}
+ORIGIN = COLUMNS | {"name", "train", "valid", "test", "target", "valid_target", "test_target"}
 
 
 @dataclass(frozen=True)

@@ -103,13 +103,13 @@ class Loop:
             else:
                 self.step()
             if self.stop:
-                self.save()
-                raise StoppedError(
-                    f"stopped at step {self.place.step}; go on with: attentif train --resume {self.job.folder.path}", self.stop
-                )
+                break
             if not self.place.pending and self.place.step % self.config.checkpoint_every == 0:
                 self.save()
         self.save()
+        self.hear(None)  # a signal that came after the last step
+        if self.stop:
+            raise StoppedError(f"stopped at step {self.place.step}; go on with: attentif train --resume {self.job.folder.path}", self.stop)
 
     def finish(self) -> Place:
         """Leave the model with the best weights, or the averaged ones, or the last."""

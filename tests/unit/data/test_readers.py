@@ -131,7 +131,7 @@ def test_bad_bytes_in_a_column_that_nobody_reads_do_not_matter(tmp_path):
         ("a.csv", b"PAR1....", "is a Parquet file"),
         ("a.csv", b"PK\x03\x04....", "spreadsheet"),
         ("a.csv", "text,label\n".encode("utf-16"), "is UTF-16"),
-        ("a.csv", b"text,text\na,b\n", "two columns called 'text'"),
+        ("a.csv", b"text,text\na,b\n", "two columns are called 'text'"),
         ("a.csv", b'text,label\na,1\n"b,2\nc,3\n', "never closed"),
         ("a.csv", b"\n\na,b\n", "the first line is empty"),
         ("a.jsonl", b"\n \n", "has no rows"),
@@ -143,6 +143,19 @@ def test_bad_bytes_in_a_column_that_nobody_reads_do_not_matter(tmp_path):
 def test_a_file_that_cannot_be_read_is_never_tolerated(tmp_path, name, content, message):
     with pytest.raises(DataError, match=message):
         rows(write(tmp_path / name, content), skip=100)
+
+
+def test_any_damage_to_a_parquet_file_is_a_data_error_or_does_not_matter(tmp_path):
+    path = parquet(tmp_path / "a.parquet", text=[f"avis {i}" for i in range(50)], label=[i % 2 for i in range(50)])
+    raw = path.read_bytes()
+    failures = 0
+    for place in range(0, len(raw), 3):
+        path.write_bytes(raw[:place] + bytes([raw[place] ^ 0x80]) + raw[place + 1 :])
+        try:
+            rows(path, skip=100)
+        except DataError:
+            failures += 1
+    assert failures > 10
 
 
 def test_a_gzip_file_cut_short_is_said(tmp_path):

@@ -1,6 +1,8 @@
+import _thread
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -236,3 +238,28 @@ def test_saving_over_a_folder_leaves_nothing_behind(bpe, tmp_path: Path):
     with pytest.raises(OSError):
         bpe.save(tmp_path / "tokenizer.json")
     assert [file.name for file in tmp_path.iterdir()] == ["tokenizer.json"]
+
+
+def test_training_is_interrupted_at_once_and_reads_no_further():
+    closed = threading.Event()
+
+    def endless():
+        try:
+            _thread.interrupt_main()
+            while True:
+                yield "un film génial"
+        finally:
+            closed.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        config("bpe").fit(endless())
+    assert closed.wait(30)
+
+
+def test_an_error_in_the_texts_reaches_the_caller():
+    def broken():
+        yield from TEXTS
+        raise DataError("a bad row", file="avis.csv", line=3)
+
+    with pytest.raises(DataError, match=r"avis.csv:3: a bad row"):
+        config("bpe").fit(broken())

@@ -85,10 +85,10 @@ def test_a_run_learns_and_logs_it(tmp_path):
 def test_a_run_that_was_stopped_ends_with_the_bits_of_one_that_was_not(tmp_path, changes):
     config = toy.settings(**changes)
     toy.train(tmp_path / "whole", config)
-    with pytest.raises(StoppedError, match="stopped at step 7"):
+    with pytest.raises(StoppedError, match="stopped at step 8"):
         toy.train(tmp_path / "parts", config, display=Words(7, interrupt))
     with pytest.raises(StoppedError, match="stopped at step 17"):
-        toy.train(tmp_path / "parts", config, display=Words(17, interrupt))
+        toy.train(tmp_path / "parts", config, display=Words(16, interrupt))
     toy.train(tmp_path / "parts", config)
     assert same(tmp_path / "whole", tmp_path / "parts")
     assert without_timings(tmp_path / "whole") == without_timings(tmp_path / "parts")
@@ -112,7 +112,7 @@ def test_a_task_may_draw_from_any_generator_and_still_resume(tmp_path):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_within_the_step_and_leaves_the_right_code(tmp_path, number, code):
     with pytest.raises(StoppedError) as stopped:
-        toy.train(tmp_path / "run", toy.settings(), display=Words(5, lambda: os.kill(os.getpid(), number)))
+        toy.train(tmp_path / "run", toy.settings(), display=Words(4, lambda: os.kill(os.getpid(), number)))
     assert stopped.value.exit_code == code
     assert Checkpoints(tmp_path / "run" / "checkpoints").paths()[0].name == "step-00000005"
 

@@ -77,10 +77,9 @@ class Grammar:
         self._suitable = cache(self._find_suitable)
 
     def write(self, symbol: str, polarity: int, chance: Callable[[], float]) -> tuple[str, list[tuple[str, str]]]:
-        """A text, and the (template, word) pairs in which a construction reversed a word."""
+        """A text to `finish`, and the (template, word) pairs in which a construction reversed a word."""
         draft = Draft(chance, speaker=int(chance() < 0.5))
-        text = self._expand(symbol, draft, polarity, None)
-        return finish(text), draft.reversals
+        return self._expand(symbol, draft, polarity, None), draft.reversals
 
     def _expand(self, symbol: str, draft: Draft, polarity: int, reversed_by: str | None) -> str:
         weights, rules = self.choices[symbol, polarity]
@@ -226,6 +225,6 @@ def _contracted(noun: Noun, masculine: str, feminine: str, plural: str) -> str:
 
 def finish(text: str) -> str:
     """Elision, single spaces, and a capital at the start of every sentence."""
-    text = re.sub(" +", " ", text).strip().replace(" ,", ",").replace(" .", ".")
+    text = " ".join(text.split()).replace(" ,", ",").replace(" .", ".")
     text = _ELIDED.sub(r"\1'", text)
     return _SENTENCE_START.sub(lambda match: match[0].upper(), text)

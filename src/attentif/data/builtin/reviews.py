@@ -10,7 +10,7 @@ from functools import cache
 from random import Random
 from zlib import crc32
 
-from attentif.data.builtin.grammar import Grammar
+from attentif.data.builtin.grammar import Grammar, finish
 from attentif.data.builtin.reviews_grammar import RULES
 from attentif.data.builtin.reviews_lexicon import LEXICON
 
@@ -22,21 +22,42 @@ UNSEEN_SHARE = 0.25  # share of the test reviews that have such a pair
 def load(seed: int = 0, *, train: int = 20_000, valid: int = 2_000, test: int = 2_000) -> dict[str, dict[str, list[str]]]:
     """The three splits, roles `text` and `label`: all texts distinct, both labels as frequent (to one review)."""
     rng = Random(f"reviews {seed}")
-    grammar = _grammar()
     unseen = round(UNSEEN_SHARE * test)
-    splits: dict[str, list[tuple[str, str]]] = {"train": [], "valid": [], "test": []}
+    familiar, unfamiliar = _write(rng, seed, train + valid + test - unseen, unseen)
+    sizes = {"train": (train, 0), "valid": (valid, 0), "test": (test - unseen, unseen)}
+    splits = {}
+    for split, (from_familiar, from_unfamiliar) in sizes.items():
+        rows = _take(familiar, from_familiar) + _take(unfamiliar, from_unfamiliar)
+        rng.shuffle(rows)
+        splits[split] = {"text": [text for text, _ in rows], "label": [label for _, label in rows]}
+    return splits
+
+
+Pool = tuple[list[str], list[str]]  # texts of praise, texts of blame
+
+
+def _write(rng: Random, seed: int, familiar: int, unfamiliar: int) -> tuple[Pool, Pool]:
+    """Distinct reviews in chance order, enough of each label: without held-out pairs, and with."""
+    grammar = _grammar()
+    pools: tuple[Pool, Pool] = (([], []), ([], []))
+    wanted = (familiar // 2 + len(("train", "valid", "test")), unfamiliar // 2 + 1)  # an odd split takes one more of praise
     taken: set[str] = set()
-    # the test first, so that it holds its share of short reviews, which are soon all taken
-    for split, unfamiliar, size in (("test", True, unseen), ("test", False, test - unseen), ("valid", False, valid), ("train", False, train)):
-        rows: list[tuple[str, str]] = []
-        while len(rows) < size:
-            polarity = len(rows) % 2
-            text, reversals = grammar.write("review", polarity, rng.random)
-            if text not in taken and any(_held_out(seed, *pair) for pair in reversals) == unfamiliar:
-                taken.add(text)
-                rows.append((text, LABELS[polarity]))
-        splits[split] += rows
-    return {split: _columns(splits[split], rng) for split in splits}
+    polarity = 0
+    while any(len(texts) < count for pool, count in zip(pools, wanted, strict=True) for texts in pool):
+        polarity = 1 - polarity
+        draft, reversals = grammar.write("review", polarity, rng.random)
+        kind = any(_held_out(seed, *pair) for pair in reversals)
+        texts = pools[kind][polarity]
+        if len(texts) < wanted[kind] and (text := finish(draft)) not in taken:
+            taken.add(text)
+            texts.append(text)
+    for texts in (*pools[0], *pools[1]):
+        rng.shuffle(texts)  # short reviews are soon all taken: every split gets its share of them
+    return pools
+
+
+def _take(pool: Pool, size: int) -> list[tuple[str, str]]:
+    return [(pool[row % 2].pop(), LABELS[row % 2]) for row in range(size)]
 
 
 @cache
@@ -47,8 +68,3 @@ def _grammar() -> Grammar:
 @cache
 def _held_out(seed: int, template: str, word: str) -> bool:
     return crc32(f"{seed}:{template}:{word}".encode()) < HELD_OUT * 2**32
-
-
-def _columns(rows: list[tuple[str, str]], rng: Random) -> dict[str, list[str]]:
-    rng.shuffle(rows)
-    return {"text": [text for text, _ in rows], "label": [label for _, label in rows]}

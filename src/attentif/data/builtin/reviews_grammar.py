@@ -26,7 +26,7 @@ RULES: dict[str, str] = {
     """,
     # ---- sentences that settle the matter
     "judgement": """
-        20× {whole}.
+        22× {whole}.
         7× {whole} : {clause}.
         7× {whole}, (et|d'autant que) {clause}.
         9× {concession}
@@ -50,11 +50,11 @@ RULES: dict[str, str] = {
     """,
     # ---- an opinion about a part, as a clause
     "clause": """
-        20× {le:part} [est|sont] (vraiment|tout simplement|franchement|) {adj}
-        4× {le:part} [reste|restent] {adj} (d'un bout à l'autre|du début à la fin|)
-        5× je trouve {le:part} {adj}
-        2× {le:part} n'[est|sont] (pas du tout|absolument pas|vraiment pas|jamais|en rien) {plain!}
-        3× (jamais|à aucun moment|nulle part) {le:part} n'[est|sont] {plain!}
+        26× {le:part} [est|sont] (vraiment|tout simplement|franchement|) {adj}
+        5× {le:part} [reste|restent] {adj} (d'un bout à l'autre|du début à la fin|)
+        6× je trouve {le:part} {adj}
+        2× {le:part} ne [est|sont] (pas du tout|absolument pas|vraiment pas|jamais|en rien) {plain!}
+        3× (jamais|à aucun moment|nulle part) {le:part} ne [est|sont] {plain!}
         3× je ne (trouve|juge) pas {le:part} {plain!}
         2× (impossible|difficile) de trouver {le:part} {plain!}
         2× (impossible|difficile) de ne pas trouver {le:part} {plain}
@@ -76,18 +76,18 @@ RULES: dict[str, str] = {
     "part_only": """
         4× {le:part} [est|sont] (vraiment|plutôt|souvent|) {adj}
         1× {le:part} [semble|semblent] {adj}
-        1× {le:part} n'[est|sont] pas {plain!}
+        1× {le:part} ne [est|sont] pas {plain!}
     """,
     # ---- an opinion about the whole film
     "whole": """
-        16× ({ce:film}|{ce:genre}) est (vraiment|tout simplement|franchement|) {adj}
+        18× ({ce:film}|{ce:genre}) est (vraiment|tout simplement|franchement|) {adj}
         6× (l'ensemble|le tout|le résultat) est (vraiment|tout simplement|franchement|) {adj.m}
-        8× c'est {un:verdict}
-        5× c'est (vraiment|franchement|) {spoken}
-        6× on {verb.present} {.rest}
-        6× je {verb.auxiliary} {.participle} {.my_rest}
-        5× je suis <sorti|sortie> de la salle {feel}
-        5× j'ai {loved} ({ce:film}|{ce:genre})
+        9× c'est {un:verdict}
+        6× c'est (vraiment|franchement|) {spoken}
+        9× on {verb.present} {.rest}
+        9× je {verb.auxiliary} {.participle} {.my_rest}
+        7× je suis <sorti|sortie> de la salle {feel}
+        7× j'ai {loved} ({ce:film}|{ce:genre})
         1× ({ce:film}|{ce:genre}) n'est (pas du tout|absolument pas|vraiment pas|jamais|en rien) {plain!}
         2× (jamais|à aucun moment) ({ce:film}|{ce:genre}) n'est {plain!}
         1× ({ce:film}|{ce:genre}) est (loin d'être|tout sauf) {plain!}
@@ -96,7 +96,7 @@ RULES: dict[str, str] = {
         1× ce n'est pas {spoken!} du tout
         1× + c'est pas mal du tout
         1× - ce n'est pas bien du tout
-        2× on ne {verb.present!} (jamais|pas une seconde|pas un seul instant) {.rest}
+        2× on ne {verb.present!} (jamais|à aucun moment) {.rest}
         2× (jamais|à aucun moment|pas une seconde) on ne {verb.present!} {.rest}
         2× je ne {verb.auxiliary!} (jamais|à aucun moment|pas une seule fois) {.participle} {.my_rest}
         2× (impossible|difficile) de {verb.infinitive!}
@@ -220,7 +220,7 @@ RULES: dict[str, str] = {
     "aside": """
         3× {le:around} [était|étaient] {adj?}.
         2× {le:around}, au passage, [était|étaient] {adj?}.
-        1× (rien à voir avec le film|à part ça), mais {le:around} [était|étaient] {adj?}.
+        1× (rien à voir avec le film, mais|à part ça,|soit dit en passant,) {le:around} [était|étaient] {adj?}.
     """,
     "closing": """
         + je le (conseille|recommande) à (tout le monde|tous mes amis).
@@ -262,7 +262,7 @@ RULES: dict[str, str] = {
         (des sables|du nord|d'Hélène|des oubliés|de minuit|du capitaine|des voisins|de l'aube)
     """,
     "hero": """
-        (une institutrice|un pêcheur|une famille|un inspecteur|une violoniste|un facteur|une avocate|un ancien boxeur|une pianiste)
+        (une institutrice|un pêcheur|une libraire|un inspecteur|une violoniste|un facteur|une avocate|un ancien boxeur|une pianiste)
     """,
     "event": """
         (hérite d'un phare|revient au village|cherche son frère disparu|traverse le pays à pied|ouvre un restaurant)

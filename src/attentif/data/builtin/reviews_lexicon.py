@@ -59,9 +59,11 @@ def adjectives(listing: str) -> list[Adjective]:
 
 def _forms(masculine: str, feminine: str) -> tuple[str, str, str, str]:
     if not feminine:
-        feminine = masculine if masculine.endswith("e") else masculine[:-1] + "se" if masculine.endswith("eux") else masculine + "e"
-    plural = masculine if masculine[-1] in "sx" else masculine[:-2] + "aux" if masculine.endswith("nal") else masculine + "s"
-    return masculine, feminine, plural if masculine != "banal" else "banals", feminine + "s"
+        endings = (("e", "e"), ("eux", "euse"), ("f", "ve"), ("", "e"))
+        end, feminine_end = next(pair for pair in endings if masculine.endswith(pair[0]))
+        feminine = masculine.removesuffix(end) + feminine_end
+    plural = masculine if masculine[-1] in "sx" else masculine.removesuffix("al") + "aux" if masculine == "original" else masculine + "s"
+    return masculine, feminine, plural, feminine + "s"
 
 
 def verbs(listing: str) -> list[Verb]:
@@ -150,14 +152,11 @@ FEELINGS = (
 VERBS = (
     verbs("""
         rit, rire, ai, ri,
-        sourit, sourire, ai, souri,
         vibre, vibrer, ai, vibré,
-        rêve, rêver, ai, rêvé,
         s'amuse, s'amuser, me suis, amusé/amusée,
         y croit, y croire, y ai, cru,
         frissonne, frissonner, ai, frissonné,
         s'attache, s'attacher aux personnages, me suis, attaché/attachée, aux personnages
-        se passionne, se passionner pour l'intrigue, me suis, passionné/passionnée, pour l'intrigue
         se régale, se régaler, me suis, régalé/régalée,
         entre, entrer dans l'histoire, suis, entré/entrée, dans l'histoire
         s'émerveille, s'émerveiller, me suis, émerveillé/émerveillée,
@@ -171,13 +170,10 @@ VERBS = (
         se lasse, se lasser, me suis, lassé/lassée,
         s'impatiente, s'impatienter, me suis, impatienté/impatientée,
         perd, perdre son temps, ai, perdu, son temps
-        grince, grincer des dents, ai, grincé, des dents
-        lève, lever les yeux au ciel, ai, levé, les yeux au ciel
         pense, penser à autre chose, ai, pensé, à autre chose
-        s'endort, s'endormir, me suis, endormi/endormie,
     """),
 )
-LOVED = (["adoré", "aimé", "savouré", "apprécié", "dévoré"], ["détesté", "subi", "enduré", "maudit", "regretté"])
+LOVED = (["adoré", "aimé", "savouré", "apprécié", "admiré"], ["détesté", "subi", "enduré", "maudit", "haï"])
 MANNERS = (["juste", "bien"], ["faux", "mal"])
 # after "c'est": what people say first
 SPOKEN = (

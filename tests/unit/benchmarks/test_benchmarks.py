@@ -1,0 +1,43 @@
+"""That the benchmarks run and count rightly; no test looks at a time."""
+
+import importlib
+from collections.abc import Iterator
+
+import pytest
+import torch
+from benchmarks.common import QUICK, Result, Timing, interleave
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["train_step", "recording"])
+def test_every_case_of_a_benchmark_is_measured(name: str) -> None:
+    for result in importlib.import_module(f"benchmarks.{name}").run(QUICK):
+        assert all(len(seconds) == QUICK.repeats for seconds in result.timing.seconds.values())
+        assert "| transformers" in result.markdown() or "recording" in result.markdown() or "output_attentions" in result.markdown()
+
+
+def test_an_epoch_without_the_data_says_why_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ATTENTIF_DATA", raising=False)
+    (reason,) = importlib.import_module("benchmarks.epoch").run(QUICK)
+    assert "ATTENTIF_DATA" in reason
+
+
+def test_a_ratio_is_the_median_of_the_ratios_within_rounds() -> None:
+    timing = Timing({"ours": [1.0, 2.0, 4.0], "peer": [3.0, 4.0, 4.0]})
+    assert timing.ratio().median == 2.0
+    assert "| peer | 4.00 s | 3.50 s to 4.00 s | 2.00 (1.50 to 2.50) | slow |" in Result("case", timing, notes={"peer": "slow"}).markdown()
+
+
+def test_contestants_take_turns() -> None:
+    order: list[str] = []
+    interleave({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeats=2, warmup=0)
+    assert order == ["a", "b", "b", "a"]

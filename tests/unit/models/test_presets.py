@@ -1,0 +1,123 @@
+"""Every system by name: the sizes that were published, and models that run."""
+
+import pytest
+import torch
+
+from attentif.errors import ConfigError
+from attentif.models import Batch, Input, Model, ModelConfig, build, preset_description, preset_names, resolve
+from attentif.models.presets import ALIASES
+from attentif.nn.seq import Seq
+
+ISSUED = {
+    "transformer-base",
+    "transformer-big",
+    "transformer-tiny",
+    "encoder-tiny",
+    "encoder-small",
+    "decoder-tiny",
+    "decoder-small",
+    "gpt2",
+    "gpt2-medium",
+    "gpt2-large",
+    "gpt2-xl",
+}
+
+
+def sized(name: str, vocab: int = 100) -> ModelConfig:
+    return resolve({"base": name}).with_sizes(vocab=vocab, classes=3)
+
+
+def parameters(model: Model) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def batch(config: ModelConfig) -> Batch:
+    torch.manual_seed(0)
+    source, target = (Input(torch.randint(90, (2, 7)), Seq.padded([7, 4])) for _ in range(2))
+    return Batch(source, target if config.target else None)
+
+
+def test_every_issued_preset_is_there() -> None:
+    assert set(preset_names()) >= ISSUED
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("gpt2", 124_439_808), ("gpt2-medium", 354_823_168), ("gpt2-large", 774_030_080), ("gpt2-xl", 1_557_611_200)],
+)
+def test_gpt2_has_the_parameters_of_the_published_checkpoints(name: str, count: int) -> None:
+    assert parameters(build(resolve({"base": name}), device="meta")) == count
+
+
+@pytest.mark.parametrize(("name", "count", "paper"), [("transformer-base", 63_082_496, 65e6), ("transformer-big", 214_245_376, 213e6)])
+def test_the_models_of_2017_have_the_size_of_the_papers_table_3(name: str, count: int, paper: float) -> None:
+    """With the shared vocabulary of about 37,000 tokens of section 5.1; the paper rounds its figures."""
+    built = parameters(build(sized(name, 37_000), device="meta"))
+    assert built == count
+    assert built == pytest.approx(paper, rel=0.04)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_builds_and_its_parts_add_up(name: str) -> None:
+    model = build(sized(name), device="meta")
+    assert all(parameter.is_meta for parameter in model.parameters())
+    assert sum(model.sizes().values()) == parameters(model)
+    assert model.config.base == name
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_runs(name: str) -> None:
+    """The large ones with two blocks of a narrow width: their shape is what is tried."""
+    config = sized(name)
+    if config.width > 256:
+        config = config.changed(width=8 * _heads(config), layers=2)
+    model = build(config)
+    logits, seq = model(batch(config))
+    assert logits.isfinite().all()
+    assert logits.shape == ((2, 3) if name.startswith("encoder") else (2, 7, _vocab(config)))
+    assert seq.batch == 2
+    logits.square().mean().backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def _heads(config: ModelConfig) -> int:
+    stack = config.decoder or config.encoder
+    assert stack is not None
+    heads = getattr(stack.block["attn"].mixer, "heads", 0)
+    assert heads
+    return heads
+
+
+def _vocab(config: ModelConfig) -> int:
+    return getattr(config.frontend, "vocab", 0)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_says_in_one_line_what_it_is(name: str) -> None:
+    assert 20 < len(preset_description(name)) < 200
+
+
+def test_an_alias_is_as_good_as_the_name() -> None:
+    for alias, name in ALIASES.items():
+        assert resolve({"base": alias}).changed(base=name) == resolve({"base": name})
+
+
+def test_an_unknown_preset_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"no model preset is called 'encoder-tiney'; did you mean 'encoder-tiny'\?"):
+        resolve({"base": "encoder-tiney"})
+
+
+def test_a_preset_is_changed_by_what_stands_above_it() -> None:
+    config = resolve({"base": "decoder-tiny", "layers": 7, "decoder": {"block": {"attn": {"mixer": {"heads": 2}}}}})
+    assert config.layers == 7
+    assert config.decoder is not None
+    attention = config.decoder.block["attn"].mixer
+    assert getattr(attention, "heads", None) == 2
+    assert getattr(attention, "causal", None) is True
+
+
+def test_a_mistake_in_a_model_names_its_path() -> None:
+    with pytest.raises(ConfigError, match=r"model: encoder.block.attn.mixer.heds: unknown key; did you mean 'heads'\?"):
+        resolve({"base": "encoder-tiny", "encoder": {"block": {"attn": {"mixer": {"heds": 2}}}}})
+    with pytest.raises(ConfigError, match=r"encoder.block.attn.plcement: unknown key; did you mean 'placement'\?"):
+        resolve({"base": "encoder-tiny", "encoder": {"block": {"attn": {"plcement": "pre"}}}})
