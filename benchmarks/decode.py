@@ -1,6 +1,6 @@
 """Decoding against transformers' `generate`, in float32, with random weights of equal shapes.
 
-    python -m benchmarks.decode [--repeats 9] [--tokens 64] [--threads 2] [--only gpt2]
+    python -m benchmarks.decode [--repeats 9] [--tokens 64] [--threads 2] [--shape gpt2] [--case "greedy, 1 row"]
 
 Both sides get the same prompts of 16 tokens and write the same number of tokens; the time includes reading the prompt.
 """
@@ -37,14 +37,16 @@ def contestants(shape: Shape, ours: Model, peer: transformers.GPT2LMHeadModel, c
     }
 
 
-def table(shapes: Collection[str] = tuple(SHAPES), *, repeats: int = 9, tokens: int = 64) -> Iterator[str]:
+def table(
+    shapes: Collection[str] = tuple(SHAPES), cases: Collection[str] = tuple(CASES), *, repeats: int = 9, tokens: int = 64
+) -> Iterator[str]:
     """The lines of a Markdown table, as they are measured."""
     yield f"| shape | case | ours, ms a step | transformers, ms a step | times faster (quartiles of {repeats} rounds) |"
     yield "|---|---|---|---|---|"
     for name in shapes:
         shape = SHAPES[name]
         ours, peer = gpt2(shape).eval(), their_gpt2(shape).eval()
-        for case in CASES:
+        for case in cases:
             timing = interleave(contestants(shape, ours, peer, case, tokens), repeats=repeats)
             own, theirs = (timing.median(side) / tokens * 1000 for side in ("ours", "peer"))
             yield f"| {name} | {case} | {own:.2f} | {theirs:.2f} | {timing.ratio()} |"
@@ -55,13 +57,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9, help="rounds")
     parser.add_argument("--tokens", type=int, default=64, help="tokens to write")
     parser.add_argument("--threads", type=int, default=2, help="of torch, on both sides")
-    parser.add_argument("--only", choices=list(SHAPES), help="one shape")
+    parser.add_argument("--shape", choices=list(SHAPES), action="append", help="by default all of them")
+    parser.add_argument("--case", choices=list(CASES), action="append", help="by default all of them")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     transformers.logging.set_verbosity_error()
     print(environment("transformers"), end="\n\n")
-    for line in table([args.only] if args.only else list(SHAPES), repeats=args.repeats, tokens=args.tokens):
+    for line in table(args.shape or list(SHAPES), args.case or list(CASES), repeats=args.repeats, tokens=args.tokens):
         print(line, flush=True)
 
 

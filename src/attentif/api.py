@@ -147,13 +147,14 @@ class Run:
         """A token as people read it."""
         return readable(self.tokenizer.rust.id_to_token(token) or "?", is_byte_level(self.tokenizer))
 
-    def read(self, file: str | Path) -> list[str | Example]:
-        """The inputs that a file holds: its lines, or the rows of a table, columns detected."""
+    def read(self, file: str | Path, column: str | None = None) -> list[str | Example]:
+        """The inputs that a file holds: its lines, or the rows of a table, whose column of texts is named or detected."""
         role = "source" if isinstance(self.task, Translate) else "text"
         reader = open_reader(Path(file), Tolerance())
         if isinstance(reader, PlainText):
             return [values[0] for _, values in reader.rows([role])]
-        names = find_columns(reader.columns, Path(file), _all_rows(self.config.data, file), Roles((role,), optional=("pair",)))
+        config = _all_rows(self.config.data, {"train": str(file)} | ({role: column} if column else {}))
+        names = find_columns(reader.columns, Path(file), config, Roles((role,), optional=("pair",)))
         return [dict(zip(names, values, strict=True)) for _, values in reader.rows(list(names.values()))]
 
     # ---------------------------------------------------------------------------------------------------------- evaluation

@@ -93,13 +93,18 @@ class OneOf:
         try:
             return cls.model_validate(dict(value))
         except ValidationError as error:
-            # pydantic would fold the inner errors into one string; their places are wanted, so they travel in the context
-            raise PydanticCustomError("inside", "inside", {"problems": problems_of(error, cls)}) from None
+            raise inside(problems_of(error, cls)) from None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def inside(problems: list[tuple[Keys, str]]) -> PydanticCustomError:
+    """Problems at places below this one. pydantic would fold them into one string, so they travel in the context."""
+    summary = "; ".join(f"{dotted(path)}: {message}" for path, message in problems)
+    return PydanticCustomError("inside", "{summary}", {"summary": summary, "problems": problems})
 
 
 def problems_of(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Keys, str]]:

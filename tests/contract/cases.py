@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +11,15 @@ import attentif.models  # noqa: F401  registers every kind
 from attentif.nn.bias import ALiBiConfig, RelativeConfig
 from attentif.nn.block import ParallelConfig, SublayerConfig
 from attentif.nn.ffn import ACTIVATIONS, GATED, FeedForwardConfig
-from attentif.nn.mixer import CrossMixer, Mixer, MixerConfig, Site
+from attentif.nn.mixer import MIXERS, CrossMixer, Mixer, MixerConfig, Site
 from attentif.nn.mixers import AttentionConfig, CrossAttentionConfig
 from attentif.nn.norm import LayerNormConfig, RMSNormConfig
 from attentif.nn.pattern import Global, Window
 from attentif.nn.rotary import LinearScaling, Llama3Scaling, NTKScaling, RotaryConfig, YarnScaling
 from attentif.nn.seq import Seq
+from attentif.plugin import load_plugin
+
+load_plugin(Path(__file__).parents[2] / "docs" / "examples" / "shift.py")  # what the documentation shows keeps the contract too
 
 WIDTH, HEADS, MEMORY_WIDTH = 16, 4, 12
 LENGTHS = (7, 19, 1, 33)  # several groups of similar length, one of them a single token
@@ -79,6 +83,7 @@ def _parallel(causal: bool) -> ParallelConfig:
 CASES: dict[str, Case] = {
     **{name: (config, site) for name, config, site in _attention_cases()},
     **{f"feed-forward-{activation}": (FeedForwardConfig(activation=activation), SITE) for activation in (*ACTIVATIONS, *GATED)},
+    "shift": (MIXERS["shift"](kind="shift"), SITE),
     "parallel-causal": (_parallel(causal=True), SITE),
     "parallel-bidirectional": (_parallel(causal=False), SITE),
     "cross-attention": (CrossAttentionConfig(heads=HEADS), replace(SITE, memory_width=MEMORY_WIDTH)),

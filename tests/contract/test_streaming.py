@@ -16,6 +16,7 @@ from attentif.nn.tape import record
 pytestmark = pytest.mark.contract
 
 streaming = pytest.mark.parametrize("name", STREAMING_CASES)
+KEEPING = [name for name in STREAMING_CASES if CASES[name][0].kind == "attention"]  # a place for every token
 PIECES = (5, 1, 1, 12, 1, 4)  # 24 tokens
 PREFIX, LENGTHS = (3, 9, 1, 6), (7, 16, 6, 10)  # ragged prompts, and the whole sequences
 
@@ -129,7 +130,7 @@ def test_a_snapshot_goes_back_to_where_it_was_taken(name: str) -> None:
         assert_close(mixer(x[:, 6:], Seq.padded([6], start=6), kept), whole(mixer, x)[:, 6:], **CLOSE)
 
 
-@streaming
+@pytest.mark.parametrize("name", KEEPING)
 def test_reading_again_from_an_earlier_place_forgets_what_came_after(name: str) -> None:
     mixer, x = built_mixer(name), torch.stack(rows((12,)))
     with torch.no_grad():
@@ -174,9 +175,6 @@ def test_marks_with_a_state_are_refused(name: str) -> None:
     seq = Seq.padded([3], marks=torch.ones(1, 3, dtype=torch.bool))
     with pytest.raises(ValueError, match="marked"):
         mixer(torch.stack(rows((3,))), seq, empty(mixer, 1, 8))
-
-
-KEEPING = [name for name in STREAMING_CASES if CASES[name][0].kind == "attention"]
 
 
 @pytest.mark.parametrize("name", KEEPING)

@@ -105,7 +105,17 @@ def cross_twin(mixer: CrossAttention, x: Tensor, memory: Tensor) -> Tensor:
     return mixer.out(torch.cat(heads, -1))
 
 
+def shift_twin(mixer: Any, x: Tensor, marks: Tensor | None = None) -> Tensor:
+    before = torch.zeros_like(x[0])
+    steps = []
+    for now in x:
+        steps.append(mixer.out.weight @ (mixer.share * now + (1 - mixer.share) * before) + mixer.out.bias)
+        before = now
+    return torch.stack(steps)
+
+
 TWINS: dict[str, Callable[..., Tensor]] = {
+    "shift": shift_twin,
     "attention": attention_twin,
     "feed-forward": feed_forward_twin,
     "parallel": parallel_twin,

@@ -21,26 +21,31 @@ def evaluate(
     run: RunPath,
     data: Annotated[str | None, typer.Option(metavar="FILE", help="Score all rows of this file instead.", show_default=False)] = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="Translation: the lines that answer those of --data.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts, where it is not to be detected.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the labels.")] = None,
     split: Annotated[Split | None, typer.Option(help="A split of the run's own data; by default test.", show_default=False)] = None,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
     """Score a run."""
+    options = {"train": data, "target": target, "text": text, "label": label}
+    files = {key: value for key, value in options.items() if value is not None}
     if data is not None and split is not None:
         raise UsageError("--split is of the run's own data: it does not go with --data")
-    if target is not None and data is None:
-        raise UsageError("--target goes with --data")
+    if files and data is None:
+        raise UsageError("--target, --text and --label go with --data")
     from attentif.api import load
     from attentif.train.files import finite
     from attentif.train.progress import display
 
     loaded = load(run, device=device, threads=threads)
     watch = display(machine=json)
-    files = None if data is None else {"train": data} | ({"target": target} if target is not None else {})
     chosen = (split or Split.test).value
     try:
-        found = loaded.evaluate(files, split=chosen, say=watch.say, progress=lambda done, total: watch.work("evaluate", done, total))
+        found = loaded.evaluate(
+            files or None, split=chosen, say=watch.say, progress=lambda done, total: watch.work("evaluate", done, total)
+        )
     finally:
         watch.close()
     if json:

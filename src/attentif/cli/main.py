@@ -109,6 +109,8 @@ def run(words: list[str]) -> int:
     try:
         code = command_line().main(words, prog_name="attentif", standalone_mode=False)
         sys.stdout.flush()  # a closed pipe is noticed here, not while Python shuts down
+        if code == INTERRUPTED:  # newer typers turn Ctrl-C into this, older ones into Abort
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except AttentifError as error:
         if error.exit_code in (INTERRUPTED, TERMINATED):  # a run that was stopped, saved, and says how to go on: no error

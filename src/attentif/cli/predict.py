@@ -25,6 +25,7 @@ def predict(
     run: RunPath,
     texts: Texts = None,
     file: File = None,
+    text: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts, where it is not to be detected.")] = None,
     out: Out = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
     json: Json = False,
@@ -34,13 +35,15 @@ def predict(
     """Answer new texts: a label and its probability, a translation, a continuation."""
     if bool(texts) == bool(file):
         raise UsageError("give texts, or --file FILE, or - to read lines from stdin")
+    if text is not None and file is None:
+        raise UsageError("--text names a column of --file")
     if out is not None and out.exists() and not force:
         raise UsageError("exists already; --force writes over it", file=out)
     from attentif.api import load
     from attentif.train.files import write_text
 
     loaded = load(run, device=device, threads=threads)
-    predictions = loaded.predict(loaded.read(file) if file else _typed(texts or []))
+    predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or []))
     if out is not None:
         write_text(out, "".join(jsonlib.dumps(asdict(prediction), ensure_ascii=False) + "\n" for prediction in predictions))
         say(f"{len(predictions):,} answers written to {out}")

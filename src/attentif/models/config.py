@@ -1,15 +1,19 @@
 """A model as a page of configuration: a frontend, one or two stacks of blocks, a head."""
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from attentif.config import VERSION, Config, Document, Layer
+from attentif.config import VERSION, Config, Document, Layer, inside
+from attentif.errors import ConfigError
 from attentif.models.frontends import Frontend, TokensConfig
 from attentif.models.heads import Head, HeadConfig
 from attentif.models.presets import preset_layer
-from attentif.nn.init import InitConfig
+from attentif.nn.init import InitConfig, on_paper
+from attentif.nn.mixer import CrossMixer, Site
 from attentif.nn.stack import StackConfig
+from attentif.toml import Keys
 
 
 class ModelConfig(Config):
@@ -37,7 +41,28 @@ class ModelConfig(Config):
             raise ValueError("`target` (the decoder's frontend) goes with an encoder and a decoder, and only with both")
         if self.shared and not (isinstance(self.frontend, TokensConfig) and isinstance(self.target, TokensConfig)):
             raise ValueError("`shared` needs a source and a target of tokens")
+        if problems := [*self._contradictions()]:
+            raise inside(problems)
         return self
+
+    def _contradictions(self) -> Iterator[tuple[Keys, str]]:
+        """What the mixers themselves refuse. One of each is built without its weights, so that the place in the file is still known."""
+        crosses = False
+        for name, stack in (("encoder", self.encoder), ("decoder", self.decoder)):
+            if stack is None:
+                continue
+            reads_memory = name == "decoder" and self.encoder is not None
+            with on_paper():
+                bias = stack.bias.build() if stack.bias else None
+                site = Site(width=self.width, norm=stack.norm, memory_width=self.width if reads_memory else None, bias=bias)
+                for path, sublayer in stack.sublayers():
+                    try:
+                        crosses |= isinstance(sublayer.mixer.build(site), CrossMixer)
+                    except ConfigError as error:
+                        yield (name, *path, "mixer"), error.message
+                        crosses = True  # it may have been one
+        if self.encoder and self.decoder and not crosses:
+            yield ("decoder",), "no sublayer reads the encoder's output; add one with a cross mixer, or drop the encoder"
 
     @property
     def max_len(self) -> int | None:

@@ -76,5 +76,7 @@ class Tokens(nn.Module):
 
 
 def places(seq: Seq) -> Tensor:
-    """`seq.pos` with 0 on the padding, whose own numbers may run past the end of a table."""
-    return seq.pos if seq.dense else seq.pos.masked_fill(~seq.valid, 0)
+    """The numbers of the places, as one row (1, T) where all rows share it; on padding, which may run past a table's end, none is new."""
+    if seq.is_packed:
+        return seq.pos
+    return seq.places if seq.dense else seq.places.clamp(max=max(seq.end - 1, 0))

@@ -8,8 +8,8 @@ from attentif.models.batch import Batch, Input
 from attentif.models.config import ModelConfig
 from attentif.models.frontends import Tokens
 from attentif.nn.block import combined
-from attentif.nn.init import initialise
-from attentif.nn.mixer import Caps, CrossMixer, refer
+from attentif.nn.init import initialise, on_paper
+from attentif.nn.mixer import Caps, refer
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
 from attentif.nn.state import StateTree
@@ -27,8 +27,6 @@ class Model(nn.Module):
             self.encoder = self._stack(config.encoder, None)
         with within("decoder."):
             self.decoder = self._stack(config.decoder, config.width if config.encoder else None)
-        if self.encoder and self.decoder and not any(isinstance(layer.mixer, CrossMixer) for _, layer in self.decoder.sublayers()):
-            raise ConfigError("decoder: no sublayer reads the encoder's output; add one with a cross mixer, or drop the encoder")
         reads = self.target or self.frontend
         if config.shared:
             assert isinstance(self.frontend, Tokens)
@@ -119,8 +117,10 @@ class Model(nn.Module):
 
 def build(config: ModelConfig, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Model:
     """A model with fresh weights, drawn from torch's current random state. On `meta` it has shapes and no weights."""
+    if torch.device(device).type == "meta":
+        with on_paper():
+            return Model(config).to(dtype)
     with torch.device(device):
         model = Model(config).to(dtype)
-    if torch.device(device).type != "meta":
-        initialise(model, config.init)
+    initialise(model, config.init)
     return model

@@ -15,11 +15,14 @@ A mixer whose own parameters want something else sets them in `init_weights`, ca
 """
 
 import math
-from typing import Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from attentif.config import Config
 from attentif.nn.bias import RelativeBias
@@ -52,6 +55,22 @@ def initialise(model: nn.Module, config: InitConfig) -> None:
     for module in model.modules():
         if callable(own := getattr(module, "init_weights", None)):
             own()
+
+
+@contextmanager
+def on_paper() -> Iterator[None]:
+    """What is built inside has shapes and no weights."""
+    with torch.device("meta"), _Unfilled():
+        yield
+
+
+class _Unfilled(TorchFunctionMode):
+    """Leave out torch's own initialisation: on `meta` there is nothing to fill, and trying to makes torch import its compiler (seconds)."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", None) == "torch.nn.init" or func in (torch.Tensor.fill_, torch.Tensor.zero_):
+            return kwargs["tensor"] if kwargs and "tensor" in kwargs else args[0]
+        return func(*args, **(kwargs or {}))
 
 
 def _linear(module: nn.Linear, config: InitConfig) -> None:

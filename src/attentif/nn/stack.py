@@ -19,6 +19,7 @@ from attentif.nn.norm import LayerNormConfig, Norm, Placement
 from attentif.nn.seq import Seq
 from attentif.nn.state import StateTree
 from attentif.nn.tape import paused
+from attentif.toml import Keys
 
 
 class BlockConfig(Config):
@@ -44,6 +45,12 @@ class StackConfig(Config):
         if bool(self.block) == bool(self.blocks):
             raise ValueError("a stack has either `block` (all alike) or `blocks` (taking turns)")
         return self
+
+    def sublayers(self) -> Iterator[tuple[Keys, SublayerConfig]]:
+        """Every sublayer of every kind of block, with its place in the configuration."""
+        yield from ((("block", name), sublayer) for name, sublayer in self.block.items())
+        for number, kind in enumerate(self.blocks):
+            yield from ((("blocks", number, "sublayers", name), sublayer) for name, sublayer in kind.sublayers.items())
 
     def plan(self, layers: int) -> list[dict[str, SublayerConfig]]:
         """The sublayers of each block."""

@@ -33,7 +33,15 @@ class PresetLayer(Layer):
 
 def load_run_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig:
     """The validated configuration of a run; ConfigError names the file and the line of what is wrong."""
-    return resolved(source_layer(source), layers).build(RunConfig)
+    document = resolved(source_layer(source), layers)
+    config = document.build(RunConfig)
+    task = config.task.build()
+    try:
+        task.check(task.adapt(config.model))
+    except ConfigError as error:  # a contradiction between task and model, or inside the model
+        file, line = document.place(("model",))
+        raise ConfigError(error.message, file=file, line=line) from None
+    return config
 
 
 def resolved(first: Layer, others: Sequence[Layer] = ()) -> Document:

@@ -2,7 +2,6 @@
 
 import importlib.util
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +11,7 @@ import attentif
 from attentif.config import to_toml
 from attentif.errors import ConfigError, RunError
 from attentif.models import Model, ModelConfig, build
-from attentif.tasks.task import Prepared, Task, Tokenizers
-from attentif.text import TokenizerConfig
+from attentif.tasks.task import Prepared, Task
 from attentif.train.config import MadeConfig, RunConfig, TrainConfig
 from attentif.train.distributed import Joined, Ranks, device_of, processes
 from attentif.train.files import write_json, write_text, write_weights
@@ -43,23 +41,18 @@ def train(config: RunConfig, *, name: str = "run", out: Path | None = None, forc
     task, model = check(config)
     refuse_existing(out, force)
     with Joined(device_of(config.train.device)) as ranks:
-        display = display if ranks.main else Silent()
-        prepared = prepare(task, config, config.tokenizer, model, ranks, display)
-        resolved = RunConfig(
-            data=config.data,
-            task=prepared.task,
-            tokenizer=config.tokenizer,
-            model=prepared.sizes.fill(model),
-            train=config.train,
-            made=made(name, prepared),
-        )
+        if not ranks.main:  # what the first process has made is there for the others to read
+            return go_on(RunFolder(Path(ranks.share(None))), ranks, Silent())
+        prepared = task.prepare(config.data, config.tokenizer, model, display.say)
+        settled = config.changed(task=prepared.task, model=prepared.sizes.fill(model), made=made(name, prepared))
 
         def fill(path: Path) -> None:
-            write_text(path / "config.toml", to_toml(resolved))
+            write_text(path / "config.toml", to_toml(settled))
             save_tokenizers(path, prepared.tokenizers)
 
-        path = ranks.share(str(create(out, name, fill, force=force).path) if ranks.main else None)
-        return complete(RunFolder(Path(path)), Ready(resolved, task, prepared, ranks, display))
+        folder = create(out, name, fill, force=force)
+        ranks.share(str(folder.path))
+        return complete(folder, Ready(settled, task, prepared, ranks, display))
 
 
 def resume(path: Path, *, display: Display) -> RunFolder:
@@ -69,15 +62,21 @@ def resume(path: Path, *, display: Display) -> RunFolder:
         display.say(f"{path} is finished: see {folder.report}")
         return folder
     config = load_run_config(path)
-    task, model = check(config)
+    check(config)
     with Joined(device_of(config.train.device)) as ranks:
-        display = display if ranks.main else Silent()
-        prepared = prepare(task, config, folder.tokenizers(), model, ranks, display)
-        if config.made is None:
-            raise RunError("has no [made] table: it was not written by a run", file=folder.config)
-        if prepared.digest != config.made.data:
-            raise RunError("the data are not those that this run was started with; start another run", file=path)
-        return complete(folder, Ready(config, task, prepared, ranks, display))
+        return go_on(folder, ranks, display if ranks.main else Silent())
+
+
+def go_on(folder: RunFolder, ranks: Ranks, display: Display) -> RunFolder:
+    """Complete a run with the configuration and the tokenizers of its folder."""
+    config = load_run_config(folder.path)
+    task = config.task.build()
+    prepared = task.prepare(config.data, folder.tokenizers(), config.model, display.say)
+    if config.made is None:
+        raise RunError("has no [made] table: it was not written by a run", file=folder.config)
+    if prepared.digest != config.made.data:
+        raise RunError("the data are not those that this run was started with; start another run", file=folder.path)
+    return complete(folder, Ready(config, task, prepared, ranks, display))
 
 
 def check(config: RunConfig) -> tuple[Task, ModelConfig]:
@@ -93,19 +92,6 @@ def check(config: RunConfig) -> tuple[Task, ModelConfig]:
     task.check(model)
     set_up(settings)
     return task, model
-
-
-def prepare(
-    task: Task, config: RunConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, ranks: Ranks, display: Display
-) -> Prepared:
-    """The first process reads the data before the others, which then find its cached files."""
-    read: Callable[[], Prepared] = lambda: task.prepare(config.data, text, model, display.say)
-    if ranks.main:
-        prepared = read()
-        ranks.wait()
-        return prepared
-    ranks.wait()
-    return read()
 
 
 def made(name: str, prepared: Prepared) -> MadeConfig:

@@ -1,13 +1,16 @@
 """Frontend, stacks and head together: what each does, and what cannot be built."""
 
+import tomllib
 from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch.testing import assert_close
 
+from attentif.config import Document, Layer
 from attentif.errors import AttentifError, ConfigError
-from attentif.models import Batch, Input, Model, ModelConfig, build, resolve
+from attentif.models import Batch, Input, Model, ModelConfig, build, preset_layer, resolve
 from attentif.models.heads import pooled
 from attentif.nn.seq import Seq, pack
 
@@ -48,9 +51,13 @@ def test_another_head_can_be_put_on() -> None:
     ],
 )
 def test_contradictions_are_refused_before_anything_is_built(values: dict[str, Any], message: str) -> None:
-    base = {key: value for key, value in resolve({"base": "encoder-tiny"}).model_dump(exclude_none=True).items() if key != "base"}
     with pytest.raises(ConfigError, match=message):
-        resolve({key: value for key, value in (base | values).items() if value is not None})
+        resolve({key: value for key, value in (_plain("encoder-tiny") | values).items() if value is not None})
+
+
+def _plain(base: str) -> dict[str, Any]:
+    """A preset's values without its name."""
+    return {key: value for key, value in preset_layer(base).values.items() if key != "base"}
 
 
 @pytest.mark.parametrize(
@@ -59,10 +66,6 @@ def test_contradictions_are_refused_before_anything_is_built(values: dict[str, A
         (lambda: resolve({"base": "encoder-tiny"}), r"^frontend.vocab: the size of the vocabulary is not known yet"),
         (lambda: resolve({"base": "encoder-tiny"}).with_sizes(vocab=5), r"^head.classes: the number of classes is not known yet"),
         (lambda: resolve({"base": "transformer-tiny", "target": {"vocab": 6}}).with_sizes(vocab=5), "vocabularies of different sizes"),
-        (
-            lambda: tiny("encoder-tiny", encoder={"block": {"attn": {"mixer": {"heads": 3}}}}),
-            r"^encoder.blocks.0.attn: width = 16 is not a multiple of heads = 3",
-        ),
     ],
 )
 def test_what_cannot_be_built_says_where(config: Any, message: str) -> None:
@@ -70,11 +73,29 @@ def test_what_cannot_be_built_says_where(config: Any, message: str) -> None:
         build(config(), device="meta")
 
 
+def test_what_a_mixer_refuses_is_refused_before_anything_is_built_with_its_line() -> None:
+    text = '[encoder.block.attn]\nmixer = { kind = "attention", heads = 3 }\n'
+    layers = [preset_layer("encoder-tiny"), Layer(tomllib.loads(text), "my.toml", text)]
+    with pytest.raises(ConfigError, match=r"^my.toml:2: encoder.block.attn.mixer: width = 128 is not a multiple of heads = 3"):
+        Document(layers).build(ModelConfig)
+    blocks = [{"sublayers": {"attn": {"mixer": {"kind": "attention", "heads": heads}}}} for heads in (4, 5)]
+    with pytest.raises(ConfigError, match=r"encoder.blocks.1.sublayers.attn.mixer: width = 16 is not a multiple of heads = 5"):
+        resolve({**_plain("encoder-tiny"), "width": 16, "encoder": {"blocks": blocks}})
+    with pytest.raises(ValidationError, match=r"encoder.block.attn.mixer: width = 18"):
+        tiny("encoder-tiny").changed(width=18)
+
+
+def test_cross_attention_in_an_encoder_is_refused() -> None:
+    cross = {"cross": {"mixer": {"kind": "cross-attention", "heads": 4}}}
+    with pytest.raises(ConfigError, match=r"encoder.block.cross.mixer: cross-attention needs a memory"):
+        resolve({"base": "encoder-tiny", "encoder": {"block": cross}})
+
+
 def test_a_decoder_that_never_reads_its_encoder_is_refused() -> None:
     values = tiny("transformer-tiny").model_dump(exclude_none=True)
     del values["decoder"]["block"]["cross"]
-    with pytest.raises(ConfigError, match="no sublayer reads the encoder's output"):
-        build(ModelConfig.model_validate(values), device="meta")
+    with pytest.raises(ConfigError, match="model: decoder: no sublayer reads the encoder's output"):
+        resolve(values | {"base": None})
 
 
 def test_calls_that_make_no_sense_are_refused() -> None:

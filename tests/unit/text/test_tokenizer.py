@@ -1,5 +1,5 @@
-import _thread
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -241,19 +241,18 @@ def test_saving_over_a_folder_leaves_nothing_behind(bpe, tmp_path: Path):
 
 
 def test_training_is_interrupted_at_once_and_reads_no_further():
-    closed = threading.Event()
+    before = set(threading.enumerate())
 
     def endless():
-        try:
-            _thread.interrupt_main()
-            while True:
-                yield "un film génial"
-        finally:
-            closed.set()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # as Ctrl-C does
+        while True:
+            yield "un film génial"
 
     with pytest.raises(KeyboardInterrupt):
         config("bpe").fit(endless())
-    assert closed.wait(30)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def test_an_error_in_the_texts_reaches_the_caller():

@@ -24,17 +24,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 
-from attentif.data.builtin.reviews_lexicon import AGREEMENT, Adjective, Noun, Verb
+from attentif.data.builtin.words import AGREEMENT, Adjective, Lexicon, Noun, Verb, Word
 
-Word = Noun | Adjective | Verb | str
-Lexicon = Mapping[str, tuple[Sequence[Word], Sequence[Word]]]  # symbol -> words of praise, words of blame
 Piece = Callable[["Draft", "Scope"], str]
 
 _TOKEN = re.compile(r"\{[^}]*\}|\[[^]]*\]|<[^>]*>|[(|)]|[^{}\[\]<>(|)]+")
 _RULE = re.compile(r"(?:(\d+)× )?(?:([+-]) )?(.+)")
 _VOWEL = "aeiouyàâéèêîïôûœh"
 _ASPIRATED = "héros|huit|hasard|honte|hideu|oui|onze"
-_ELIDED = re.compile(rf"(?<![-'])\b([LlDdNnJjMmSs]|[Qq]u|[Jj]usqu|[Pp]uisqu)(?:e|(?<=[Ll])a) (?=[{_VOWEL}{_VOWEL.upper()}])(?!{_ASPIRATED})")
+_ELIDED = re.compile(
+    rf"(?<![-'])\b([LlDdNnJjMmSs]|[Qq]u|[Jj]usqu|[Pp]uisqu)(?:e|(?<=[Ll])a) (?=[{_VOWEL}{_VOWEL.upper()}])(?!{_ASPIRATED})"
+)
 _SENTENCE_START = re.compile(r"(?:^|(?<=[.!?…] ))(?:« )?\w")
 
 
@@ -111,9 +111,11 @@ class Grammar:
 
     def _alternatives(self, tokens: list[str], template: str) -> tuple[Piece, list[str]]:
         options: list[Piece] = []
-        while not options or tokens[0] == "|":
+        while not options or tokens[:1] == ["|"]:
             option, tokens = self._sequence(tokens[1:] if options else tokens, template)
             options.append(option)
+        if not tokens:
+            raise ValueError(f"unbalanced template: {template}")
         return (lambda draft, scope: options[int(draft.chance() * len(options))](draft, scope)), tokens[1:]
 
     def _piece(self, token: str, template: str) -> Piece:
@@ -121,13 +123,13 @@ class Grammar:
         if token[0] == "[":
             forms = inside.split("|")
             by_agreement = forms if len(forms) == 4 else [forms[0], forms[0], forms[1], forms[1]]
-            return lambda draft, scope: by_agreement[_noun(scope, template).agreement]
+            return lambda _draft, scope: by_agreement[_noun(scope, template).agreement]
         if token[0] == "<":
             said = inside.split("|")
-            return lambda draft, scope: said[draft.speaker]
+            return lambda draft, _scope: said[draft.speaker]
         if token[0] == "{":
             return self._slot(inside, template)
-        return lambda draft, scope: token
+        return lambda _draft, _scope: token
 
     def _slot(self, inside: str, template: str) -> Piece:
         determiner, _, name = inside.rpartition(":")

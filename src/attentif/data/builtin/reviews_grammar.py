@@ -26,24 +26,24 @@ RULES: dict[str, str] = {
     """,
     # ---- sentences that settle the matter
     "judgement": """
-        22× {whole}.
-        7× {whole} : {clause}.
-        7× {whole}, (et|d'autant que) {clause}.
-        9× {concession}
-        4× {rebuttal}
-        3× {expectation}
-        3× {comparison}
-        4× {others}
-        3× {exclamation}
+        17× {whole}.
+        5× {whole} : {clause}.
+        5× {whole}, (et|d'autant que) {clause}.
+        8× {concession}
+        5× {rebuttal}
+        5× {expectation}
+        5× {comparison}
+        6× {others}
+        4× {exclamation}
         1× {irony}
     """,
     # ---- sentences about a part, of the same opinion
     "point": """
         9× {clause}.
         7× {clause} et {clause}.
-        3× {le:part} (et|comme|autant que) {le:part&} sont (vraiment|tout simplement|) {adj}.
+        5× {le:part} (et|comme|autant que) {le:part&} sont (vraiment|tout simplement|) {adj}.
         2× ni {le:part} ni {le:part&} ne sont {plain!}.
-        1× {rebuttal}
+        2× {rebuttal}
         2× {un:part} {adj}, {un:part} {adj} (: tout est là|, et tout à l'avenant| : voilà ce qu'on retient).
         1× pas une (scène|image|réplique|minute) qui ne soit {plain.f}.
         1× pas une (scène|image|réplique|minute) n'est {plain.f!}.
@@ -71,29 +71,29 @@ RULES: dict[str, str] = {
         3× ({ce:film}|{ce:genre}) est (vraiment|tout simplement|franchement|) {adj}
         2× c'est {un:verdict}
         2× on {verb.present} {.rest}
-        1× c'est {spoken}
+        2× c'est {spoken}
     """,
     "part_only": """
-        4× {le:part} [est|sont] (vraiment|plutôt|souvent|) {adj}
-        1× {le:part} [semble|semblent] {adj}
+        4× {le:part} [est|sont] (vraiment|plutôt|souvent|) {granted}
+        1× {le:part} [semble|semblent] {granted}
         1× {le:part} ne [est|sont] pas {plain!}
     """,
     # ---- an opinion about the whole film
     "whole": """
-        18× ({ce:film}|{ce:genre}) est (vraiment|tout simplement|franchement|) {adj}
+        20× ({ce:film}|{ce:genre}) est (vraiment|tout simplement|franchement|) {adj}
         6× (l'ensemble|le tout|le résultat) est (vraiment|tout simplement|franchement|) {adj.m}
         9× c'est {un:verdict}
-        6× c'est (vraiment|franchement|) {spoken}
+        5× c'est (vraiment|franchement|) {spoken}
         9× on {verb.present} {.rest}
         9× je {verb.auxiliary} {.participle} {.my_rest}
-        7× je suis <sorti|sortie> de la salle {feel}
-        7× j'ai {loved} ({ce:film}|{ce:genre})
+        6× je suis <sorti|sortie> de la salle {feel}
+        5× j'ai {loved} ({ce:film}|{ce:genre})
         1× ({ce:film}|{ce:genre}) n'est (pas du tout|absolument pas|vraiment pas|jamais|en rien) {plain!}
         2× (jamais|à aucun moment) ({ce:film}|{ce:genre}) n'est {plain!}
         1× ({ce:film}|{ce:genre}) est (loin d'être|tout sauf) {plain!}
         1× ce n'est (vraiment|absolument|certainement) pas {un:plain_verdict!}
         1× ({ce:film}|{ce:genre}) n'a rien {dun:verdict!}
-        1× ce n'est pas {spoken!} du tout
+        3× ce n'est pas {spoken!} du tout
         1× + c'est pas mal du tout
         1× - ce n'est pas bien du tout
         2× on ne {verb.present!} (jamais|à aucun moment) {.rest}
@@ -104,7 +104,7 @@ RULES: dict[str, str] = {
         1× jamais je ne {verb.auxiliary} autant {.participle} {.my_rest}
         1× rarement je {verb.auxiliary} autant {.participle} {.my_rest}
         1× j'ai cherché en vain une (seule|) raison de {verb.mine!}
-        1× je n'ai pas été {feel!} (une seule seconde|un seul instant)
+        3× je n'ai pas été {feel!} (une seule seconde|un seul instant)
         2× on passe (deux heures|toute la séance) sans {verb.infinitive!}
         2× on ne tient pas (cinq|dix) minutes sans {verb.infinitive}
     """,
@@ -117,17 +117,16 @@ RULES: dict[str, str] = {
     """,
     # ---- one thing granted, another maintained
     "concession": """
-        3× malgré {un:part} {adj!}, {whole}.
-        2× {whole}, malgré {un:part} {adj!}.
-        3× (certes|bien sûr|d'accord|oui|évidemment), {part_only!}, mais {whole}.
-        2× {part_only!}, (et pourtant|mais au bout du compte,|mais en fin de compte,) {whole}.
-        2× bien que {le:part} [soit|soient] {adj!}, {whole}.
-        2× {whole}, (bien que|quoique) {le:part} [soit|soient] {adj!}.
-        2× {whole}, même si {part_only!}.
-        2× même si {part_only!}, {whole}.
-        2× {le:part} [a|ont] beau être {adj!}, {whole}.
-        1× peu importe que {le:part} [soit|soient] {adj!} : {whole}.
-        2× on peut trouver {le:part} {adj!} ; il n'empêche que {whole_said}.
+        4× malgré {un:part} {granted!}, {whole}.
+        3× {whole}, malgré {un:part} {granted!}.
+        4× (certes|bien sûr|d'accord|oui|évidemment), {part_only!}, mais {whole}.
+        3× {part_only!}, (et pourtant|mais au bout du compte,|mais en fin de compte,) {whole}.
+        3× (bien que|quoique) {le:part} [soit|soient] {granted!}, {whole}.
+        3× {whole}, (bien que|quoique) {le:part} [soit|soient] {granted!}.
+        3× {whole}, même si {part_only!}.
+        3× même si {part_only!}, {whole}.
+        3× {le:part} [a|ont] beau être {granted!}, {whole}.
+        3× on peut trouver {le:part} {granted!} ; il n'empêche que {whole_said}.
     """,
     # ---- what is denied, and what only looks denied
     "rebuttal": """
@@ -143,48 +142,43 @@ RULES: dict[str, str] = {
     """,
     # ---- what was hoped or feared, and what came
     "expectation": """
-        2× je m'attendais à {un:verdict!} : (il n'en est rien|je me trompais|c'est tout le contraire|je me suis <trompé|trompée>).
-        4× je m'attendais à {un:verdict}, et (c'en est [un|une|un|une]|je ne me trompais pas|j'avais vu juste|j'avais raison).
-        2× je pensais {verb.mine!} ; (il n'en a rien été|c'est tout le contraire qui s'est produit|je me trompais).
-        4× je pensais {verb.mine}, et (ça n'a pas manqué|c'est ce qui est arrivé|j'avais raison).
+        2× je m'attendais à {un:verdict!} : (il n'en est rien|je me trompais|c'est tout le contraire).
+        3× je m'attendais à {un:verdict}, et (c'en est [un|une|un|une]|je ne me trompais pas|j'avais raison).
+        2× je pensais {verb.mine!} ; (il n'en a rien été|je me trompais|c'est tout le contraire).
+        3× je pensais {verb.mine}, et (ça n'a pas manqué|je ne me trompais pas|j'avais raison).
         2× on m'avait (promis|annoncé) {un:verdict!} ; j'ai vu {un:verdict}.
-        1× on est (bien|très) loin {de:verdict!} [annoncé|annoncée|annoncé|annoncée].
-        1× {un:verdict} ? On (m'avait <prévenu|prévenue>|me l'avait dit), et c'est vrai.
         2× - j'aurais (aimé|voulu|tellement voulu) (aimer {ce:film}|le trouver {plain.m!}|{verb.mine!}|pouvoir en dire du bien).
         2× + j'aurais (aimé|voulu|tellement voulu) (que {ce:film} dure une heure de plus|le voir plus tôt|que ça ne s'arrête pas).
         1× - j'avais envie de {verb.mine!} ; (j'attends encore|ce sera pour une autre fois).
         1× + j'étais <décidé|décidée> à {verb.mine!} ; (j'attends encore|ce sera pour une autre fois).
     """,
     "comparison": """
-        3× autant {le:other} était {adj!}, autant ({ce:film}|{ce:genre}) est {adj}.
-        2× {le:other} était {adj!} ; ({ce:film}|{ce:genre}), au contraire, est {adj}.
-        4× comme {le:other}, ({ce:film}|{ce:genre}) est {adj}.
-        2× contrairement {à:other}, qui était {adj!}, {whole}.
+        3× autant {le:other} était {granted!}, autant ({ce:film}|{ce:genre}) est {adj}.
+        2× {le:other} était {granted!} ; ({ce:film}|{ce:genre}), au contraire, est {adj}.
+        2× contrairement {à:other}, qui était {granted!}, {whole}.
         2× j'avais {loved!} {le:other} ; {ce:film}, je l'ai {loved}.
-        1× {whole}, alors que {le:other} était {adj!}.
-        1× à côté, {le:other} passerait pour {un:verdict!}.
-        3× {le:other} était déjà {adj}, et {whole}.
+        4× comme {le:other}, ({ce:film}|{ce:genre}) est {adj}.
+        4× {le:other} était déjà {adj}, et {whole}.
     """,
     # ---- what others think
     "others": """
         3× {source} {claims} que {impression!} (: je n'en crois pas un mot|, et c'est faux| ; je ne suis pas d'accord| : quelle erreur).
         4× {source} {claims} que {impression} (: je suis bien d'accord|, et c'est vrai| ; je confirme| : comment le nier).
-        2× {source} parle {dun:verdict!} ; (je n'en ai rien vu|on se demande pourquoi|je ne vois pas où).
-        4× {source} parle {dun:verdict} ; (on comprend pourquoi|je dis la même chose|il fallait que quelqu'un le dise).
-        2× {viewer} a {loved!} ce film ; moi, je l'ai {loved}.
-        2× j'ai {loved} ce film que {viewer} a {loved!}.
+        2× {source} parle {dun:verdict!} ; (je n'en ai rien vu|on se demande pourquoi|je ne suis pas d'accord).
+        4× {source} parle {dun:verdict} ; (on comprend pourquoi|je suis bien d'accord|je confirme).
+        3× {viewer} a {loved!} ce film ; moi, je l'ai {loved}.
+        3× j'ai {loved} ce film que {viewer} a {loved!}.
         2× là où (d'autres|certains|beaucoup) voient {un:verdict!}, je vois {un:verdict}.
         2× je vois {un:verdict} là où (d'autres|certains|beaucoup) voient {un:verdict!}.
-        2× (autour de moi|dans la salle|à la sortie), les (gens|spectateurs) semblaient {feel.mp!} ; moi, j'étais {feel}.
-        1× contrairement à ce que (dit|prétend|raconte) {source}, {whole}.
-        1× comme le (dit|raconte) {source}, {whole}.
+        3× (autour de moi|dans la salle), les gens semblaient {feel.mp!} ; moi, j'étais {feel}.
+        2× contrairement à ce que (dit|prétend|raconte) {source}, {whole}.
+        2× comme le (dit|raconte) {source}, {whole}.
     """,
     "exclamation": """
-        3× {quel:verdict} !
-        2× {un:verdict}, (ni plus ni moins|tout simplement|et je pèse mes mots).
+        4× {quel:verdict} !
+        3× {un:verdict}, (ni plus ni moins|tout simplement|et je pèse mes mots).
         2× {un:verdict!} ? Non : {un:verdict}.
         2× pas {un:verdict!}, non : {un:verdict}.
-        1× tout sauf {un:verdict!}.
     """,
     # ---- said with a straight face, meant the other way
     "irony": """
@@ -200,17 +194,16 @@ RULES: dict[str, str] = {
     """,
     # ---- an opinion left behind by the end
     "turn": """
-        3× {le:beginning} [est|est|sont|sont] {adj!}. (Et pourtant, |Mais au final, |Mais dans l'ensemble, |Puis tout change : ){whole}.
-        2× tout commençait comme {un:verdict!}. (À l'arrivée, |Au bout du compte, ){whole}.
-        2× au début, on {verb.present!} {.rest}. (Puis vient le reste, et |Mais ça ne dure pas : ){whole}.
-        2× {part_only!}. {part_only!}. (Et malgré tout cela, |Et pourtant, ){whole}.
-        2× {whole}. Pourtant, {le:beginning} [était|était|étaient|étaient] {adj!}.
-        1× pendant dix minutes, j'ai cru voir {un:verdict!}. Pendant dix minutes seulement : {whole}.
-        1× si je m'en tenais {à:beginning}, je parlerais {dun:verdict!}. Mais il y a tout le reste : {whole}.
+        5× {le:beginning} [est|sont] {granted!}. (Et pourtant, |Mais au final, |Mais dans l'ensemble, |Puis tout change : ){whole}.
+        3× tout commençait comme {un:verdict!}. (À l'arrivée, |Mais au final, ){whole}.
+        3× au début, on {verb.present!} {.rest}. (Puis tout change : |Mais ça ne dure pas : ){whole}.
+        4× {part_only!}. {part_only!}. (Et malgré tout cela, |Et pourtant, ){whole}.
+        4× {whole}. Pourtant, {le:beginning} [était|étaient] {granted!}.
+        2× pendant dix minutes, j'ai cru voir {un:verdict!}. Pendant dix minutes seulement : {whole}.
     """,
     # ---- what says nothing of the film
     "opening": """
-        3× vu (hier soir|samedi dernier|en avant-première|dimanche après-midi|la semaine dernière) (avec {company}|{place}|en version originale).
+        3× vu (hier soir|samedi dernier|en avant-première|dimanche|la semaine dernière) (avec {company}|{place}|en version originale).
         2× je suis <allé|allée> voir {ce:genre} (hier|samedi|par curiosité|un peu par hasard) (avec {company}|{place}|).
         3× {title} : {hero} {event}.
         2× {title} est {un:genre} (qui se passe|[tourné|tournée|tourné|tournée]) {where}.
@@ -218,9 +211,9 @@ RULES: dict[str, str] = {
         1× {title}, ou comment {hero} {event}.
     """,
     "aside": """
-        3× {le:around} [était|étaient] {adj?}.
-        2× {le:around}, au passage, [était|étaient] {adj?}.
-        1× (rien à voir avec le film, mais|à part ça,|soit dit en passant,) {le:around} [était|étaient] {adj?}.
+        3× {le:around} [était|étaient] {granted?}.
+        2× {le:around}, au passage, [était|étaient] {granted?}.
+        1× (rien à voir avec le film, mais|à part ça,|soit dit en passant,) {le:around} [était|étaient] {granted?}.
     """,
     "closing": """
         + je le (conseille|recommande) à (tout le monde|tous mes amis).

@@ -1,86 +1,10 @@
-"""The words of the `reviews` grammar: nouns with their gender, adjectives and verbs with the forms the rules ask for.
+"""The words of the `reviews` grammar.
 
 Evaluative words come in pairs of lists, praise then blame. Letters say what an adjective can be said of: r the story, v what is
 seen, p the people who play, s what is heard, f the film as a whole, a the evening around it.
 """
 
-import re
-from dataclasses import dataclass
-
-AGREEMENT = {"m": 0, "f": 1, "mp": 2, "fp": 3}  # masculine and feminine, singular and plural
-
-@dataclass(frozen=True, slots=True)
-class Noun:
-    text: str
-    agreement: int  # a value of AGREEMENT
-    domain: str
-
-    def joined(self, other: "Noun") -> "Noun":
-        """Both nouns as one subject: plural, and masculine unless both are feminine."""
-        return Noun(f"{self.text} {other.text}", 2 + self.agreement % 2 * (other.agreement % 2), self.domain + other.domain)
-
-
-@dataclass(frozen=True, slots=True)
-class Adjective:
-    text: str
-    forms: tuple[str, str, str, str]  # in the order of AGREEMENT
-    domains: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """What a viewer does: on `present` `rest`; impossible de `infinitive`; je pensais `mine`; je `auxiliary` `participle` `my_rest`."""
-
-    text: str
-    present: str
-    infinitive: str
-    mine: str
-    auxiliary: str
-    participle: tuple[str, str]  # said by a man, by a woman
-    rest: str
-    my_rest: str
-
-
-def nouns(domain: str, listing: str) -> list[Noun]:
-    """Reads `scénario m; images fp`."""
-    entries = (entry.rsplit(maxsplit=1) for entry in listing.split(";"))
-    return [Noun(text.strip(), AGREEMENT[kind], domain) for text, kind in entries]
-
-
-def adjectives(listing: str) -> list[Adjective]:
-    """Reads `réussi rvsf; creux/creuse rf`: the feminine is written where no rule gives it."""
-    words = []
-    for entry in listing.split(";"):
-        text, domains = entry.split()
-        masculine, _, feminine = text.partition("/")
-        words.append(Adjective(masculine, _forms(masculine, feminine), domains))
-    return words
-
-
-def _forms(masculine: str, feminine: str) -> tuple[str, str, str, str]:
-    if not feminine:
-        endings = (("e", "e"), ("eux", "euse"), ("f", "ve"), ("", "e"))
-        end, feminine_end = next(pair for pair in endings if masculine.endswith(pair[0]))
-        feminine = masculine.removesuffix(end) + feminine_end
-    plural = masculine if masculine[-1] in "sx" else masculine.removesuffix("al") + "aux" if masculine == "original" else masculine + "s"
-    return masculine, feminine, plural, feminine + "s"
-
-
-def verbs(listing: str) -> list[Verb]:
-    """Reads lines `present, infinitive, auxiliary, participle[/feminine], rest`."""
-    words = []
-    for line in listing.strip().splitlines():
-        present, infinitive, auxiliary, participle, rest = (field.strip() for field in line.split(","))
-        masculine, _, feminine = participle.partition("/")
-        participles = (masculine, feminine or masculine)
-        words.append(Verb(infinitive, present, infinitive, _first_person(infinitive), auxiliary, participles, rest, _first_person(rest)))
-    return words
-
-
-def _first_person(text: str) -> str:
-    """s'ennuyer -> m'ennuyer, sa montre -> ma montre."""
-    return re.sub(r"\bs(?='|e\b|a\b|on\b)", "m", text)
-
+from attentif.data.builtin.words import Lexicon, Noun, adjectives, nouns, verbs
 
 PARTS = [
     *nouns("r", "scénario m; intrigue f; récit m; histoire f; dialogues mp; dénouement m; suspense m; humour m; narration f; fin f"),
@@ -143,6 +67,8 @@ STRONG = (
     ),
 )
 BOTH = (PLAIN[0] + STRONG[0], PLAIN[1] + STRONG[1])
+# what is granted before a "mais": strong words oftener, to make up for the negations they never have
+GRANTED = (PLAIN[0] + 3 * STRONG[0], PLAIN[1] + 3 * STRONG[1])
 
 FEELINGS = (
     adjectives("ravi f; ému f; enchanté f; comblé f; bouleversé f; conquis f; heureux f; émerveillé f"),
@@ -181,14 +107,12 @@ SPOKEN = (
     ["mal joué", "mal écrit", "mal filmé", "mal rythmé", "mauvais", "nul", "long", "laid", "moche"],
 )
 
-Word = Noun | Adjective | Verb | str
-
 
 def _neutral(words: list[Noun]) -> tuple[list[Noun], list[Noun]]:
     return words, words
 
 
-LEXICON = {
+LEXICON: Lexicon = {
     "part": _neutral(PARTS),
     "work": _neutral(WORKS),
     "players": _neutral(PLAYERS),
@@ -200,6 +124,7 @@ LEXICON = {
     "verdict": VERDICTS,
     "plain_verdict": PLAIN_VERDICTS,
     "adj": BOTH,
+    "granted": GRANTED,
     "plain": PLAIN,
     "feel": FEELINGS,
     "verb": VERBS,

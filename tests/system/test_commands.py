@@ -1,0 +1,383 @@
+"""The commands as a user types them, on small files of each task."""
+
+import csv
+import io
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from attentif.cli.main import run as attentif
+
+pytestmark = pytest.mark.system
+
+CLASSIFY = """\
+# Is it good?
+[data]
+train = "avis.csv"
+[task]
+kind = "classify"
+[tokenizer]
+kind = "word"
+[model]
+base = "encoder-tiny"
+width = 32
+layers = 1
+encoder.block.attn.mixer.heads = 2
+[train]
+steps = 24
+eval_every = 8
+lr = 5e-3
+threads = 1
+"""
+TRANSLATE = """\
+[data]
+train = "mots.fr"
+target = "mots.en"
+[task]
+kind = "translate"
+beams = 1
+[tokenizer]
+kind = "word"
+[model]
+base = "transformer-tiny"
+width = 32
+layers = 1
+[train]
+steps = 12
+eval_every = 12
+threads = 1
+"""
+LANGUAGE = """\
+[data]
+train = "texte.txt"
+[task]
+kind = "language"
+context = 32
+[tokenizer]
+kind = "char"
+[model]
+base = "decoder-tiny"
+width = 32
+layers = 2
+[train]
+steps = 12
+eval_every = 12
+threads = 1
+"""
+FRENCH, ENGLISH = ["un", "deux", "trois", "quatre", "cinq", "six"], ["one", "two", "three", "four", "five", "six"]
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def write_files(folder: Path) -> None:
+    chance = random.Random(0)
+    good, bad = ("superbe", "touchant", "drôle"), ("ennuyeux", "raté", "creux")
+    rows = [
+        (f"{what} numéro {number} est {word}", "positif" if word in good else "négatif")
+        for what in ("le film", "ce roman", "le scénario")
+        for number in range(15)
+        for word in (*good, *bad)
+    ]
+    chance.shuffle(rows)
+    with (folder / "avis.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("review", "polarity"), *rows])
+    (folder / "texte.txt").write_text("\n".join(text for text, _ in rows) + "\n")
+    pairs = list(itertools.product(range(6), repeat=3))
+    for name, words in (("mots.fr", FRENCH), ("mots.en", ENGLISH)):
+        (folder / name).write_text("".join(" ".join(words[digit] for digit in digits) + "\n" for digits in pairs))
+    for name, text in (("classify.toml", CLASSIFY), ("translate.toml", TRANSLATE), ("language.toml", LANGUAGE)):
+        (folder / name).write_text(text)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Done]]:
+    """One run of each task in a folder of its own, which stays the current one."""
+    folder = tmp_path_factory.mktemp("user")
+    write_files(folder)
+    before = Path.cwd()
+    os.chdir(folder)
+    done = {}
+    for task, words in (("classify", []), ("translate", ["--json"]), ("language", [])):
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            code = attentif(["train", f"{task}.toml", "--out", f"runs/{task}", *words])
+        done[task] = Done(code, out.getvalue(), err.getvalue())
+    yield done
+    os.chdir(before)
+
+
+@pytest.fixture
+def typed(trained: dict[str, Done], capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """`typed("list", "models")`: exit code, stdout, stderr."""
+
+    def run(*words: str) -> Done:
+        capsys.readouterr()
+        return Done(attentif(list(words)), *capsys.readouterr())
+
+    return run
+
+
+# ----------------------------------------------------------------------------------------------------------------- train
+
+
+def test_training_says_what_it_found_then_compares_with_the_baselines(trained: dict[str, Done]) -> None:
+    done = trained["classify"]
+    assert done.code == 0, done.err
+    assert "text from column 'review', label from column 'polarity'" in done.err
+    for words in ("majority class", "TF-IDF + logistic regression", "this run", "accuracy", "runs/classify/report.html"):
+        assert words in done.out
+
+
+def test_json_is_all_that_a_machine_gets(trained: dict[str, Done]) -> None:
+    done = trained["translate"]
+    assert (done.code, done.err) == (0, "")
+    results = json.loads(done.out)
+    assert results["run"] == "runs/translate"
+    assert {"bleu", "chrf", "exact_match"} <= set(results["scores"])
+
+
+def test_a_run_is_a_folder_with_everything_in_it(trained: dict[str, Done]) -> None:
+    files = {
+        "config.toml",
+        "tokenizer.json",
+        "model.safetensors",
+        "metrics.jsonl",
+        "results.json",
+        "report.html",
+        "README.md",
+        "checkpoints",
+    }
+    for task in trained:
+        assert files <= {path.name for path in Path("runs", task).iterdir()}
+
+
+def test_an_existing_run_is_kept_unless_forced(typed: Callable[..., Done]) -> None:
+    weights = Path("runs/classify/model.safetensors").read_bytes()
+    done = typed("train", "classify.toml", "--out", "runs/classify")
+    assert done.code == 2
+    assert "exists" in done.err
+    assert Path("runs/classify/model.safetensors").read_bytes() == weights
+    assert typed("train", "classify.toml", "train.steps=1", "--out", "forced").code == 0
+    assert typed("train", "classify.toml", "train.steps=2", "--out", "forced", "--force").code == 0
+    assert json.loads(Path("forced/results.json").read_text())["steps"] == 2
+
+
+def test_a_dry_run_says_what_it_would_take_and_writes_nothing(typed: Callable[..., Done]) -> None:
+    before = sorted(Path().rglob("*"))
+    done = typed("train", "classify.toml", "train.steps=0", "train.epochs=3.0", "--dry-run", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert sum(found["examples"].values()) == 270
+    assert found["steps"] == 3  # one batch holds the whole set
+    assert found["memory"]["optimizer"] == pytest.approx(2 * found["memory"]["weights"], rel=0.01)
+    assert found["memory"]["activations"] > 0
+    assert "what it would take" in typed("train", "language.toml", "--dry-run").out
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_run_goes_on_to_the_end(typed: Callable[..., Done], tmp_path: Path, number: signal.Signals, code: int) -> None:
+    words = [sys.executable, "-m", "attentif", "train", "classify.toml", "train.eval_every=1", "--out", str(tmp_path / "run")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("step 2:"):
+                process.send_signal(number)
+                break
+        rest = process.stderr.read()
+    assert process.returncode == code
+    assert f"attentif train --resume {tmp_path / 'run'}" in rest
+    assert "error" not in rest
+    done = typed("train", "--resume", str(tmp_path / "run"))
+    assert done.code == 0, done.err
+    assert "this run" in done.out
+    assert "is finished" in typed("train", "--resume", str(tmp_path / "run")).err
+
+
+# ------------------------------------------------------------------------------------------------------------- using runs
+
+
+def test_evaluating_again_gives_the_scores_of_the_run(typed: Callable[..., Done]) -> None:
+    for task in ("classify", "translate", "language"):
+        done = typed("evaluate", f"runs/{task}", "--json")
+        assert done.code == 0, done.err
+        expected = json.loads(Path("runs", task, "results.json").read_text())["scores"]
+        assert json.loads(done.out)["scores"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_other_files_are_scored_whole(typed: Callable[..., Done]) -> None:
+    Path("autres.csv").write_text("critique;note\nle film numéro 1 est superbe;positif\nce roman numéro 2 est raté;négatif\n")
+    done = typed("evaluate", "runs/classify", "--data", "autres.csv", "--json")
+    assert json.loads(done.out)["examples"] == 2
+    done = typed("evaluate", "runs/classify", "--data", "autres.csv", "--text", "critique", "--label", "note")
+    assert "text from column 'critique'" in done.err
+    assert "accuracy" in done.out
+    done = typed("evaluate", "runs/translate", "--data", "mots.fr", "--target", "mots.en", "--json")
+    assert json.loads(done.out)["examples"] == 216
+
+
+def test_predictions_of_texts_files_and_pipes_agree(typed: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    texts = ["le film numéro 3 est superbe", "le film numéro 3 est raté"]
+    done = typed("predict", "runs/classify", *texts, "--json")
+    answers = json.loads(done.out)
+    assert [answer["input"] for answer in answers] == texts
+    for answer in answers:
+        assert sum(answer["scores"].values()) == pytest.approx(1)
+        assert answer["output"] == next(iter(answer["scores"]))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(texts) + "\n"))
+    assert json.loads(typed("predict", "runs/classify", "-", "--json").out) == answers
+    (tmp_path / "lignes.txt").write_text("\n".join(texts) + "\n")
+    assert json.loads(typed("predict", "runs/classify", "--file", str(tmp_path / "lignes.txt"), "--json").out) == answers
+    (tmp_path / "t.csv").write_text("id,avis\n" + "".join(f"{n},{text}\n" for n, text in enumerate(texts)))
+    out = tmp_path / "answers.jsonl"
+    assert typed("predict", "runs/classify", "--file", str(tmp_path / "t.csv"), "--out", str(out)).code == 0
+    assert [json.loads(line) for line in out.read_text().splitlines()] == answers
+    assert answers[0]["output"] in typed("predict", "runs/classify", *texts).out
+
+
+def test_translations_are_lines_that_can_be_piped_on(typed: Callable[..., Done]) -> None:
+    done = typed("predict", "runs/translate", "un deux", "trois")
+    assert done.code == 0
+    assert len(done.out.splitlines()) == 2
+
+
+def test_what_is_streamed_is_what_is_written_as_json(typed: Callable[..., Done]) -> None:
+    words = ("generate", "runs/language", "le film", "--max-tokens", "12", "--temperature", "0.9", "--top-k", "8", "--seed", "3")
+    streamed, whole = typed(*words), typed(*words, "--json", "--probabilities")
+    found = json.loads(whole.out)
+    assert streamed.out == f"le film{found['text']}\n"
+    assert 0 < len(found["steps"]) <= 12
+    for step in found["steps"]:
+        assert 0 < step["probability"] <= max(step["likeliest"].values()) + 1e-9
+    assert "likeliest" in typed(*words, "--probabilities").out
+    assert typed("generate", "runs/language", "le", "--beams", "2", "--max-tokens", "4").code == 0
+
+
+def test_maps_are_one_page_that_needs_no_network(typed: Callable[..., Done], tmp_path: Path) -> None:
+    page = tmp_path / "maps.html"
+    done = typed("maps", "runs/language", "le film", "--layers", "2", "--out", str(page))
+    assert (done.code, done.out) == (0, f"{page}\n")
+    text = page.read_text()
+    assert "decoder 2 attn" in text
+    assert "decoder 1 attn" not in text
+    assert 'src="http' not in text
+    assert typed("maps", "runs/language", "le film", "--out", str(page)).code == 2  # it is there
+    assert typed("maps", "runs/translate", "un deux", "--target", "one two", "--out", str(page), "--force").code == 0
+
+
+def test_what_show_prints_can_be_trained_as_it_is(typed: Callable[..., Done], tmp_path: Path) -> None:
+    from attentif.train.load import load_run_config
+
+    for name in ("classify.toml", "translate.toml", "language.toml", "runs/classify"):
+        printed = tmp_path / "printed.toml"
+        printed.write_text(typed("show", name).out)
+        assert load_run_config(printed) == load_run_config(name)
+    assert typed("train", str(printed), "train.steps=1", "--out", str(tmp_path / "again")).code == 0
+
+
+def test_a_plug_in_brings_its_own_mixer(typed: Callable[..., Done], tmp_path: Path) -> None:
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        """
+from typing import Literal
+from torch import Tensor
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig
+
+@MIXERS.register
+class HalfConfig(MixerConfig):
+    '''Half of everything (Nobody 2026).'''
+    kind: Literal["half"] = "half"
+    def build(self, site):
+        return Half()
+
+class Half(Mixer):
+    caps = Caps(causal=True, bidirectional=False, streaming="exact")
+    def forward(self, x, seq, state=None):
+        return x / 2
+"""
+    )
+    mixer = 'model.encoder.block.attn.mixer={kind = "half"}'
+    train = ("train", "classify.toml", "train.steps=1", "--out", str(tmp_path / "run"), mixer)
+    done = subprocess.run([sys.executable, "-m", "attentif", *train], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no mixer is called 'half'" in done.stderr
+    assert typed("--plugin", str(plugin), *train).code == 0
+    assert typed("predict", str(tmp_path / "run"), "bonjour", "--plugin", str(plugin)).code == 0
+    assert "Nobody 2026" in typed("list", "mixers").out
+
+
+# -------------------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("train classify.toml --data vide.csv", 1, "vide.csv: is empty"),
+        ("train classify.toml --data nulle-part.csv", 1, "nulle-part.csv: no such file"),
+        ("train classify.toml --data latin.csv", 1, "latin.csv:2: byte 0xE9 is not UTF-8"),
+        ("train classify.toml --data colonnes.csv", 1, "no column looks like the text"),
+        ("train classify.toml --data avis.csv --label note", 1, "no column is called 'note'"),
+        ("train classify.toml --data une.csv", 1, "une.csv: all 3 rows have the label 'oui'"),
+        ("train classify.toml model.layres=3", 2, "model.layres: unknown key; did you mean 'layers'?"),
+        ("train classify.toml train.lr=vite", 2, "train.lr: must be a valid number, not 'vite'"),
+        ("train classify.toml model.base=encodr-tiny", 2, "did you mean 'encoder-tiny'?"),
+        ("train classify.toml model.base=transformer-tiny", 2, "model: classify reads with one stack"),
+        ("train reviws", 2, "did you mean 'reviews'?"),
+        ("train nulle-part.toml", 2, "nulle-part.toml: no such file"),
+        ("train", 2, "give a recipe"),
+        ("train classify.toml --resume runs/classify", 2, "--resume goes on with a run as it was configured"),
+        ("train --resume nulle-part", 1, "nulle-part: no such run"),
+        ("train classify.toml --device abacus", 2, "there is no device 'abacus'"),
+        ("predict coupe bonjour", 1, "coupe/model.safetensors: these weights cannot be used"),
+        ("predict sans bonjour", 1, "sans/tokenizer.json: no such file"),
+        ("predict . bonjour", 1, "is not a run"),
+        ("predict runs/classify", 2, "give texts"),
+        ("generate runs/classify bonjour", 2, "its task is classify"),
+        ("generate runs/language le --top-k 3", 2, "give a temperature"),
+        ("maps runs/language le --layers 9 --out m.html", 2, "no attention map"),
+        ("evaluate runs/classify --data avis.csv --split valid", 2, "--split"),
+        ("show gpt3", 2, "did you mean 'gpt2'?"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing_behind(typed: Callable[..., Done], words: str, code: int, said: str) -> None:
+    Path("vide.csv").touch()
+    Path("latin.csv").write_bytes("text,label\nété,oui\nhiver,non\n".encode("latin1"))
+    Path("colonnes.csv").write_text("a,b\nx,y\n")
+    Path("une.csv").write_text("text,label\na,oui\nb,oui\nc,oui\n")
+    for name, damage in (
+        ("coupe", lambda run: os.truncate(run / "model.safetensors", 1000)),
+        ("sans", lambda run: (run / "tokenizer.json").unlink()),
+    ):
+        if not Path(name).exists():
+            copy_run(Path("runs/classify"), Path(name), damage)
+    before = sorted(Path().iterdir())
+    done = typed(*words.split())
+    assert done.code == code, done.err
+    assert done.out == ""
+    last = done.err.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert said in last
+    assert "Traceback" not in done.err
+    assert sorted(Path().iterdir()) == before
+
+
+def copy_run(run: Path, place: Path, damage: Callable[[Path], Any]) -> None:
+    import shutil
+
+    shutil.copytree(run, place)
+    damage(place)

@@ -1,0 +1,54 @@
+"""What `import attentif` promises: changing these lists is changing the interface."""
+
+import subprocess
+import sys
+from types import ModuleType
+
+import attentif
+
+NAMES = [
+    "AttentifError",
+    "ConfigError",
+    "DataError",
+    "Maps",
+    "Run",
+    "RunError",
+    "UsageError",
+    "__version__",
+    "load",
+    "record",
+    "train",
+]
+RUN = {
+    "config", "evaluate", "folder", "generate", "maps", "model", "path", "predict", "read", "results", "stream", "task", "token_name",
+    "tokenizer", "tokenizers", "translate",
+}  # fmt: skip
+
+
+def test_the_package_exports_these_names_and_no_others() -> None:
+    assert sorted(attentif.__all__) == NAMES
+    assert set(NAMES) <= set(dir(attentif))
+    for name in NAMES:
+        assert getattr(attentif, name) is not None
+
+
+def test_a_run_offers_these_methods() -> None:
+    public = {name for name in dir(attentif.Run) if not name.startswith("_")}
+    assert public == RUN - {"config", "folder", "model", "task", "tokenizers"}  # these are set when it is opened
+
+
+def test_train_is_a_function_and_a_package() -> None:
+    import attentif.train.schedule  # sets the package as an attribute of `attentif`
+
+    assert isinstance(attentif.train, ModuleType)
+    assert callable(attentif.train)
+    assert attentif.train.schedule.SCHEDULES
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, attentif; assert not {'torch', 'numpy', 'pydantic', 'rich', 'typer'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    assert not hasattr(attentif, "nothing_of_the_kind")
