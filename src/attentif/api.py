@@ -173,6 +173,8 @@ class Run:
         notes: list[str] = []
         config = self.config.data if data is None else _all_rows(self.config.data, data)
         prepared = self.task.prepare(config, self.tokenizers, self.config.model, notes.append)
+        if data is None and self.config.made is not None and prepared.digest != self.config.made.data:
+            raise RunError("its data have changed since it was trained: score other rows by naming their file (--data)", file=self.path)
         # a file that is all three splits has its notes three times, and duplicates that mean nothing
         files = tuple(map(str, config.files("test")))
         for note in notes if data is None else dict.fromkeys(note for note in notes if note.startswith(files)):
@@ -198,7 +200,8 @@ class Run:
         results = self.results
         rows: list[list[Cell]] = [[Text("tâche", "task"), self.config.task.kind], [Text("modèle", "model"), self.config.model.base or "-"]]
         rows.append([Text("paramètres", "parameters"), count(sum(self.model.sizes().values()))])
-        rows += [[metric(key).name, metric(key).write(value)] for key, value in results.get("scores", {}).items()]
+        scores = results.get("scores", {}).items()
+        rows += [[metric(key).name, "-" if value is None else metric(key).write(value)] for key, value in scores]
         return Fragment([Section(str(self.path), [Table(["", ""], rows)])])._repr_html_()
 
     def __repr__(self) -> str:
@@ -234,7 +237,7 @@ def _all_rows(config: DataConfig, data: str | Path | Mapping[str, Any]) -> DataC
     files = {
         f"{split}{key}": given[name] for name, key in (("train", ""), ("target", "_target")) if name in given for split in ("valid", "test")
     }
-    named = {key: value for key in COLUMNS if (value := getattr(config, key))}
+    named = {key: value for key in (*COLUMNS, "normalise_labels") if (value := getattr(config, key))}
     return Document([Layer(named | given | files, "data")]).build(DataConfig)
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from attentif.cli.main import run as attentif
+from attentif.nn.mixer import MIXERS
+from attentif.train.load import load_run_config
 
 pytestmark = pytest.mark.system
 
@@ -109,6 +112,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Done
     write_files(folder)
     before = Path.cwd()
     os.chdir(folder)
+    os.environ["ATTENTIF_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     done = {}
     for task, words in (("classify", []), ("translate", ["--json"]), ("language", [])):
         out, err = io.StringIO(), io.StringIO()
@@ -118,6 +122,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Done
             code = attentif(["train", f"{task}.toml", "--out", f"runs/{task}", *words])
         done[task] = Done(code, out.getvalue(), err.getvalue())
     yield done
+    del os.environ["ATTENTIF_CACHE"]
     os.chdir(before)
 
 
@@ -281,8 +286,6 @@ def test_maps_are_one_page_that_needs_no_network(typed: Callable[..., Done], tmp
 
 
 def test_what_show_prints_can_be_trained_as_it_is(typed: Callable[..., Done], tmp_path: Path) -> None:
-    from attentif.train.load import load_run_config
-
     for name in ("classify.toml", "translate.toml", "language.toml", "runs/classify"):
         printed = tmp_path / "printed.toml"
         printed.write_text(typed("show", name).out)
@@ -290,7 +293,8 @@ def test_what_show_prints_can_be_trained_as_it_is(typed: Callable[..., Done], tm
     assert typed("train", str(printed), "train.steps=1", "--out", str(tmp_path / "again")).code == 0
 
 
-def test_a_plug_in_brings_its_own_mixer(typed: Callable[..., Done], tmp_path: Path) -> None:
+def test_a_plug_in_brings_its_own_mixer(typed: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MIXERS, "classes", dict(MIXERS.classes))
     plugin = tmp_path / "mine.py"
     plugin.write_text(
         """
@@ -377,7 +381,5 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(typed: Callable[..., Do
 
 
 def copy_run(run: Path, place: Path, damage: Callable[[Path], Any]) -> None:
-    import shutil
-
     shutil.copytree(run, place)
     damage(place)

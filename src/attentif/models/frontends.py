@@ -3,12 +3,12 @@
 import math
 from typing import Annotated, Literal
 
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
 from attentif.errors import ConfigError
+from attentif.kernels.dropout import dropout
 from attentif.models.batch import Input
 from attentif.nn.norm import Norm
 from attentif.nn.position import Position
@@ -72,7 +72,7 @@ class Tokens(nn.Module):
         if self.segments is not None:
             x = x + (self.segments.weight[0] if source.segments is None else self.segments(source.segments))
         x = self.norm(x)
-        return F.dropout(x, self.dropout, self.training) if self.dropout else x, source.seq
+        return dropout(x, self.dropout, self.training), source.seq
 
 
 def places(seq: Seq) -> Tensor:

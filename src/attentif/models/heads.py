@@ -3,13 +3,13 @@
 from typing import Annotated, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
 from attentif.errors import ConfigError
 from attentif.kernels.cross_entropy import linear_cross_entropy
+from attentif.kernels.dropout import dropout
 from attentif.kernels.linear import linear
 from attentif.nn.mixer import refer
 from attentif.nn.seq import Seq, unpack
@@ -92,7 +92,7 @@ class ClassifyHead(nn.Module):
         x = pooled(x, seq, self.pool)
         if self.hidden is not None:
             x = torch.tanh(self.hidden(x))
-        return self.out(F.dropout(x, self.dropout, self.training))
+        return self.out(dropout(x, self.dropout, self.training))
 
 
 @HEADS.register
@@ -116,7 +116,7 @@ class TokensHead(nn.Module):
         self.out = nn.Linear(width, config.classes)
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
-        return self.out(F.dropout(x, self.dropout, self.training))
+        return self.out(dropout(x, self.dropout, self.training))
 
 
 def pooled(x: Tensor, seq: Seq, how: Literal["first", "last", "mean", "max"]) -> Tensor:

@@ -13,12 +13,12 @@ from functools import reduce
 from typing import Annotated, Any, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.config import Config, OneOf
 from attentif.errors import ConfigError, within
+from attentif.kernels.dropout import dropout
 from attentif.nn.mixer import MIXERS, Caps, CrossMixer, Mixer, MixerConfig, Site
 from attentif.nn.norm import Placement
 from attentif.nn.seq import Seq
@@ -66,7 +66,7 @@ class Sublayer(nn.Module):
         if self.placement in ("branch", "sandwich"):
             y = self.norm_out(y)
         if self.training and self.dropout:
-            y = F.dropout(y, self.dropout)
+            y = dropout(y, self.dropout)
         return y if self.weight == 1.0 else self.weight * y
 
     def init_state(

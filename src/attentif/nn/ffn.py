@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
+from attentif.kernels.dropout import dropout
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
 from attentif.nn.seq import Seq
@@ -64,4 +65,4 @@ class FeedForward(Mixer):
         if state is not None:
             refuse_unreadable(seq)
         inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
-        return self.out(F.dropout(inner, self.dropout, self.training) if self.dropout else inner)
+        return self.out(dropout(inner, self.dropout, self.training))

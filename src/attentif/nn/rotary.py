@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
 from attentif.errors import ConfigError
+from attentif.kernels.rotary import Pairs, by_component, turn
 from attentif.nn.seq import Seq
 
 
@@ -115,7 +116,7 @@ class RotaryConfig(Config):
 
     base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π places")
     fraction: float = Field(1.0, gt=0, le=1, description="part of each head's width that is turned")
-    pairs: Literal["half", "adjacent"] = Field("half", description="which components turn together: halves of the vector, or neighbours")
+    pairs: Pairs = Field("half", description="which components turn together: halves of the vector, or neighbours")
     scaling: Annotated[ScalingConfig, OneOf(SCALINGS)] | None = Field(
         None, description="for longer contexts than trained: linear, ntk, yarn, llama3"
     )
@@ -133,7 +134,7 @@ class Rotary(nn.Module):
         self.width = int(head_width * config.fraction)
         if self.width % 2 or not self.width:
             raise ConfigError(f"rotary: {self.width} of {head_width} components are to be turned; their number must be even and positive")
-        self.table = (torch.empty(0, self.width // 2),) * 2  # cos and sin by place, grown on demand
+        self.table = (torch.empty(0, self.width),) * 2  # c and s of `kernels/rotary.py` by place, grown on demand
 
     @property
     def by_length(self) -> bool:
@@ -141,26 +142,27 @@ class Rotary(nn.Module):
         return isinstance(self.config.scaling, NTKScaling)
 
     def forward(self, seq: Seq, *heads: Tensor) -> list[Tensor]:
-        cos, sin = (t.unsqueeze(-2) for t in self.angles(seq, heads[0].dtype))  # (..., 1, K/2): the same for every head
-        return [self.turn(x, cos, sin) for x in heads]
+        c, s = (t.unsqueeze(-2) for t in self.angles(seq, heads[0].dtype))  # (..., 1, K): the same for every head
+        return [self.turn(x, c, s) for x in heads]
 
     def angles(self, seq: Seq, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """cos and sin (..., K/2) of each place's angles, the scaling's amplitude included."""
+        """c and s (..., K) of each place's angles, the scaling's amplitude included."""
         if isinstance(scaling := self.config.scaling, NTKScaling) and seq.end > scaling.trained:
             return self.angles_by_length(seq, dtype)
         places = seq.end if seq.dense else seq.end + seq.pos.shape[1]  # enough for the padding too, without asking the device
-        cos, sin = self.table
-        if len(cos) < places or cos.dtype != dtype or cos.device != seq.pos.device:
-            length = max(places, 2 * len(cos), 64)
-            cos, sin = self.cos_sin(torch.arange(length), self.frequencies(torch.zeros(())))
-            cos, sin = self.table = cos.to(seq.pos.device, dtype), sin.to(seq.pos.device, dtype)
-        return cos[seq.pos], sin[seq.pos]
+        c, s = self.table
+        if len(c) < places or c.dtype != dtype or c.device != seq.pos.device:
+            length = max(places, 2 * len(c), 64)
+            c, s = self.cos_sin(torch.arange(length), self.frequencies(torch.zeros(())))
+            c, s = self.table = c.to(seq.pos.device, dtype), s.to(seq.pos.device, dtype)
+        pos = seq.pos if seq.is_packed else seq.places
+        return c[pos], s[pos]
 
     def angles_by_length(self, seq: Seq, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The same where each row has angles of its own."""
         length = seq.lengths if seq.start is None else seq.lengths + seq.start
-        cos, sin = self.cos_sin(seq.pos, self.frequencies(length)[seq.row])
-        return cos.to(dtype), sin.to(dtype)
+        c, s = self.cos_sin(seq.pos, self.frequencies(length)[seq.row])
+        return c.to(dtype), s.to(dtype)
 
     def frequencies(self, length: Tensor) -> Tensor:
         """The definition, in float64."""
@@ -170,14 +172,9 @@ class Rotary(nn.Module):
     def cos_sin(self, pos: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
         angle = pos[..., None] * theta.to(pos.device)
         amplitude = self.config.scaling.amplitude() if self.config.scaling else 1.0
-        return angle.cos() * amplitude, angle.sin() * amplitude
+        return by_component(angle.cos() * amplitude, angle.sin() * amplitude, self.config.pairs)
 
-    def turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        turned, kept = x[..., : self.width], x[..., self.width :]
-        if self.config.pairs == "half":
-            a, b = turned.chunk(2, -1)
-            turned = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-        else:
-            a, b = turned[..., 0::2], turned[..., 1::2]
-            turned = torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
-        return torch.cat([turned, kept], -1) if kept.shape[-1] else turned
+    def turn(self, x: Tensor, c: Tensor, s: Tensor) -> Tensor:
+        if self.width == x.shape[-1]:
+            return turn(x, c, s, self.config.pairs)
+        return torch.cat([turn(x[..., : self.width], c, s, self.config.pairs), x[..., self.width :]], -1)

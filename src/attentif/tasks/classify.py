@@ -128,7 +128,7 @@ class Classify(Task):
         notes = list(splits.notes)
         tables = (splits.train, splits.valid, splits.test)
         roles = [role for role in ("text", "pair") if role in splits.train.columns]
-        tokenizer = fitted(text, "tokenizer", (value for role in roles for value in splits.train[role]))
+        tokenizer = fitted(text, "tokenizer", [value for role in roles for value in splits.train[role]], say)
         labels = self.config.labels or splits.labels
         longest = limit_of(self.config.max_len, model.max_len)
         train, valid, test = (self._encoded(table, tokenizer, labels, longest, notes) for table in tables)

@@ -1,8 +1,7 @@
 """What every task does around a model: eval mode, batches on its device, the meta build that refuses contradictions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from attentif.data import plan
 from attentif.errors import UsageError
 from attentif.models import Batch, Model, ModelConfig, build
-from attentif.tasks.task import Dataset, Example, Progress
+from attentif.tasks.task import Dataset, Example, Progress, Say
 from attentif.text import Tokenizer, TokenizerConfig
 
 ANY_SIZE = 16  # of a vocabulary or a set of classes while nothing is known about the data
@@ -55,9 +54,22 @@ def limit_of(*limits: int | None) -> int:
     return min(limit for limit in limits if limit is not None)
 
 
-def fitted(text: TokenizerConfig | Mapping[str, Tokenizer], name: str, texts: Any) -> Tokenizer:
+class Again(Iterable[str]):
+    """Texts that can be gone through more than once without being kept: `Again(corpus.texts)`."""
+
+    def __init__(self, start: Callable[[], Iterator[str]]) -> None:
+        self._start = start
+
+    def __iter__(self) -> Iterator[str]:
+        return self._start()
+
+
+def fitted(text: TokenizerConfig | Mapping[str, Tokenizer], name: str, texts: Iterable[str], say: Say) -> Tokenizer:
     """The run's own tokenizer of that name, or one trained on these texts."""
-    return text[name] if isinstance(text, Mapping) else text.fit(texts)
+    if isinstance(text, Mapping):
+        return text[name]
+    say(f"training the {text.kind} tokenizer")
+    return text.fit(texts)
 
 
 def as_examples(inputs: Sequence[str | Example], role: str) -> list[Example]:

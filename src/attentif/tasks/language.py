@@ -23,7 +23,7 @@ from attentif.models import Batch, Input, Model, ModelConfig
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
 from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
-from attentif.tasks.feed import as_examples, counted, each_batch, evaluating, fitted, limit_of, on_paper
+from attentif.tasks.feed import Again, as_examples, counted, each_batch, evaluating, fitted, limit_of, on_paper
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
 from attentif.tasks.ragged import UNSCORED, Ints, Rows
@@ -126,7 +126,7 @@ class Language(Task):
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
         corpora = load_corpora(data)
         say(f"reading {corpora.train.size / 1e6:,.1f} MB of text")
-        tokenizer = fitted(text, "tokenizer", corpora.train.texts())
+        tokenizer = fitted(text, "tokenizer", Again(corpora.train.texts), say)
         context = limit_of(self.config.context, model.max_len)
         notes = list(corpora.notes)
         if context < self.config.context:

@@ -6,7 +6,6 @@ In training the decoder reads the reference shifted by one, [BOS] y, and is scor
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -46,6 +45,7 @@ from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Section
 
 SHOWN = 10  # translations, and errors, in the report
+SIDE_BY_SIDE = 8192  # tokens of the sources and references translated at once: a step of one row costs nearly as much as of many
 DRAWS = 500  # of the bootstrap of BLEU and chrF
 
 
@@ -122,7 +122,7 @@ class Translate(Task):
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
         splits = load_table(data, TRANSLATE)
         notes = list(splits.notes)
-        tokenizers = self._tokenizers(splits.train, text)
+        tokenizers = self._tokenizers(splits.train, text, say)
         limits = (limit_of(self.config.max_len, model.max_len), limit_of(self.config.max_len, model.max_target_len))
         both = (tokenizers["tokenizer"], tokenizers.get("target", tokenizers["tokenizer"]))
         train, valid, test = (_encoded(table, both, limits, notes) for table in (splits.train, splits.valid, splits.test))
@@ -132,10 +132,10 @@ class Translate(Task):
         sizes = Sizes(both[0].vocab, target_vocab=both[1].vocab, max_len=longest)
         return Prepared(self.config, train, valid, test, tokenizers, sizes, splits.digest, notes)
 
-    def _tokenizers(self, train: Table, text: TokenizerConfig | Tokenizers) -> Tokenizers:
+    def _tokenizers(self, train: Table, text: TokenizerConfig | Tokenizers, say: Say) -> Tokenizers:
         if self.config.separate_vocab:
-            return {"tokenizer": fitted(text, "tokenizer", train["source"]), "target": fitted(text, "target", train["target"])}
-        return {"tokenizer": fitted(text, "tokenizer", chain(train["source"], train["target"]))}
+            return {name: fitted(text, name, train[role], say) for name, role in (("tokenizer", "source"), ("target", "target"))}
+        return {"tokenizer": fitted(text, "tokenizer", [*train["source"], *train["target"]], say)}
 
     def step(self, model: Model, batch: Batch) -> Loss:
         return Loss(*token_loss(model, batch, self.config.label_smoothing))
@@ -160,7 +160,7 @@ class Translate(Task):
         """Translations of some rows, in their order."""
         target = dataset.tokenizers[1]
         found: dict[int, list[int]] = {}
-        for batch in each_batch(model, dataset, budget, progress, rows):
+        for batch in each_batch(model, dataset, max(budget, SIDE_BY_SIDE), progress, rows):
             options = GenerateOptions(
                 max_tokens=_room(batch.source.seq.max_len), beams=self.config.beams, length_penalty=self.config.length_penalty
             )

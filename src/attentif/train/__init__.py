@@ -1,0 +1,1 @@
+"""Training: loop, optimisers, schedules, checkpoints, run folders, distribution."""

@@ -1,4 +1,4 @@
-"""What a run would take, before it is run: sizes, memory, time. Nothing is written.
+"""What a run would take, before it is run: sizes, memory, time. Nothing is written, but for a corpus' tokens in the cache.
 
 Memory is counted: weights, gradients and the optimiser's by their tensors, activations by what autograd keeps of the largest batch.
 Time is measured on a few real steps of the run's own batches, and grows with the places (tokens and padding) of a batch.

@@ -68,7 +68,7 @@ STRONG = (
 )
 BOTH = (PLAIN[0] + STRONG[0], PLAIN[1] + STRONG[1])
 # what is granted before a "mais": strong words oftener, to make up for the negations they never have
-GRANTED = (PLAIN[0] + 3 * STRONG[0], PLAIN[1] + 3 * STRONG[1])
+GRANTED = (PLAIN[0] + 4 * STRONG[0], PLAIN[1] + 4 * STRONG[1])
 
 FEELINGS = (
     adjectives("ravi f; ému f; enchanté f; comblé f; bouleversé f; conquis f; heureux f; émerveillé f"),

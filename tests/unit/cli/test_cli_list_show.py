@@ -1,0 +1,71 @@
+"""`attentif list` and `attentif show`: everything that has a name, and what it stands for."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from attentif.cli.main import run
+from attentif.models import preset_names
+from attentif.recipes import recipe_description, recipe_names
+from attentif.train.load import load_run_config
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert run(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def test_each_list_describes_what_it_names(capsys: pytest.CaptureFixture[str]) -> None:
+    everything = json.loads(printed(capsys, "list", "--json"))
+    assert list(everything) == ["recipes", "models", "tasks", "mixers", "data", "tokenizers"]
+    for kind, entries in everything.items():
+        assert entries, kind
+        assert json.loads(printed(capsys, "list", kind, "--json")) == entries
+        for entry in entries:
+            assert all(entry[column] for column in entry if column != "paper"), entry
+    assert {entry["name"] for entry in everything["models"]} == set(preset_names())
+
+
+def test_mixers_say_what_they_can_do_and_where_they_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    mixers = {entry["kind"]: entry for entry in json.loads(printed(capsys, "list", "mixers", "--json"))}
+    assert mixers["attention"]["abilities"] == "causal, bidirectional, streaming, packed, maps"
+    assert "Vaswani et al. 2017" in mixers["attention"]["paper"]
+    assert "maps" not in mixers["feed-forward"]["abilities"]
+
+
+def test_a_list_that_is_piped_has_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = printed(capsys, "list", "recipes")
+    assert "\x1b" not in shown
+    assert recipe_description("reviews") in shown
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_what_is_shown_of_a_recipe_is_the_recipe(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "shown.toml"
+    file.write_text(printed(capsys, "show", name))
+    assert load_run_config(file) == load_run_config(name)
+    assert file.read_text().startswith(f"# {recipe_description(name)}")
+
+
+@pytest.mark.parametrize("name", [*preset_names(), "vaswani-2017"])
+def test_a_preset_is_shown_as_a_whole_run(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "shown.toml"
+    file.write_text(printed(capsys, "show", name))
+    config = load_run_config(file)
+    task = {"encoder": "classify", "decoder": "language", "gpt2": "language"}.get(name.split("-")[0], "translate")
+    assert config.task.kind == task
+    assert config.model.base == {"vaswani-2017": "transformer-base"}.get(name, name)
+
+
+def test_every_key_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in printed(capsys, "show", "reviews").splitlines():
+        if "=" in line and not line.startswith("#"):
+            assert "  # " in line, line
+
+
+def test_changes_are_shown_too(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = tomllib.loads(printed(capsys, "show", "reviews", "model.layers=7", "train.lr=0.5"))
+    assert (shown["model"]["layers"], shown["train"]["lr"]) == (7, 0.5)
+    assert json.loads(printed(capsys, "show", "reviews", "model.layers=7", "--json"))["model"]["layers"] == 7
