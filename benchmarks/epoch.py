@@ -43,8 +43,8 @@ def run(scale: Scale) -> Iterator[Result | str]:
     data = DataConfig(train=str(file), limit=limit)
     train = task.prepare(data, WordPiece(vocab=VOCAB), bert(shape).config, lambda _: None).train
     assert isinstance(train, LabelledTexts)
-    yield epochs(task, train, shape, scale.pick(5, 2), 0.0)
-    yield epochs(task, train, shape, scale.pick(3, 2), DROPOUT)
+    yield epochs(task, train, shape, scale.pick(4, 2), 0.0)
+    yield epochs(task, train, shape, 2, DROPOUT)
 
 
 def epochs(task: Task, train: LabelledTexts, shape: Shape, repeats: int, dropout: float) -> Result:

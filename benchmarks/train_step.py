@@ -28,19 +28,16 @@ WEIGHTS_TOO = "attentif, attention weights too"  # dropped, as in the presets of
 
 
 def run(scale: Scale) -> Iterator[Result]:
-    rows, width = scale.pick((8, 256), (2, 16))
-    for shape in scale.pick(
-        [Shape(768, 12, 4, 50257, 1024), Shape(384, 6, 6, 8000, 1024)],
-        [Shape(32, 2, 1, 101, 64)],
+    tiny = Shape(32, 2, 1, 101, 64)
+    for steps, large, small in (
+        (gpt2_steps, Shape(768, 12, 4, 50257, 1024), Shape(384, 6, 6, 8000, 1024)),
+        (bert_steps, Shape(768, 12, 4, 30522, 512), Shape(384, 6, 6, 8000, 512)),
     ):
-        yield gpt2_steps(shape, rows, width, scale.repeats)
-        yield gpt2_steps(shape, rows, width, scale.repeats, dropout=DROPOUT)
-    for shape in scale.pick(
-        [Shape(768, 12, 4, 30522, 512), Shape(384, 6, 6, 8000, 512)],
-        [Shape(32, 2, 1, 101, 64)],
-    ):
-        yield bert_steps(shape, rows, width, scale.repeats)
-        yield bert_steps(shape, rows, width, scale.repeats, dropout=DROPOUT)
+        if not scale.quick:
+            yield steps(large, 4, 256, scale.repeats)
+        shape, rows, width = scale.pick((small, 8, 256), (tiny, 2, 16))
+        yield steps(shape, rows, width, scale.repeats)
+        yield steps(shape, rows, width, scale.repeats, dropout=DROPOUT)
 
 
 def gpt2_steps(shape: Shape, rows: int, width: int, repeats: int, dropout: float = 0.0) -> Result:

@@ -153,7 +153,7 @@ class Run:
         reader = open_reader(Path(file), Tolerance())
         if isinstance(reader, PlainText):
             return [values[0] for _, values in reader.rows([role])]
-        config = _all_rows(self.config.data, {"train": str(file)} | ({role: column} if column else {}))
+        config = _other_rows(self.config.data, {"train": str(file)} | ({role: column} if column else {}))
         names = find_columns(reader.columns, Path(file), config, Roles((role,), optional=("pair",)))
         return [dict(zip(names, values, strict=True)) for _, values in reader.rows(list(names.values()))]
 
@@ -170,17 +170,15 @@ class Run:
         """Scores on a split of the run's own data, or on all rows of another file."""
         if split not in SPLITS:
             raise UsageError(f"there is no split {split!r}: there are {', '.join(SPLITS)}")
-        notes: list[str] = []
-        config = self.config.data if data is None else _all_rows(self.config.data, data)
-        prepared = self.task.prepare(config, self.tokenizers, self.config.model, notes.append)
-        if data is None and self.config.made is not None and prepared.digest != self.config.made.data:
-            raise RunError("its data have changed since it was trained: score other rows by naming their file (--data)", file=self.path)
-        # a file that is all three splits has its notes three times, and duplicates that mean nothing
-        files = tuple(map(str, config.files("test")))
-        for note in notes if data is None else dict.fromkeys(note for note in notes if note.startswith(files)):
-            if say is not None:
-                say(note)
-        return self.task.evaluate(self.model, getattr(prepared, split), budget=self.config.train.batch_tokens, progress=progress)
+        said = say or (lambda _: None)
+        if data is not None:
+            dataset = self.task.read(_other_rows(self.config.data, data), self.tokenizers, self.config.model, said)
+        else:
+            prepared = self.task.prepare(self.config.data, self.tokenizers, self.config.model, said)
+            if self.config.made is not None and prepared.digest != self.config.made.data:
+                raise RunError("its data have changed since it was trained: score other rows by naming their file (--data)", file=self.path)
+            dataset = getattr(prepared, split)
+        return self.task.evaluate(self.model, dataset, budget=self.config.train.batch_tokens, progress=progress)
 
     # ------------------------------------------------------------------------------------------------------------- looking
 
@@ -231,14 +229,11 @@ def read_results(folder: RunFolder) -> dict[str, Any]:
         raise RunError("is damaged: not JSON", file=folder.results) from None
 
 
-def _all_rows(config: DataConfig, data: str | Path | Mapping[str, Any]) -> DataConfig:
-    """Every row of other files in every split: nothing is cut from them. Columns named for the run's own files are theirs too."""
+def _other_rows(config: DataConfig, data: str | Path | Mapping[str, Any]) -> DataConfig:
+    """Other files than the run's own; columns named for those are theirs too."""
     given = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
-    files = {
-        f"{split}{key}": given[name] for name, key in (("train", ""), ("target", "_target")) if name in given for split in ("valid", "test")
-    }
     named = {key: value for key in (*COLUMNS, "normalise_labels") if (value := getattr(config, key))}
-    return Document([Layer(named | given | files, "data")]).build(DataConfig)
+    return Document([Layer(named | given, "data")]).build(DataConfig)
 
 
 def _only(shown: AttentionMaps, layers: Collection[int]) -> AttentionMaps:

@@ -61,7 +61,8 @@ class Registry(Generic[C]):
 
     def __getitem__(self, kind: str) -> type[C]:
         if kind not in self.classes:
-            raise ConfigError(f"no {self.what} is called {kind!r}{did_you_mean(kind, self.classes)}")
+            guess = did_you_mean(kind, self.classes) or "; if it is a plug-in's, name its file first: attentif --plugin FILE.py"
+            raise ConfigError(f"no {self.what} is called {kind!r}{guess}")
         return self.classes[kind]
 
     def __iter__(self) -> Iterator[str]:
@@ -97,7 +98,7 @@ class OneOf:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -79,6 +79,12 @@ def test_evaluation_of_the_test_split_gives_the_results_of_the_run(run: attentif
         run.evaluate(split="all")
 
 
+def test_a_file_of_one_class_can_be_scored(run: attentif.Run, tmp_path: Path) -> None:
+    file = tmp_path / "praise.csv"
+    file.write_text("text,label\nfilm superbe,oui\nvraiment superbe,oui\n")
+    assert run.evaluate(file).examples == 2
+
+
 def test_data_that_have_changed_are_not_taken_for_those_of_the_run(avis: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text(avis.read_text())

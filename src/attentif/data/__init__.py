@@ -3,12 +3,12 @@
 from attentif.data.batching import padding_waste, plan
 from attentif.data.columns import CLASSIFY, LANGUAGE, TRANSLATE, Roles
 from attentif.data.config import DataConfig
-from attentif.data.corpus import Corpora, Corpus, load_corpora
-from attentif.data.load import load_table
+from attentif.data.corpus import Corpora, Corpus, file_corpus, load_corpora
+from attentif.data.load import load_rows, load_table
 from attentif.data.shards import TokenStream, token_stream
 from attentif.data.table import Splits, Table
 
 __all__ = [
     "CLASSIFY", "LANGUAGE", "TRANSLATE", "Corpora", "Corpus", "DataConfig", "Roles", "Splits", "Table", "TokenStream",
-    "load_corpora", "load_table", "padding_waste", "plan", "token_stream",
+    "file_corpus", "load_corpora", "load_rows", "load_table", "padding_waste", "plan", "token_stream",
 ]  # fmt: skip

@@ -44,6 +44,17 @@ def load_table(config: DataConfig, roles: Roles) -> Splits:
     return Splits(train, valid, test, labels, notes + duplicate_notes(train, valid, test))
 
 
+def load_rows(config: DataConfig, roles: Roles) -> tuple[Table, list[str]]:
+    """Every row of the `train` files and what was found on the way: examples to be scored, whatever classes they are of."""
+    notes: list[str] = []
+    tolerance = Tolerance(config.skip_bad)
+    read = _read(config, "train", roles, tolerance, notes)
+    table = Table("test", read.columns, read.files, read.places)  # what is scored is never left out for its length
+    if config.normalise_labels and "label" in table.columns:
+        table = _normalised(table)
+    return table, notes + tolerance.notes
+
+
 def _built_in(config: DataConfig, roles: Roles) -> dict[str, Table]:
     from attentif.data.builtin import BUILTIN
 
@@ -151,10 +162,14 @@ def _same_columns(tables: dict[str, Table]) -> None:
 
 def _checked_labels(table: Table, config: DataConfig) -> Table:
     if config.normalise_labels:
-        table = Table(table.name, table.columns | {"label": [label_key(label) for label in table["label"]]}, table.files, table.places)
+        table = _normalised(table)
     if table.name == "train":
         check_labels(table, normalised=config.normalise_labels)
     return table
+
+
+def _normalised(table: Table) -> Table:
+    return Table(table.name, table.columns | {"label": [label_key(label) for label in table["label"]]}, table.files, table.places)
 
 
 def _how_cut(tables: dict[str, Table], apart: dict[str, float], config: DataConfig) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from attentif.data import CLASSIFY, DataConfig, Table, load_table
+from attentif.data import CLASSIFY, DataConfig, Table, load_rows, load_table
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Input, Model, ModelConfig
 from attentif.models.heads import ClassifyHeadConfig, LanguageHeadConfig, TokensHeadConfig
@@ -138,6 +138,14 @@ class Classify(Task):
         task = self.config.changed(labels=labels)
         self.config = task
         return Prepared(task, train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
+
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> LabelledTexts:
+        table, notes = load_rows(data, CLASSIFY)
+        longest = limit_of(self.config.max_len, model.max_len)
+        encoded = self._encoded(table, tokenizers["tokenizer"], self.config.labels, longest, notes)
+        for note in notes:
+            say(note)
+        return encoded
 
     def _encoded(self, table: Table, tokenizer: Tokenizer, labels: list[str], longest: int, notes: list[str]) -> LabelledTexts:
         number = {label: place for place, label in enumerate(labels)}

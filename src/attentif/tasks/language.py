@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from pydantic import Field, ValidationError
 
 from attentif.config import problems_of
-from attentif.data import Corpus, DataConfig, TokenStream, load_corpora, token_stream
+from attentif.data import Corpus, DataConfig, TokenStream, file_corpus, load_corpora, token_stream
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import ConfigError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig
@@ -134,8 +134,7 @@ class Language(Task):
 
         def windows(name: str, corpus: Corpus) -> Windows:
             stream = token_stream(corpus, tokenizer)
-            size = f"{counted(stream.documents, 'document')}, {counted(len(stream), 'token')}, {stream.text_bytes:,} bytes"
-            notes.extend([*corpus.notes, f"{name}: {size}"])
+            notes.extend([*corpus.notes, _contents(name, stream)])
             return Windows(name, stream, tokenizer, context)
 
         train, valid, test = (windows(name, getattr(corpora, name)) for name in ("train", "valid", "test"))
@@ -144,6 +143,13 @@ class Language(Task):
         return Prepared(
             self.config, train, valid, test, {"tokenizer": tokenizer}, Sizes(tokenizer.vocab, max_len=context), corpora.digest, notes
         )
+
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> "Windows":
+        corpus = file_corpus(data.files("train"), data.text, data.skip_bad)
+        stream = token_stream(corpus, tokenizers["tokenizer"])
+        for note in [*corpus.notes, _contents("test", stream)]:
+            say(note)
+        return Windows("test", stream, tokenizers["tokenizer"], limit_of(self.config.context, model.max_len))
 
     def step(self, model: Model, batch: Batch) -> Loss:
         return Loss(*token_loss(model, batch))
@@ -276,3 +282,7 @@ def generate_options(options: dict[str, Any]) -> GenerateOptions:
 def _spaced(token: str) -> str:
     """A readable token as running text: spaces are spaces again, line ends are shown and kept."""
     return token.replace("␣", " ").replace("⏎", "⏎\n").replace("⇥", "\t")
+
+
+def _contents(name: str, stream: TokenStream) -> str:
+    return f"{name}: {counted(stream.documents, 'document')}, {counted(len(stream), 'token')}, {stream.text_bytes:,} bytes"

@@ -193,6 +193,10 @@ class Task(ABC):
         """Read the data, train the tokenizer on the training split (or use those of a run), encode. The task then knows `Prepared.task`."""
 
     @abstractmethod
+    def read(self, data: "DataConfig", tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Dataset:
+        """All examples of the `train` files, for a trained model to be scored on: nothing is cut, trained or checked for balance."""
+
+    @abstractmethod
     def step(self, model: Model, batch: Batch) -> Loss:
         """The loss of one batch, differentiable."""
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch.nn.functional as F
 from pydantic import Field
 
-from attentif.data import TRANSLATE, DataConfig, Table, load_table
+from attentif.data import TRANSLATE, DataConfig, Table, load_rows, load_table
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig
@@ -123,14 +123,23 @@ class Translate(Task):
         splits = load_table(data, TRANSLATE)
         notes = list(splits.notes)
         tokenizers = self._tokenizers(splits.train, text, say)
-        limits = (limit_of(self.config.max_len, model.max_len), limit_of(self.config.max_len, model.max_target_len))
-        both = (tokenizers["tokenizer"], tokenizers.get("target", tokenizers["tokenizer"]))
+        limits, both = self._limits(model), _both(tokenizers)
         train, valid, test = (_encoded(table, both, limits, notes) for table in (splits.train, splits.valid, splits.test))
         for note in notes:
             say(note)
         longest = max(int(side.lengths.max()) for split in (train, valid, test) for side in (split.source, split.target))
         sizes = Sizes(both[0].vocab, target_vocab=both[1].vocab, max_len=longest)
         return Prepared(self.config, train, valid, test, tokenizers, sizes, splits.digest, notes)
+
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Pairs:
+        table, notes = load_rows(data, TRANSLATE)
+        encoded = _encoded(table, _both(tokenizers), self._limits(model), notes)
+        for note in notes:
+            say(note)
+        return encoded
+
+    def _limits(self, model: ModelConfig) -> tuple[int, int]:
+        return limit_of(self.config.max_len, model.max_len), limit_of(self.config.max_len, model.max_target_len)
 
     def _tokenizers(self, train: Table, text: TokenizerConfig | Tokenizers, say: Say) -> Tokenizers:
         if self.config.separate_vocab:
@@ -199,7 +208,7 @@ class Translate(Task):
 
     def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
         """Translations; the options are those of `GenerateOptions`, by default the task's."""
-        reading, writing = tokenizers["tokenizer"], tokenizers.get("target", tokenizers["tokenizer"])
+        reading, writing = _both(tokenizers)
         texts = [example["source"] for example in as_examples(inputs, "source")]
         ids = Ragged.of(reading.ids_batch(texts, wrap="eos", max_len=limit_of(self.config.max_len, model.config.max_len)))
         room = _room(int(ids.lengths.max(initial=1)))
@@ -226,7 +235,7 @@ class Translate(Task):
 
     def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
         """The weights while the model reads a source and writes its own translation (or the `target` that is given)."""
-        reading, writing = tokenizers["tokenizer"], tokenizers.get("target", tokenizers["tokenizer"])
+        reading, writing = _both(tokenizers)
         found = []
         for example in as_examples(inputs, "source"):
             source = example["source"]
@@ -251,6 +260,11 @@ def _room(source: int) -> int:
 
 def _table(source: str, target: str) -> Table:
     return Table("input", {"source": [source], "target": [target]}, ["input"], np.array([[0, 1]]))
+
+
+def _both(tokenizers: Tokenizers) -> tuple[Tokenizer, Tokenizer]:
+    """Of the source and of the target, which may share one."""
+    return tokenizers["tokenizer"], tokenizers.get("target", tokenizers["tokenizer"])
 
 
 def _encoded(table: Table, tokenizers: tuple[Tokenizer, Tokenizer], limits: tuple[int, int], notes: list[str]) -> Pairs:

@@ -28,19 +28,26 @@ def test_a_log_gets_plain_lines_now_and_then(monkeypatch):
     assert stream.getvalue() == "step 3/40 · loss 0.5000 · 12 346 tokens/s · padding 3.1% · 1:15 left\ndone\n"
 
 
-def test_a_terminal_gets_one_line_that_moves_and_gives_the_cursor_back(monkeypatch):
+def on_terminal(monkeypatch, *actions):
+    """What is written when these are called; closing draws the line a last time and gives the cursor back."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     stream = Terminal()
     bar = Bar(stream)
-    bar.show(STATUS)
-    bar.say("[a] line that stays")
-    bar.work("evaluate", 1, 2)
+    for action in actions:
+        action(bar)
     bar.close()
-    written = stream.getvalue()
-    assert "[a] line that stays" in written
-    assert "3/40 loss 0.5000" in written
-    assert "evaluate" in written
+    return stream.getvalue()
+
+
+def test_a_terminal_gets_one_line_that_moves(monkeypatch):
+    assert "3/40 loss 0.5000" in on_terminal(monkeypatch, lambda bar: bar.show(STATUS))
+    assert "evaluate" in on_terminal(monkeypatch, lambda bar: bar.show(STATUS), lambda bar: bar.work("evaluate", 1, 2))
+
+
+def test_lines_stay_above_it_and_the_cursor_comes_back(monkeypatch):
+    written = on_terminal(monkeypatch, lambda bar: bar.show(STATUS), lambda bar: bar.say("[a] line that stays"))
+    assert "[a] line that stays\n" in written
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
 
 

@@ -45,6 +45,7 @@ class Draft:
     chance: Callable[[], float]
     speaker: int  # 0 a man, 1 a woman
     kept: dict[str, Word] = field(default_factory=dict)  # words chosen once for the whole text
+    said: list[Word] = field(default_factory=list)  # all others
     reversals: list[tuple[str, str]] = field(default_factory=list)  # (the template that reverses, the word it reverses)
 
     def pick(self, words: Sequence[Word]) -> Word:
@@ -171,7 +172,12 @@ class Grammar:
             if symbol not in draft.kept:
                 draft.kept[symbol] = draft.pick(self.words[symbol][polarity])
             return draft.kept[symbol]
-        return draft.pick(self._suitable(symbol, polarity, domain))
+        words = self._suitable(symbol, polarity, domain)
+        chosen = draft.pick(words)
+        if chosen in draft.said:  # a second draw makes repetitions rare without forbidding them
+            chosen = draft.pick(words)
+        draft.said.append(chosen)
+        return chosen
 
     def _find_suitable(self, symbol: str, polarity: int, domain: str) -> list[Word]:
         """The words of a symbol; of its adjectives, those that can be said of every domain named."""

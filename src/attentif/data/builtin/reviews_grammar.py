@@ -27,11 +27,11 @@ RULES: dict[str, str] = {
     # ---- sentences that settle the matter
     "judgement": """
         17× {whole}.
-        5× {whole} : {clause}.
-        5× {whole}, (et|d'autant que) {clause}.
+        4× {whole} : {clause}.
+        4× {whole}, (et|et d'ailleurs) {clause}.
         8× {concession}
-        5× {rebuttal}
-        5× {expectation}
+        7× {rebuttal}
+        6× {expectation}
         5× {comparison}
         6× {others}
         4× {exclamation}
@@ -43,7 +43,7 @@ RULES: dict[str, str] = {
         7× {clause} et {clause}.
         5× {le:part} (et|comme|autant que) {le:part&} sont (vraiment|tout simplement|) {adj}.
         2× ni {le:part} ni {le:part&} ne sont {plain!}.
-        2× {rebuttal}
+        3× {rebuttal}
         2× {un:part} {adj}, {un:part} {adj} (: tout est là|, et tout à l'avenant| : voilà ce qu'on retient).
         1× pas une (scène|image|réplique|minute) qui ne soit {plain.f}.
         1× pas une (scène|image|réplique|minute) n'est {plain.f!}.
@@ -130,10 +130,10 @@ RULES: dict[str, str] = {
     """,
     # ---- what is denied, and what only looks denied
     "rebuttal": """
-        3× (il est faux de dire|on aurait tort de croire|je ne crois pas une seconde|qu'on ne vienne pas me dire) que {impression!}.
-        4× (personne ne niera|nul ne peut nier|je ne peux pas nier|impossible de nier|il serait faux de nier) que {impression}.
-        2× {impression!} ? (Absolument pas|Pas une seconde|C'est tout le contraire|Rien n'est plus faux|Je n'en crois rien).
-        4× {impression} ? (Sans le moindre doute|Mille fois oui|Oui, et je pèse mes mots|Personne ne dira le contraire|Je le confirme).
+        3× (il est faux de dire|on aurait tort de croire|n'allez pas croire|qu'on ne vienne pas me dire) que {impression!}.
+        4× (personne ne niera|je ne peux pas nier|impossible de nier|il serait faux de nier) que {impression}.
+        2× {impression!} ? (Absolument pas|C'est tout le contraire|Rien n'est plus faux|Je n'en crois rien).
+        4× {impression} ? (Sans le moindre doute|Mille fois oui|Personne ne dira le contraire|Je le confirme).
         2× qui (oserait|pourrait encore) dire que {impression!} ?
         1× qui (oserait|pourrait encore) nier que {impression} ?
         1× je voudrais pouvoir dire le contraire, mais {impression}.
