@@ -18,8 +18,8 @@ from attentif.nn.seq import Seq, unpack
 class HeadConfig(Config):
     kind: str
 
-    def build(self, width: int, embedding: nn.Embedding | None) -> nn.Module:
-        """`embedding` is that of the tokens being predicted, for heads that share it."""
+    def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> nn.Module:
+        """`embedding` is that of the tokens being predicted, for heads that share it; `dropout` the model's."""
         raise NotImplementedError
 
 
@@ -35,7 +35,7 @@ class LanguageHeadConfig(HeadConfig):
     tied: bool = Field(True, description="share the matrix of the embedding (Press & Wolf 2017)")
     bias: bool = Field(False, description="a bias for each token")
 
-    def build(self, width: int, embedding: nn.Embedding | None) -> "LanguageHead":
+    def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "LanguageHead":
         return LanguageHead(self, width, embedding)
 
 
@@ -73,18 +73,18 @@ class ClassifyHeadConfig(HeadConfig):
     classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
     pool: Literal["first", "last", "mean", "max"] = Field("mean", description="how places become one vector: first, last, mean, max")
     hidden: bool = Field(False, description="a linear map and a tanh before the scores (BERT's pooler)")
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropped components of the pooled vector")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of the pooled vector; by default the model's")
 
-    def build(self, width: int, embedding: nn.Embedding | None) -> "ClassifyHead":
-        return ClassifyHead(self, width)
+    def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "ClassifyHead":
+        return ClassifyHead(self, width, dropout)
 
 
 class ClassifyHead(nn.Module):
-    def __init__(self, config: ClassifyHeadConfig, width: int) -> None:
+    def __init__(self, config: ClassifyHeadConfig, width: int, dropout: float) -> None:
         super().__init__()
         if config.classes is None:
             raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
-        self.pool, self.dropout = config.pool, config.dropout
+        self.pool, self.dropout = config.pool, dropout if config.dropout is None else config.dropout
         self.hidden = nn.Linear(width, width) if config.hidden else None
         self.out = nn.Linear(width, config.classes)
 
@@ -101,18 +101,18 @@ class TokensHeadConfig(HeadConfig):
 
     kind: Literal["tokens"] = Field("tokens", description="a score for each class, at every place (tagging)")
     classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropped components of each vector")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of each vector; by default the model's")
 
-    def build(self, width: int, embedding: nn.Embedding | None) -> "TokensHead":
-        return TokensHead(self, width)
+    def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "TokensHead":
+        return TokensHead(self, width, dropout)
 
 
 class TokensHead(nn.Module):
-    def __init__(self, config: TokensHeadConfig, width: int) -> None:
+    def __init__(self, config: TokensHeadConfig, width: int, dropout: float) -> None:
         super().__init__()
         if config.classes is None:
             raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
-        self.dropout = config.dropout
+        self.dropout = dropout if config.dropout is None else config.dropout
         self.out = nn.Linear(width, config.classes)
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:

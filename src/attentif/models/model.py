@@ -36,7 +36,7 @@ class Model(nn.Module):
             del self.target.tokens
             refer(self.target, "tokens", self.frontend.tokens)
             reads = self.frontend
-        self.head = config.head.build(config.width, reads.tokens if isinstance(reads, Tokens) else None)
+        self.head = config.head.build(config.width, reads.tokens if isinstance(reads, Tokens) else None, config.dropout)
 
     def _stack(self, config: StackConfig | None, memory_width: int | None) -> Stack | None:
         if config is None:
