@@ -21,15 +21,16 @@ def attention_weights(
     q: Tensor, k: Tensor, *, scale: float, mask: Tensor | None = None, bias: Tensor | None = None, softcap: float | None = None
 ) -> Tensor:
     """The (B, H, T, S) matrix itself. A query that may look nowhere (padding) weighs nothing."""
-    k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
-    scores = scale * (q @ k.mT)
+    scores = (scale * q) @ _for_heads(k, q.shape[1]).mT
     if bias is not None:
         scores = scores + bias
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     if mask is None:
         return scores.softmax(-1)
-    return scores.masked_fill(~mask, float("-inf")).softmax(-1).masked_fill(~mask, 0.0)
+    weights = torch.where(mask, scores, float("-inf")).softmax(-1)
+    blind = ~mask.any(-1, keepdim=True)
+    return weights.masked_fill(blind, 0.0) if blind.any() else weights
 
 
 def attention_naive(
@@ -44,7 +45,7 @@ def attention_naive(
 ) -> Tensor:
     """The equation."""
     weights = attention_weights(q, k, scale=scale, mask=mask, bias=bias, softcap=softcap)
-    return weights @ v.repeat_interleave(q.shape[1] // v.shape[1], 1)
+    return weights @ _for_heads(v, q.shape[1])
 
 
 def attention(
@@ -74,13 +75,18 @@ def _softcapped(
     q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, bias: Tensor | None, softcap: float, dropout: float
 ) -> Tensor:
     """No fused kernel has a soft cap: queries by chunks, so that memory stays linear in S without gradients."""
-    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
+    k, v = (_for_heads(t, q.shape[1]) for t in (k, v))
     chunk, parts = 256, []
     for start in range(0, q.shape[2], chunk):
         rows = slice(start, start + chunk)
         weights = attention_weights(q[:, :, rows], k, scale=scale, mask=_rows(mask, rows), bias=_rows(bias, rows), softcap=softcap)
         parts.append((F.dropout(weights, dropout) if dropout else weights) @ v)
     return torch.cat(parts, 2)
+
+
+def _for_heads(t: Tensor, heads: int) -> Tensor:
+    """(B, G, S, K) keys or values, each repeated for the heads that share it."""
+    return t if t.shape[1] == heads else t.repeat_interleave(heads // t.shape[1], 1)
 
 
 def _rows(t: Tensor | None, rows: slice) -> Tensor | None:

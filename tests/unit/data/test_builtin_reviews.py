@@ -48,7 +48,11 @@ def test_the_seed_decides_everything() -> None:
     assert not set(reviews.load(7, **small)["train"]["text"]) <= set(reviews.load(8, **small)["train"]["text"])
 
 
-def test_reviews_are_one_to_six_sentences_of_varied_length(texts: list[str]) -> None:
+def test_reviews_are_one_to_seven_sentences_of_varied_length(texts: list[str]) -> None:
+    sentences = Counter(len(re.findall(r"[.!?](?: |$)", text)) for text in texts)
+    assert min(sentences) >= 1
+    assert max(sentences) <= 7
+    assert all(sentences[count] > len(texts) / 50 for count in (1, 2, 3, 4))
     words = [len(text.split()) for text in texts]
     assert min(words) >= 2
     assert max(words) <= 80
@@ -146,24 +150,33 @@ def test_every_symbol_and_every_word_is_used() -> None:
     assert not set(RULES) & set(LEXICON)
 
 
-def test_training_never_has_a_held_out_pair_and_one_test_review_in_four_does(splits: Splits) -> None:
-    grammar, rng = reviews._grammar(), Random(99)
-    drafts = [grammar.write("review", row % 2, rng.random) for row in range(4_000)]
-    held = {finish(text) for text, pairs in drafts if any(reviews._held_out(0, *pair) for pair in pairs)}
-    assert 0.01 < len(held) / 4_000 < 0.1
-    assert not held & {*splits["train"]["text"], *splits["valid"]["text"]}
+def test_training_never_has_a_held_out_pair_and_one_test_review_in_four_does() -> None:
+    small = reviews.load(0, train=400, valid=50, test=80)
+    grammar, rng, unfamiliar = reviews._grammar(), Random("reviews 0"), {}
+    for row in range(4_000):  # the same drafts again, this time keeping what each of them reversed
+        draft, pairs = grammar.write("review", 1 - row % 2, rng.random)
+        unfamiliar.setdefault(finish(draft), any(reviews._held_out(0, *pair) for pair in pairs))
+    assert 0.01 < sum(unfamiliar.values()) / len(unfamiliar) < 0.1
+    found = {split: [unfamiliar[text] for text in columns["text"]] for split, columns in small.items()}
+    assert not any(found["train"] + found["valid"])
+    assert sum(found["test"]) == 20
 
 
 def test_evaluative_words_serve_both_labels(splits: Splits) -> None:
     """No word gives its label away: in one review of five or more it has the label that it does not have by itself."""
-    train = splits["train"]
-    words = {word for key in ("adj", "verdict", "verb") for side in LEXICON[key] for word in side}
-    for word in words:
+    lexemes = {}  # form -> word
+    for word in (word for symbol in ("adj", "verdict", "verb") for side in LEXICON[symbol] for word in side):
         assert not isinstance(word, str)
         forms = word.forms if isinstance(word, Adjective) else (word.infinitive,) if isinstance(word, Verb) else (word.text,)
-        pattern = re.compile(rf"\b({'|'.join(map(re.escape, forms))})\b")
-        counts = Counter(label for text, label in zip(train["text"], train["label"], strict=True) if pattern.search(text))
-        assert min(counts["positif"], counts["négatif"]) / counts.total() > 0.2, (word, counts)
+        lexemes |= dict.fromkeys(forms, word.text)
+    longest_first = sorted(lexemes, key=len, reverse=True)
+    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b")
+    counts: dict[str, Counter[str]] = {text: Counter() for text in lexemes.values()}
+    for text, label in zip(splits["train"]["text"], splits["train"]["label"], strict=True):
+        for lexeme in {lexemes[form] for form in pattern.findall(text)}:
+            counts[lexeme][label] += 1
+    for lexeme, found in counts.items():
+        assert min(found["positif"], found["négatif"]) / found.total() > 0.2, (lexeme, found)
 
 
 @pytest.mark.parametrize("ngrams", [(1, 1), (1, 2)])

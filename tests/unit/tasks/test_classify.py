@@ -228,3 +228,11 @@ def test_a_task_of_one_s_own_is_one_class(tmp_path: Path, reviews: Any) -> None:
     task = Careful(prepared.task)
     assert not task.higher_is_better
     assert task.metric in task.evaluate(model, prepared.test).scores
+
+
+def test_another_file_is_scored_as_it_is_even_with_one_class_only(reviews: Any, write_csv: Any) -> None:
+    task, prepared, model = reviews
+    rows = [{"text": text, "label": "oui"} for text in GOOD]
+    other = task.read(DataConfig(train=write_csv("autres.csv", rows)), prepared.tokenizers, model.config, lambda line: None)
+    assert len(other) == len(GOOD)
+    assert task.evaluate(model, other).examples == len(GOOD)

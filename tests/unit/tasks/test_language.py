@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from attentif.data import DataConfig
 from attentif.errors import ConfigError, UsageError
 from attentif.models import ModelConfig
 from attentif.tasks import Evaluation, LanguageConfig
@@ -134,3 +135,10 @@ def test_frequencies_and_trigrams_are_reported_in_the_same_units(text: Any) -> N
     task, prepared, _ = text
     single, trigrams = task.baselines(prepared, lambda line: None)
     assert trigrams.scores["bits_per_byte"] < single.scores["bits_per_byte"] < 8
+
+
+def test_another_file_is_scored_whole(text: Any, tmp_path: Path) -> None:
+    task, prepared, model = text
+    (tmp_path / "autre.txt").write_text("le vent se lève .\n", encoding="utf-8")
+    other = task.read(DataConfig(train=str(tmp_path / "autre.txt")), prepared.tokenizers, model.config, lambda line: None)
+    assert len(other.stream) == len("le vent se lève .\n".encode()) + 1  # and [EOS]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from attentif.data import DataConfig
 from attentif.data.builtin import BUILTIN
 from attentif.data.builtin import numbers as numbers_set
 from attentif.errors import ConfigError, DataError
@@ -185,3 +186,11 @@ def test_the_closest_example_is_reported_beside_the_model(pairs: Any) -> None:
     (found,) = task.baselines(prepared, lambda line: None)
     assert found.scores["exact_match"] == 0.0
     assert 0 < found.scores["chrf"] < 100
+
+
+def test_another_file_is_scored_whole_its_long_pairs_cut(numbers: Any, ready: Any, write_csv: Any) -> None:
+    task, prepared, model = ready(TranslateConfig(max_len=4).build(), "transformer-tiny", numbers)
+    said: list[str] = []
+    other = task.read(DataConfig(train=write_csv("autres.csv", rows([12, 34567]))), prepared.tokenizers, model.config, said.append)
+    assert len(other) == 2
+    assert any(line.endswith("cut") for line in said)

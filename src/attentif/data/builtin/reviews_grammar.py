@@ -6,7 +6,7 @@ about a part, about others' opinions, about what was hoped or feared, or about t
 """
 
 RULES: dict[str, str] = {
-    # ---- the whole text: one to five sentences
+    # ---- the whole text: one to seven sentences, two to four as a rule
     "review": """
         4× {judgement}
         5× {opening} {judgement}

@@ -193,7 +193,8 @@ class Attention(Mixer):
         if not seq.dense:
             queries = seq.valid[:, None, :, None]
             mask = queries if mask is None else mask & queries
-        k = k.repeat_interleave(self.heads // self.groups, 1)
+        if self.groups < self.heads:
+            k = k.repeat_interleave(self.heads // self.groups, 1)
         row = slice(None) if rows is None else rows
         heads = slice(None) if head is None else slice(head, head + 1)
         return attention_weights(
