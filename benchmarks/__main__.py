@@ -6,7 +6,6 @@ from datetime import date
 from pathlib import Path
 
 import torch
-import transformers
 
 from benchmarks import decode, epoch, recording, train_step
 from benchmarks.common import FULL, QUICK, Scale, environment, section
@@ -38,7 +37,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny shapes, nothing written: only to see that everything runs")
     quick = parser.parse_args().quick
     torch.manual_seed(0)
-    transformers.logging.set_verbosity_error()
     page = []
     for part in parts(QUICK if quick else FULL):
         print(part, flush=True)

@@ -7,6 +7,8 @@ import transformers
 
 from attentif.models import Model, build, resolve
 
+transformers.logging.set_verbosity_error()  # it warns of choices that are meant
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:

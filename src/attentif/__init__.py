@@ -15,11 +15,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from attentif.errors import AttentifError, ConfigError, DataError, RunError, UsageError
+from attentif.version import __version__
 
 if TYPE_CHECKING:
     from attentif.api import Maps, Run, load, record, train
 
-__version__ = "0.1.0"
 __all__ = [
     "AttentifError",
     "ConfigError",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-import attentif
 from attentif.config import to_toml
 from attentif.errors import ConfigError, RunError
 from attentif.models import Model, ModelConfig, build
@@ -22,6 +21,7 @@ from attentif.train.outcome import Trained, readme
 from attentif.train.place import Place
 from attentif.train.progress import Display, Silent
 from attentif.train.rundir import RunFolder, create, refuse_existing, save_tokenizers
+from attentif.version import __version__
 from attentif.view.report import write_report
 
 
@@ -95,9 +95,7 @@ def check(config: RunConfig) -> tuple[Task, ModelConfig]:
 
 
 def made(name: str, prepared: Prepared) -> MadeConfig:
-    return MadeConfig(
-        recipe=name, attentif=attentif.__version__, python=platform.python_version(), torch=torch.__version__, data=prepared.digest
-    )
+    return MadeConfig(recipe=name, attentif=__version__, python=platform.python_version(), torch=torch.__version__, data=prepared.digest)
 
 
 def fresh_model(config: ModelConfig, settings: TrainConfig, device: torch.device) -> Model:

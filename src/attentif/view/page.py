@@ -15,8 +15,8 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from attentif import __version__
 from attentif.errors import RunError
+from attentif.version import __version__
 from attentif.view.blocks import AttentionMaps, Block, FigureBlock, Section
 from attentif.view.render import body, both, json_script, section
 from attentif.view.theme import css_variables, template
