@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from cases import CLOSE, LENGTHS, SELF_CASES, STREAMING_CASES, alone, built_mixer, end_to_end, marks, padded, rows, together
+from cases import CASES, MAPS, SELF_CASES, STREAMING_CASES, alone, built_mixer, end_to_end, marks, padded, rows, together
+from common import CLOSE, LENGTHS
+from families.attention import attention_heads
 from torch.testing import assert_close
-from twins import attention_heads
 
 from attentif.nn.mixers import Attention
 from attentif.nn.seq import Seq
@@ -17,19 +18,29 @@ PATH = ""  # a mixer recorded alone stands at the root
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_maps_are_the_naive_weights_and_reproduce_the_output(name: str) -> None:
+def test_maps_are_the_naive_weights(name: str) -> None:
+    mixer, sequences = built_mixer(name), rows()
+    with record(mixer) as tape:
+        mixer(padded(sequences), together(name))
+    maps = tape.maps(PATH)
+    assert maps.shape[0] == len(LENGTHS)
+    assert maps.shape[2:] == (max(LENGTHS), max(LENGTHS))
+    for row, x in enumerate(sequences):
+        T = len(x)
+        assert_close(maps[row, :, :T, :T], MAPS[CASES[name][0].kind](mixer, x, marks(name, torch.arange(T))), **CLOSE)
+        assert torch.count_nonzero(maps[row, :, T:]) == torch.count_nonzero(maps[row, :, :, T:]) == 0  # padding weighs nothing
+
+
+@pytest.mark.parametrize("name", [name for name in SHOWN if CASES[name][0].kind == "attention"])
+def test_attention_maps_reproduce_the_output(name: str) -> None:
     mixer, sequences = built_mixer(name), rows()
     assert isinstance(mixer, Attention)
     with record(mixer) as tape:
         y = mixer(padded(sequences), together(name))
-    maps = tape.maps(PATH)
-    assert maps.shape == (len(LENGTHS), mixer.heads, max(LENGTHS), max(LENGTHS))
     for row, x in enumerate(sequences):
         T = len(x)
         heads = attention_heads(mixer, x, marks(name, torch.arange(T)))
-        assert_close(maps[row, :, :T, :T], torch.stack([weights for weights, _ in heads]), **CLOSE)
-        assert torch.count_nonzero(maps[row, :, T:]) == torch.count_nonzero(maps[row, :, :, T:]) == 0  # padding weighs nothing
-        mixed = torch.cat([maps[row, h, :T, :T] @ v for h, (_, v) in enumerate(heads)], -1)
+        mixed = torch.cat([tape.maps(PATH)[row, h, :T, :T] @ v for h, (_, v) in enumerate(heads)], -1)
         assert_close(mixer.out(mixed), y[row, :T], **CLOSE)
 
 
@@ -48,7 +59,8 @@ def test_one_head_and_some_rows_can_be_asked_for(name: str) -> None:
     with record(mixer) as tape:
         mixer(padded(rows()), together(name))
     chosen = torch.tensor([3, 0])
-    assert_close(tape.maps(PATH, head=1, rows=chosen), tape.maps(PATH)[chosen, 1:2], **CLOSE)
+    last = tape.maps(PATH).shape[1] - 1
+    assert_close(tape.maps(PATH, head=last, rows=chosen), tape.maps(PATH)[chosen, last:], **CLOSE)
 
 
 @pytest.mark.parametrize("name", [name for name in SHOWN if name in STREAMING_CASES])

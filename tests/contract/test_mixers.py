@@ -4,23 +4,10 @@ import copy
 
 import pytest
 import torch
-from cases import (
-    CASES,
-    CLOSE,
-    LENGTHS,
-    SELF_CASES,
-    WIDTH,
-    alone,
-    built_mixer,
-    end_to_end,
-    marks,
-    padded,
-    rows,
-    together,
-)
+from cases import BY_FFT, CASES, SELF_CASES, TWINS, alone, built_mixer, end_to_end, marks, padded, rows, together
+from common import CLOSE, LENGTHS, WIDTH
 from torch import Tensor
 from torch.testing import assert_close
-from twins import TWINS
 
 from attentif.errors import ConfigError
 from attentif.nn.mixer import MIXERS, Mixer
@@ -39,9 +26,13 @@ def one_by_one(name: str, mixer: Mixer, sequences: list[Tensor]) -> list[Tensor]
 
 
 def twin(name: str, mixer: Mixer, x: Tensor) -> Tensor:
-    config = CASES[name][0]
-    options = {"activation": config.activation} if config.kind == "feed-forward" else {}
-    return TWINS[config.kind](mixer, x, marks(name, torch.arange(len(x))), **options)
+    return TWINS[CASES[name][0].kind](mixer, x, marks(name, torch.arange(len(x))))
+
+
+def assert_unseen(name: str, gradient: Tensor) -> None:
+    """Nothing came from there: no bit of it, or no more than an FFT's rounding."""
+    limit = 1e-12 if CASES[name][0].kind in BY_FFT else 0.0
+    assert not gradient.numel() or float(gradient.detach().abs().max()) <= limit
 
 
 def test_every_kind_of_mixer_has_a_case_and_a_twin() -> None:
@@ -106,10 +97,10 @@ def test_nothing_leaks_from_the_future(name: str) -> None:
     changed = x.clone()
     changed[:, 20:] += 1
     seq = together(name, (33, 33))
-    assert torch.equal(mixer(x, seq)[:, :20], mixer(changed, seq)[:, :20])
+    assert_unseen(name, mixer(x, seq)[:, :20] - mixer(changed, seq)[:, :20])
     x.requires_grad_()
     (gradient,) = torch.autograd.grad(mixer(x, seq)[:, :20].square().sum(), x)
-    assert torch.count_nonzero(gradient[:, 20:]) == 0
+    assert_unseen(name, gradient[:, 20:])
     assert torch.count_nonzero(gradient[:, :20]) > 0
 
 
@@ -119,7 +110,8 @@ def test_nothing_leaks_from_the_future_of_a_packed_sequence_nor_from_its_neighbo
     y = mixer(x, end_to_end(name))
     begin, cut = LENGTHS[0], LENGTHS[0] + 9
     (gradient,) = torch.autograd.grad(y[begin:cut].square().sum(), x)
-    assert torch.count_nonzero(gradient[:begin]) == torch.count_nonzero(gradient[cut:]) == 0
+    assert_unseen(name, gradient[:begin])
+    assert_unseen(name, gradient[cut:])
     assert torch.count_nonzero(gradient[begin:cut]) > 0
 
 
@@ -192,7 +184,7 @@ def test_a_functional_call_uses_the_parameters_it_is_given(name: str) -> None:
     mixer, x, seq = built_mixer(name), padded(rows()), together(name)
     before, other = mixer(x, seq), copy.deepcopy(mixer)
     changed = {key: value + 0.1 for key, value in mixer.named_parameters()}
-    other.load_state_dict(changed)
+    other.load_state_dict(mixer.state_dict() | changed)
     assert torch.equal(torch.func.functional_call(mixer, changed, (x, seq)), other(x, seq))
     assert torch.equal(mixer(x, seq), before)
 
@@ -200,8 +192,9 @@ def test_a_functional_call_uses_the_parameters_it_is_given(name: str) -> None:
 @every_mixer
 def test_the_state_dict_names_every_parameter_once(name: str) -> None:
     mixer = built_mixer(name)
-    owners = [value.data_ptr() for value in mixer.state_dict().values()]
-    assert len(owners) == len(set(owners)) == len(list(mixer.parameters()))
+    saved = mixer.state_dict()
+    assert len({value.data_ptr() for value in saved.values()}) == len(saved)
+    assert saved.keys() >= dict(mixer.named_parameters()).keys()
 
 
 @every_mixer

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import CLOSE, LENGTHS, SOURCE_LENGTHS
+from common import CLOSE, LENGTHS, SOURCE_LENGTHS
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.testing import assert_close

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -104,6 +104,8 @@ class Block(nn.Module):
 @MIXERS.register
 class ParallelConfig(MixerConfig):
     """Several sublayers that read the same input, their branches added: GPT-J (one norm before all), GPT-NeoX (one norm each)."""
+
+    cost: ClassVar[str] = "that of its branches"
 
     kind: Literal["parallel"] = Field("parallel", description="several sublayers that read the same input; their branches are added")
     branches: dict[str, SublayerConfig] = Field(description="the sublayers by name; not normalised and not dropped unless they say so")

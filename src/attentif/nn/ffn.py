@@ -5,7 +5,7 @@ gated   y = W₂ (a(W₁ x) ⊙ W₃ x)                     (Shazeer 2020, GLU v
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +31,8 @@ GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": 
 class FeedForwardConfig(MixerConfig):
     """Two linear maps around a non-linearity, for each token alone."""
 
+    cost: ClassVar[str] = "T"
+
     kind: Literal["feed-forward"] = Field("feed-forward", description="two linear maps around a non-linearity, for each token alone")
     hidden: int | None = Field(
         None, gt=0, description="inner width; by default 4 times the model's, or 8/3 for gated forms (equal parameters)"
@@ -50,6 +52,7 @@ class FeedForward(Mixer):
 
     def __init__(self, config: FeedForwardConfig, site: Site) -> None:
         super().__init__()
+        self.config = config
         gated = config.activation in GATED
         hidden = config.hidden or (8 * site.width // 3 if gated else 4 * site.width)
         self.activation = ACTIVATIONS[GATED.get(config.activation, config.activation)]

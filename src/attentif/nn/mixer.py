@@ -5,7 +5,7 @@ neighbours. A decoding step is `forward` with T = 1 and a state.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -81,6 +81,8 @@ class CrossMixer(_Shown):
 
 class MixerConfig(Config):
     """Base of every mixer's configuration."""
+
+    cost: ClassVar[str] = ""  # time against the length T (and S, the memory's), for `attentif list mixers`
 
     kind: str
 

@@ -7,7 +7,7 @@ multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023).
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -29,6 +29,8 @@ from attentif.nn.tape import tape_for
 @MIXERS.register
 class AttentionConfig(MixerConfig):
     """Softmax attention."""
+
+    cost: ClassVar[str] = "T²"
 
     kind: Literal["attention"] = Field("attention", description="softmax attention")
     heads: int = Field(8, gt=0, description="heads of queries")

@@ -4,7 +4,7 @@ q = W_q x,   k, v = W_k m, W_v m        y = W_o [attention(q_h, k_h, v_h)]_h    
 """
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field
@@ -22,6 +22,8 @@ from attentif.nn.tape import tape_for
 @MIXERS.register
 class CrossAttentionConfig(MixerConfig):
     """Softmax attention to the memory."""
+
+    cost: ClassVar[str] = "T·S"
 
     kind: Literal["cross-attention"] = Field("cross-attention", description="softmax attention to the memory (the encoder's output)")
     heads: int = Field(8, gt=0, description="heads")

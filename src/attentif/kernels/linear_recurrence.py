@@ -1,0 +1,137 @@
+"""A linear recurrence, each component on its own.
+
+    h_t = a_t ⊙ h_{t-1} + b_t,     t = 1 ... T
+
+    a        decay, within [-1, 1] where it is to stay stable      (B, T, D)
+    b        what comes in                                         (B, T, D)
+    h_0      the state before the first step                       (B, D)
+
+Backwards it is the same recurrence: with g_t the gradient of h_t,
+
+    λ_t = g_t + a_{t+1} ⊙ λ_{t+1},     ∂b_t = λ_t,     ∂a_t = λ_t ⊙ h_{t-1},     ∂h_0 = a_1 ⊙ λ_1
+
+Where a = 1 and b = 0 (padding) the state passes unchanged. Gated linear recurrences (Martin & Cundy 2018; De et al. 2024) are made of it.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attentif.kernels.jit import compiled, share
+
+BLOCK = 64  # components that one piece of work carries through time: their states stay in registers and the first cache
+
+
+def linear_recurrence_naive(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
+    """The equation: (B, T, D) states."""
+    h, states = h0, []
+    for decay, new in zip(a.unbind(1), b.unbind(1), strict=True):
+        h = decay * h + new
+        states.append(h)
+    return torch.stack(states, 1) if states else torch.empty_like(b)
+
+
+def linear_recurrence(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
+    """The same: a compiled loop on a CPU, doubling steps elsewhere."""
+    if a.is_cpu:
+        states: Tensor = _states(a.contiguous(), b.contiguous(), h0.contiguous())
+        return states
+    return linear_recurrence_doubling(a, b, h0)
+
+
+def linear_recurrence_doubling(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
+    """The same in log₂ T steps (Hillis & Steele 1986): after step i, (a, b) at t cover the 2^i steps up to t."""
+    b = torch.cat([(b[:, :1] + a[:, :1] * h0[:, None]), b[:, 1:]], 1)
+    reach = 1
+    while reach < b.shape[1]:
+        b = torch.cat([b[:, :reach], b[:, reach:] + a[:, reach:] * b[:, :-reach]], 1)
+        a = torch.cat([a[:, :reach], a[:, reach:] * a[:, :-reach]], 1)
+        reach *= 2
+    return b
+
+
+@torch.library.custom_op("attentif::linear_recurrence", mutates_args=())
+def _states(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
+    h = torch.empty_like(b)
+    share(_forward, _pieces(a), a.detach().numpy(), b.detach().numpy(), h0.detach().numpy(), h.numpy())
+    return h
+
+
+@_states.register_fake
+def _(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
+    return torch.empty_like(b)
+
+
+@torch.library.custom_op("attentif::linear_recurrence_backward", mutates_args=())
+def _gradients(a: Tensor, h: Tensor, h0: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    da, db, dh0 = torch.empty_like(a), torch.empty_like(a), torch.empty_like(h0)
+    share(_backward, _pieces(a), *(t.detach().numpy() for t in (a, h, h0, g, da, db, dh0)))
+    return da, db, dh0
+
+
+@_gradients.register_fake
+def _(a: Tensor, h: Tensor, h0: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(a), torch.empty_like(a), torch.empty_like(h0)
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    a, _, h0 = inputs
+    ctx.save_for_backward(a, output, h0)
+
+
+def _backpropagate(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    da, db, dh0 = _gradients(*ctx.saved_tensors, g.contiguous())
+    return da, db, dh0
+
+
+_states.register_autograd(_backpropagate, setup_context=_keep)
+
+
+def _pieces(a: Tensor) -> int:
+    """Rows times blocks of components: what can be worked out independently."""
+    return a.shape[0] * -(-a.shape[2] // BLOCK)
+
+
+@compiled()
+def _forward(start: int, stop: int, a: np.ndarray, b: np.ndarray, h0: np.ndarray, h: np.ndarray) -> None:
+    T, D = a.shape[1], a.shape[2]
+    blocks = -(-D // BLOCK)
+    for piece in range(start, stop):
+        row, first = piece // blocks, piece % blocks * BLOCK
+        last = min(first + BLOCK, D)
+        before = h0[row, first:last].copy()
+        for t in range(T):
+            for d in range(last - first):
+                before[d] = a[row, t, first + d] * before[d] + b[row, t, first + d]
+                h[row, t, first + d] = before[d]
+
+
+@compiled()
+def _backward(
+    start: int,
+    stop: int,
+    a: np.ndarray,
+    h: np.ndarray,
+    h0: np.ndarray,
+    g: np.ndarray,
+    da: np.ndarray,
+    db: np.ndarray,
+    dh0: np.ndarray,
+) -> None:
+    T, D = a.shape[1], a.shape[2]
+    blocks = -(-D // BLOCK)
+    for piece in range(start, stop):
+        row, first = piece // blocks, piece % blocks * BLOCK
+        last = min(first + BLOCK, D)
+        after = np.zeros_like(h0[row, first:last])  # a_{t+1} λ_{t+1}
+        for t in range(T - 1, -1, -1):
+            for d in range(last - first):
+                at = first + d
+                adjoint = g[row, t, at] + after[d]
+                db[row, t, at] = adjoint
+                da[row, t, at] = adjoint * (h[row, t - 1, at] if t else h0[row, at])
+                after[d] = a[row, t, at] * adjoint
+        for d in range(last - first):
+            dh0[row, first + d] = after[d]

@@ -1,0 +1,140 @@
+"""Attention in every variant, to itself and to a memory."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from common import HEADS, MEMORY_WIDTH, SITE, Case, Twin
+from torch import Tensor
+
+from attentif.nn.bias import ALiBiConfig, RelativeConfig
+from attentif.nn.mixer import Site
+from attentif.nn.mixers import Attention, AttentionConfig, CrossAttention, CrossAttentionConfig
+from attentif.nn.norm import LayerNormConfig, RMSNormConfig
+from attentif.nn.pattern import Global, Window
+from attentif.nn.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, RotaryConfig, YarnScaling
+
+
+def _biased(bias: ALiBiConfig | RelativeConfig) -> Site:
+    torch.manual_seed(0)
+    return replace(SITE, bias=bias.build().double())
+
+
+def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
+    def make(**values: object) -> AttentionConfig:
+        return AttentionConfig.model_validate({"heads": HEADS} | values)
+
+    for causal in (True, False):
+        way = "causal" if causal else "bidirectional"
+        yield f"attention-{way}", make(causal=causal), SITE
+        yield f"attention-grouped-{way}", make(causal=causal, kv_heads=2), SITE
+        yield f"attention-multi-query-{way}", make(causal=causal, kv_heads=1), SITE
+        yield f"attention-qk-norm-{way}", make(causal=causal, qk_norm=RMSNormConfig()), SITE
+        yield f"attention-softcap-{way}", make(causal=causal, softcap=1.5), SITE
+        yield f"attention-alibi-{way}", make(causal=causal), _biased(ALiBiConfig(heads=HEADS))
+        relative = RelativeConfig(heads=HEADS, buckets=8, max_distance=20, bidirectional=not causal)
+        yield f"attention-relative-{way}", make(causal=causal), _biased(relative)
+        window = Window(left=4, right=0 if causal else 2)
+        yield f"attention-window-{way}", make(causal=causal, pattern=(window,)), SITE
+        yield f"attention-global-{way}", make(causal=causal, pattern=(window, Global(at=(0, 3)))), SITE
+        yield f"attention-rotary-{way}", make(causal=causal, rotary=RotaryConfig()), SITE
+    yield "attention-window-both-ways", make(pattern=(Window(left=2, right=5),)), SITE
+    yield "attention-no-bias", make(causal=True, bias=False, out_bias=False), SITE
+    yield "attention-head-width", make(causal=True, heads=3, head_width=6, scale=0.7), SITE
+    scalings = {
+        "linear": LinearScaling(factor=4.0),
+        "ntk": NTKScaling(factor=2.0, trained=8),
+        "yarn": YarnScaling(factor=4.0, trained=8),
+        "llama3": Llama3Scaling(factor=8.0, trained=8),
+    }
+    for name, scaling in scalings.items():
+        yield f"attention-rotary-{name}", make(causal=True, rotary=RotaryConfig(scaling=scaling, base=100.0)), SITE
+    yield "attention-rotary-ntk-bidirectional", make(rotary=RotaryConfig(scaling=scalings["ntk"])), SITE
+    yield "attention-rotary-adjacent", make(causal=True, rotary=RotaryConfig(pairs="adjacent")), SITE
+    yield "attention-rotary-half-of-it", make(causal=True, rotary=RotaryConfig(fraction=0.5)), SITE
+    everything = make(causal=True, kv_heads=2, softcap=2.0, qk_norm=LayerNormConfig(), rotary=RotaryConfig(), pattern=(Window(left=6),))
+    yield "attention-everything-at-once", everything, _biased(ALiBiConfig(heads=HEADS))
+
+
+CASES: dict[str, Case] = {
+    **{name: (config, site) for name, config, site in _attention_cases()},
+    "cross-attention": (CrossAttentionConfig(heads=HEADS), replace(SITE, memory_width=MEMORY_WIDTH)),
+    "cross-attention-head-width": (CrossAttentionConfig(heads=3, head_width=6, bias=False), replace(SITE, memory_width=MEMORY_WIDTH)),
+}
+
+
+def attention_twin(mixer: Attention, x: Tensor, marks: Tensor | None = None) -> Tensor:
+    return mixer.out(torch.cat([weights @ v for weights, v in attention_heads(mixer, x, marks)], -1))
+
+
+def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
+    """The weights (T, T) and the values (T, K) of each head."""
+    config, T, K = mixer.config, len(x), mixer.head_width
+    heads, groups = config.heads, config.kv_heads or config.heads
+    q, k, v = (project(x).view(T, -1, K) for project in (mixer.q, mixer.k, mixer.v))
+    if mixer.q_norm is not None and mixer.k_norm is not None:
+        q, k = mixer.q_norm(q), mixer.k_norm(k)
+    if mixer.rotary is not None:
+        q, k = turned(mixer.rotary, q), turned(mixer.rotary, k)
+    scale = config.scale or 1 / math.sqrt(K)
+    places = torch.arange(T)
+    bias = mixer.position_bias(places, places) if mixer.position_bias is not None else torch.zeros(heads, T, T)
+    sees = torch.tensor([[may_look(config, i, j, marks) for j in range(T)] for i in range(T)])
+    result = []
+    for h in range(heads):
+        g = h // (heads // groups)
+        scores = scale * q[:, h] @ k[:, g].T + bias[h]
+        if config.softcap is not None:
+            scores = config.softcap * torch.tanh(scores / config.softcap)
+        result.append((scores.masked_fill(~sees, -math.inf).softmax(-1), v[:, g]))
+    return result
+
+
+def may_look(config: Any, i: int, j: int, marks: Tensor | None) -> bool:
+    """Whether the query at place i may look at the key at place j."""
+    if config.causal and j > i:
+        return False
+    return not config.pattern or any(_entry_allows(entry, i, j, marks) for entry in config.pattern)
+
+
+def _entry_allows(entry: Any, i: int, j: int, marks: Tensor | None) -> bool:
+    match entry:
+        case Window():
+            return i - entry.left <= j <= i + entry.right
+        case Global():
+            return any(place in entry.at or (marks is not None and bool(marks[place])) for place in (i, j))
+    raise NotImplementedError(entry)
+
+
+def turned(rotary: Rotary, x: Tensor) -> Tensor:
+    """Each pair of components as a complex number, times e^(i p θ)."""
+    T, width = len(x), rotary.width
+    theta = rotary.frequencies(torch.tensor(T))
+    amplitude = rotary.config.scaling.amplitude() if rotary.config.scaling else 1.0
+    angle = torch.arange(T)[:, None, None] * theta
+    part, rest = x[..., :width], x[..., width:]
+    half = rotary.config.pairs == "half"
+    a, b = (part[..., : width // 2], part[..., width // 2 :]) if half else (part[..., 0::2], part[..., 1::2])
+    z = torch.complex(a, b) * torch.polar(torch.full_like(angle, amplitude), angle)
+    return torch.cat([z.real, z.imag, rest] if half else [torch.stack([z.real, z.imag], -1).flatten(-2), rest], -1)
+
+
+def cross_twin(mixer: CrossAttention, x: Tensor, memory: Tensor) -> Tensor:
+    v = mixer.v(memory).view(len(memory), -1, mixer.head_width)
+    return mixer.out(torch.cat([weights @ v[:, h] for h, weights in enumerate(cross_maps(mixer, x, memory))], -1))
+
+
+def cross_maps(mixer: CrossAttention, x: Tensor, memory: Tensor) -> Tensor:
+    K = mixer.head_width
+    q, k = mixer.q(x).view(len(x), -1, K), mixer.k(memory).view(len(memory), -1, K)
+    return torch.stack([(q[:, h] @ k[:, h].T / math.sqrt(K)).softmax(-1) for h in range(mixer.heads)])
+
+
+def attention_maps(mixer: Attention, x: Tensor, marks: Tensor | None = None) -> Tensor:
+    return torch.stack([weights for weights, _ in attention_heads(mixer, x, marks)])
+
+
+TWINS: dict[str, Twin] = {"attention": attention_twin, "cross-attention": cross_twin}
+MAPS: dict[str, Twin] = {"attention": attention_maps, "cross-attention": cross_maps}
