@@ -33,10 +33,10 @@ from attentif.text.explain import is_byte_level, readable
 from attentif.train import run as training
 from attentif.train.config import RunConfig
 from attentif.train.distributed import device_of
-from attentif.train.files import read_weights
 from attentif.train.load import COLUMNS, Source, load_run_config, source_name
 from attentif.train.progress import Display, display
 from attentif.train.rundir import RunFolder
+from attentif.train.weights import read_weights
 from attentif.view.blocks import AttentionMaps, Cell, Section, Table
 from attentif.view.maps import maps_page
 from attentif.view.page import Fragment

@@ -15,17 +15,18 @@ import torch
 from torch import nn
 
 from attentif.errors import AttentifError
+from attentif.files import write_json
 from attentif.models.batch import Batch, Input
 from attentif.nn.seq import Seq
 from attentif.tasks.task import Evaluation, Loss
 from attentif.train.config import TrainConfig
 from attentif.train.distributed import Joined, Ranks
-from attentif.train.files import write_json, write_weights
 from attentif.train.loop import Job, fit
 from attentif.train.machine import seed_all
 from attentif.train.place import Place
 from attentif.train.progress import Silent
 from attentif.train.rundir import RunFolder, create
+from attentif.train.weights import write_weights
 
 VOCAB, WIDTH = 32, 16
 

@@ -36,7 +36,7 @@ def evaluate(
     if files and data is None:
         raise UsageError("--target, --text and --label go with --data")
     from attentif.api import load
-    from attentif.train.files import finite
+    from attentif.files import finite
     from attentif.train.progress import display
 
     loaded = load(run, device=device, threads=threads)

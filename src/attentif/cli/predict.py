@@ -40,7 +40,7 @@ def predict(
     if out is not None and out.exists() and not force:
         raise UsageError("exists already; --force writes over it", file=out)
     from attentif.api import load
-    from attentif.train.files import write_text
+    from attentif.files import write_text
 
     loaded = load(run, device=device, threads=threads)
     predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or []))

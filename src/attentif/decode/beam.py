@@ -18,8 +18,8 @@ from typing import Literal
 import torch
 
 from attentif.decode.options import GenerateOptions
-from attentif.decode.session import Session, check_prompts, evaluating
-from attentif.models import Input, Model
+from attentif.decode.session import Session, check_prompts
+from attentif.models import Input, Model, evaluating
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,6 @@ class Search:
         return following[0].log_prob / length**options.length_penalty <= self.complete[-1].score
 
 
-@torch.no_grad()
 def search_trees(
     model: Model,
     prompts: Sequence[Sequence[int]],

@@ -16,10 +16,10 @@ from torch import Tensor
 from attentif.decode.beam import beam_search
 from attentif.decode.options import GenerateOptions
 from attentif.decode.sampling import Sampler
-from attentif.decode.session import Session, check_prompts, evaluating
+from attentif.decode.session import Session, check_prompts
 from attentif.decode.text import Decode, Writer
 from attentif.errors import UsageError
-from attentif.models import Input, Model
+from attentif.models import Input, Model, evaluating
 
 Finish = Literal["token", "text", "length", "limit"]  # a stop token, a stop text, max_tokens, the longest the model can hold
 

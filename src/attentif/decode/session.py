@@ -1,7 +1,6 @@
 """A model in the middle of a text: the prompts are read, a state is kept, one more token of every row is read at a time."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -10,17 +9,6 @@ from attentif.errors import UsageError
 from attentif.models import Input, Model
 from attentif.models.heads import LanguageHead
 from attentif.nn.seq import Seq
-
-
-@contextmanager
-def evaluating(model: Model) -> Iterator[None]:
-    """Without dropout."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
 
 
 class Session:

@@ -1,5 +1,8 @@
 """A model: frontend, one or two stacks of blocks, head. No architecture has a class of its own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -113,6 +116,18 @@ class Model(nn.Module):
             part = "embedding" if id(parameter) in tables else name.split(".")[0]
             parts[part] = parts.get(part, 0) + parameter.numel()
         return parts
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Eval mode without gradients; training mode comes back where it was."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
 
 
 def build(config: ModelConfig, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Model:

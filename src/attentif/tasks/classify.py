@@ -14,10 +14,10 @@ from torch import Tensor
 
 from attentif.data import CLASSIFY, DataConfig, Table, load_rows, load_table
 from attentif.errors import ConfigError, DataError
-from attentif.models import Batch, Input, Model, ModelConfig
+from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.heads import ClassifyHeadConfig, LanguageHeadConfig, TokensHeadConfig
 from attentif.tasks.baselines import Labelled, classification_baselines
-from attentif.tasks.feed import as_examples, counted, each_batch, evaluating, fitted, limit_of, on_paper
+from attentif.tasks.feed import as_examples, counted, each_batch, fitted, limit_of, on_paper
 from attentif.tasks.looking import attention_maps, influence, running_text, shown_tokens
 from attentif.tasks.metrics import accuracy, by_group, by_length, classification_scores, confusion, macro_f1, share_of
 from attentif.tasks.ragged import Ints, Ragged, Rows

@@ -1,7 +1,6 @@
-"""What every task does around a model: eval mode, batches on its device, the meta build that refuses contradictions."""
+"""What every task does around a model: batches on its device, the meta build that refuses contradictions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -23,18 +22,6 @@ def on_paper(model: ModelConfig) -> Model:
 
 def device_of(model: Model) -> torch.device:
     return next(model.parameters()).device
-
-
-@contextmanager
-def evaluating(model: Model) -> Iterator[None]:
-    """Eval mode without gradients; training mode comes back where it was."""
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(training)
 
 
 def each_batch(

@@ -19,11 +19,11 @@ from attentif.config import problems_of
 from attentif.data import Corpus, DataConfig, TokenStream, file_corpus, load_corpora, token_stream
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import ConfigError, UsageError
-from attentif.models import Batch, Input, Model, ModelConfig
+from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
 from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
-from attentif.tasks.feed import Again, as_examples, counted, each_batch, evaluating, fitted, limit_of, on_paper
+from attentif.tasks.feed import Again, as_examples, counted, each_batch, fitted, limit_of, on_paper
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
 from attentif.tasks.ragged import UNSCORED, Ints, Rows

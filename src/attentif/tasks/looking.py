@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attentif.models import Batch, Model
+from attentif.models import Batch, Model, evaluating
 from attentif.models.frontends import Tokens
 from attentif.nn.mixer import CrossMixer
 from attentif.nn.tape import record
-from attentif.tasks.feed import device_of, evaluating
+from attentif.tasks.feed import device_of
 from attentif.text import Encoding, Tokenizer
 from attentif.text.explain import is_byte_level, readable
 from attentif.view.blocks import AttentionMaps

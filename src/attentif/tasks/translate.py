@@ -15,10 +15,10 @@ from pydantic import Field
 from attentif.data import TRANSLATE, DataConfig, Table, load_rows, load_table
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import ConfigError, DataError
-from attentif.models import Batch, Model, ModelConfig
+from attentif.models import Batch, Model, ModelConfig, evaluating
 from attentif.models.heads import LanguageHeadConfig
 from attentif.tasks.baselines import translation_baselines
-from attentif.tasks.feed import as_examples, counted, each_batch, evaluating, fitted, limit_of, on_paper
+from attentif.tasks.feed import as_examples, counted, each_batch, fitted, limit_of, on_paper
 from attentif.tasks.language import generate_options
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import Interval, by_group, by_length, exactly, perplexity, share_of, text_scores

@@ -21,7 +21,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from attentif.errors import RunError
-from attentif.train.files import flush, read_tensors, write_tensors
+from attentif.files import flush
+from attentif.train.weights import read_tensors, write_tensors
 
 MANIFEST, STATE = "manifest.json", "state.json"
 VERSION = 1

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 from attentif.data.batching import Rows, padding_waste, plan
 from attentif.errors import DataError, RunError
-from attentif.models import Batch, Model
-from attentif.tasks.feed import evaluating
+from attentif.models import Batch, Model, evaluating
 from attentif.tasks.task import Dataset, Loss, Task
 from attentif.train import checkpoint
 from attentif.train.config import TrainConfig

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attentif.train.files import finite, flush
+from attentif.files import finite, flush
 
 Row = dict[str, Any]
 

@@ -9,11 +9,11 @@ import torch
 
 from attentif.config import to_toml
 from attentif.errors import ConfigError, RunError
+from attentif.files import write_json, write_text
 from attentif.models import Model, ModelConfig, build
 from attentif.tasks.task import Prepared, Task
 from attentif.train.config import MadeConfig, RunConfig, TrainConfig
 from attentif.train.distributed import Joined, Ranks, device_of, processes
-from attentif.train.files import write_json, write_text, write_weights
 from attentif.train.load import load_run_config
 from attentif.train.loop import Job, fit
 from attentif.train.machine import seed_all, set_up
@@ -21,6 +21,7 @@ from attentif.train.outcome import Trained, readme
 from attentif.train.place import Place
 from attentif.train.progress import Display, Silent
 from attentif.train.rundir import RunFolder, create, refuse_existing, save_tokenizers
+from attentif.train.weights import write_weights
 from attentif.version import __version__
 from attentif.view.report import write_report
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from attentif.errors import RunError, UsageError
+from attentif.files import flush
 from attentif.text import Tokenizer
 from attentif.train.checkpoint import Checkpoints
-from attentif.train.files import flush
 from attentif.train.lock import Lock
 from attentif.train.metrics import Metrics
 

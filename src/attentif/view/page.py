@@ -6,16 +6,14 @@ by their hashes, and nothing be fetched: text that slipped through as markup cou
 
 import base64
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
 from attentif.errors import RunError
+from attentif.files import write_text
 from attentif.version import __version__
 from attentif.view.blocks import AttentionMaps, Block, FigureBlock, Section
 from attentif.view.render import body, both, json_script, section
@@ -131,17 +129,6 @@ def write(path: Path, page: Page) -> None:
     """Write the page whole or not at all."""
     text = render(page)
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(name, 0o644)  # mkstemp makes files that only their owner reads
-            os.replace(name, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+        write_text(path, text)
     except OSError as error:
         raise RunError(f"the page cannot be written: {error.strerror or error}", file=path) from error

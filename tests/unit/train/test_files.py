@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from attentif.errors import RunError
-from attentif.train.files import read_weights, replacing, write_json, write_text, write_weights
+from attentif.files import replacing, write_json, write_text
+from attentif.train.weights import read_weights, write_weights
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path):

@@ -10,10 +10,10 @@ import toy
 from attentif.errors import DataError, RunError
 from attentif.train.checkpoint import Checkpoints
 from attentif.train.distributed import Ranks
-from attentif.train.files import read_tensors
 from attentif.train.loop import Loop, fit
 from attentif.train.progress import Silent
 from attentif.train.signals import Interrupts, StoppedError
+from attentif.train.weights import read_tensors
 
 TIMINGS = ("seconds", "tokens_per_second")
 
