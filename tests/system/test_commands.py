@@ -270,7 +270,7 @@ def test_what_is_streamed_is_what_is_written_as_json(typed: Callable[..., Done])
     for step in found["steps"]:
         assert 0 < step["probability"] <= max(step["likeliest"].values()) + 1e-9
     assert "likeliest" in typed(*words, "--probabilities").out
-    assert typed("generate", "runs/language", "le", "--beams", "2", "--max-tokens", "4").code == 0
+    assert typed("generate", "runs/language", "le", "--beams", "2", "--length-penalty", "0", "--max-tokens", "4").code == 0
 
 
 def test_maps_are_one_page_that_needs_no_network(typed: Callable[..., Done], tmp_path: Path) -> None:

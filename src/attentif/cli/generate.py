@@ -24,6 +24,9 @@ def generate(
     min_p: Annotated[float | None, typer.Option(metavar="P", help="Draw among tokens at least P times as likely as the likeliest.")] = None,
     repetition_penalty: Annotated[float | None, typer.Option(metavar="R", help="Above 1: what is written becomes less likely.")] = None,
     beams: Annotated[int | None, typer.Option(metavar="N", help="Search with N beams instead of drawing.")] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(metavar="A", help="Of the beams' score log P / length^A (default: 1; 0 favours short texts).")
+    ] = None,
     stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Stop before this text; may be repeated.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of the draws; by default different each time.")] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Show the likeliest tokens of each step.")] = False,
@@ -40,6 +43,7 @@ def generate(
         "min_p": min_p,
         "repetition_penalty": repetition_penalty,
         "beams": beams,
+        "length_penalty": length_penalty,
         "stop": tuple(stop) if stop else None,
         "seed": seed,
     }

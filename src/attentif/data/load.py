@@ -9,20 +9,21 @@ import numpy as np
 from attentif.data.columns import Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.labels import check_labels, class_names, label_key
+from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import PlainText, Row, Tolerance, is_plain, open_reader, text_lines
 from attentif.data.split import cut, duplicate_notes, sample
 from attentif.data.table import Splits, Table
 from attentif.errors import DataError
 
 
-def load_table(config: DataConfig, roles: Roles) -> Splits:
+def load_table(config: DataConfig, roles: Roles, say: Say | None = None) -> Splits:
     """The examples that a task asks for, in three tables, checked; `notes` says what was found on the way."""
     notes: list[str] = []
     if config.name:
         tables = _built_in(config, roles)
     else:
         tolerance = Tolerance(config.skip_bad)
-        tables = {split: _read(config, split, roles, tolerance, notes) for split in SPLITS if config.files(split)}
+        tables = {split: _read(config, split, roles, tolerance, notes, Pulse(say)) for split in SPLITS if config.files(split)}
         notes += tolerance.notes
         _same_columns(tables)
     labelled = "label" in tables["train"].columns
@@ -44,11 +45,11 @@ def load_table(config: DataConfig, roles: Roles) -> Splits:
     return Splits(train, valid, test, labels, notes + duplicate_notes(train, valid, test))
 
 
-def load_rows(config: DataConfig, roles: Roles) -> tuple[Table, list[str]]:
+def load_rows(config: DataConfig, roles: Roles, say: Say | None = None) -> tuple[Table, list[str]]:
     """Every row of the `train` files and what was found on the way: examples to be scored, whatever classes they are of."""
     notes: list[str] = []
     tolerance = Tolerance(config.skip_bad)
-    read = _read(config, "train", roles, tolerance, notes)
+    read = _read(config, "train", roles, tolerance, notes, Pulse(say))
     table = Table("test", read.columns, read.files, read.places)  # what is scored is never left out for its length
     if config.normalise_labels and "label" in table.columns:
         table = _normalised(table)
@@ -70,7 +71,7 @@ def _built_in(config: DataConfig, roles: Roles) -> dict[str, Table]:
     return tables
 
 
-def _read(config: DataConfig, split: Split, roles: Roles, tolerance: Tolerance, notes: list[str]) -> Table:
+def _read(config: DataConfig, split: Split, roles: Roles, tolerance: Tolerance, notes: list[str], pulse: Pulse) -> Table:
     """The rows of one split's files."""
     columns: dict[str, list[str]] = {}
     files = config.files(split)
@@ -88,6 +89,8 @@ def _read(config: DataConfig, split: Split, roles: Roles, tolerance: Tolerance, 
             for role, value in zip(names, values, strict=True):
                 columns[role].append(value)
             places.append((number, line))
+            if len(places) % 4096 == 0:
+                pulse(lambda: f"reading {split}: {len(places):,} rows")
         if len(places) == read:
             raise DataError("has no usable row" if tolerance.count else "has no rows, only a header", file=file)
     return Table(split, columns, [str(file) for file in files], np.array(places, dtype=np.int64))

@@ -3,6 +3,7 @@
 A folder of the cache, named by the content of the corpus and of the tokenizer, holds
 
     00000.bin, 00001.bin, ...   ids, little-endian, 16 bits where the vocabulary allows it, else 32
+    documents.bin               64 bits of a hash of each document
     manifest.json               sizes and SHA-256 of each, and what was counted on the way
 
 Documents follow one another, each ended by [EOS]. The folder is written under another name and renamed when it is whole, so that a
@@ -29,7 +30,7 @@ from attentif.data.table import digest_of
 from attentif.errors import DataError, RunError
 from attentif.text import Tokenizer
 
-FORMAT = "1"  # of the shards; part of their folder's name
+FORMAT = "2"  # of the shards; part of their folder's name
 SHARD = 1 << 25  # tokens in a shard
 BATCH = 64  # pieces encoded at once; the library shares them out over the cores
 STALE = 24 * 3600  # seconds after which an unfinished folder is taken as left behind by a killed run
@@ -41,14 +42,18 @@ Progress = Callable[[int], None]  # called with the bytes of text done so far
 class TokenStream:
     """All the tokens of a corpus, end to end."""
 
-    def __init__(self, shards: Sequence[Tokens], documents: int, text_bytes: int) -> None:
+    def __init__(self, shards: Sequence[Tokens], contents: npt.NDArray[np.uint64], text_bytes: int) -> None:
         self._shards = shards
         self._starts = [0, *accumulate(len(shard) for shard in shards)]
-        self.documents = documents
+        self.contents = contents  # a hash of each document
         self.text_bytes = text_bytes  # of the text that the tokens stand for, in UTF-8: for bits per byte
 
     def __len__(self) -> int:
         return self._starts[-1]
+
+    @property
+    def documents(self) -> int:
+        return len(self.contents)
 
     def window(self, start: int, length: int) -> Tokens:
         """`length` tokens from `start` on, a copy."""
@@ -89,16 +94,18 @@ def _opened(folder: Path) -> TokenStream | None:
     """The shards of a folder; None where there are none, or damaged ones, which are set aside."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        shards = []
-        for entry in manifest["shards"]:
-            file = folder / entry["file"]
-            if _sha256(file) != entry["sha256"]:
-                raise ValueError(f"{file} is damaged")
-            shards.append(np.memmap(file, dtype=np.dtype(manifest["dtype"]), mode="r"))
-        return TokenStream(shards, manifest["documents"], manifest["text_bytes"])
+        shards = [_mapped(folder, entry, manifest["dtype"]) for entry in manifest["shards"]]
+        return TokenStream(shards, _mapped(folder, manifest["documents"], "<u8"), manifest["text_bytes"])
     except (OSError, ValueError, KeyError, TypeError):
         _set_aside(folder)
         return None
+
+
+def _mapped(folder: Path, entry: dict[str, Any], dtype: str) -> npt.NDArray[Any]:
+    file = folder / entry["file"]
+    if _sha256(file) != entry["sha256"]:
+        raise ValueError(f"{file} is damaged")
+    return np.memmap(file, dtype=np.dtype(dtype), mode="r")
 
 
 def _make(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None) -> None:
@@ -119,22 +126,25 @@ def _make(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress
 
 def _write(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None) -> None:
     dtype = np.dtype("<u2" if tokenizer.vocab <= 1 << 16 else "<u4")
-    documents = text_bytes = 0
+    text_bytes, content, contents = 0, hashlib.blake2b(digest_size=8), bytearray()
     shards: list[dict[str, Any]] = []
     waiting: list[Tokens] = []
 
     def flush() -> None:
         if waiting:
-            shards.append(_write_shard(np.concatenate(waiting), folder / f"{len(shards):05}.bin"))
+            shards.append(_write_shard(np.concatenate(waiting).tobytes(), folder / f"{len(shards):05}.bin"))
             waiting.clear()
 
     for pieces in _batches(corpus):
         for ids, (text, ends) in zip(tokenizer.ids_batch([text for text, _ in pieces], wrap="none"), pieces, strict=True):
             waiting.append(ids.astype(dtype))
-            text_bytes += len(text.encode())
+            raw = text.encode()
+            text_bytes += len(raw)
+            content.update(raw)
             if ends:
                 waiting.append(np.array([tokenizer.eos], dtype=dtype))
-                documents += 1
+                contents += content.digest()
+                content = hashlib.blake2b(digest_size=8)
         if sum(map(len, waiting)) >= SHARD:
             flush()
         if progress:
@@ -142,7 +152,8 @@ def _write(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progres
     flush()
     if not shards:
         raise DataError("there is no text to make tokens of")
-    manifest = {"dtype": dtype.str, "documents": documents, "text_bytes": text_bytes, "shards": shards}
+    documents = _write_shard(bytes(contents), folder / "documents.bin")
+    manifest = {"dtype": dtype.str, "text_bytes": text_bytes, "documents": documents, "shards": shards}
     _synced(folder / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())
 
 
@@ -160,10 +171,9 @@ def _batches(corpus: Corpus) -> Iterator[list[Piece]]:
         yield pieces
 
 
-def _write_shard(tokens: Tokens, file: Path) -> dict[str, Any]:
-    raw = tokens.tobytes()
+def _write_shard(raw: bytes, file: Path) -> dict[str, Any]:
     _synced(file, raw)
-    return {"file": file.name, "tokens": len(tokens), "sha256": hashlib.sha256(raw).hexdigest()}
+    return {"file": file.name, "bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
 
 
 def _synced(file: Path, raw: bytes) -> None:

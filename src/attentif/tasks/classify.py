@@ -124,7 +124,7 @@ class Classify(Task):
             raise ConfigError('model.head.pool: the first token of a causal model has read nothing else; pool = "last" has read it all')
 
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
-        splits = load_table(data, CLASSIFY)
+        splits = load_table(data, CLASSIFY, say)
         notes = list(splits.notes)
         tables = (splits.train, splits.valid, splits.test)
         roles = [role for role in ("text", "pair") if role in splits.train.columns]
@@ -140,7 +140,7 @@ class Classify(Task):
         return Prepared(task, train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> LabelledTexts:
-        table, notes = load_rows(data, CLASSIFY)
+        table, notes = load_rows(data, CLASSIFY, say)
         longest = limit_of(self.config.max_len, model.max_len)
         encoded = self._encoded(table, tokenizers["tokenizer"], self.config.labels, longest, notes)
         for note in notes:

@@ -4,7 +4,7 @@ A corpus is one stream of tokens, cut into windows of `context` tokens: every to
 from the last of the window before. [EOS] ends each document, and stands before the first: a prompt therefore begins with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 
 from attentif.config import problems_of
 from attentif.data import Corpus, DataConfig, TokenStream, file_corpus, load_corpora, token_stream
+from attentif.data.pulse import Pulse
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import ConfigError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
@@ -133,11 +134,12 @@ class Language(Task):
             notes.append(f"windows of {context} tokens, the longest that the model can read (task.context asks for {self.config.context})")
 
         def windows(name: str, corpus: Corpus) -> Windows:
-            stream = token_stream(corpus, tokenizer)
+            stream = token_stream(corpus, tokenizer, progress=_told(say, name, corpus))
             notes.extend([*corpus.notes, _contents(name, stream)])
             return Windows(name, stream, tokenizer, context)
 
         train, valid, test = (windows(name, getattr(corpora, name)) for name in ("train", "valid", "test"))
+        notes += _repeated(train, valid, test)
         for note in notes:
             say(note)
         return Prepared(
@@ -146,7 +148,7 @@ class Language(Task):
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> "Windows":
         corpus = file_corpus(data.files("train"), data.text, data.skip_bad)
-        stream = token_stream(corpus, tokenizers["tokenizer"])
+        stream = token_stream(corpus, tokenizers["tokenizer"], progress=_told(say, "test", corpus))
         for note in [*corpus.notes, _contents("test", stream)]:
             say(note)
         return Windows("test", stream, tokenizers["tokenizer"], limit_of(self.config.context, model.max_len))
@@ -286,3 +288,18 @@ def _spaced(token: str) -> str:
 
 def _contents(name: str, stream: TokenStream) -> str:
     return f"{name}: {counted(stream.documents, 'document')}, {counted(len(stream), 'token')}, {stream.text_bytes:,} bytes"
+
+
+def _told(say: Say, name: str, corpus: Corpus) -> Callable[[int], None]:
+    """Progress of the making of tokens."""
+    pulse = Pulse(say)
+    return lambda done: pulse(lambda: f"making tokens of {name}: {done / 1e6:,.0f} of {corpus.size / 1e6:,.0f} MB")
+
+
+def _repeated(train: "Windows", valid: "Windows", test: "Windows") -> list[str]:
+    """What to say about documents that stand in two splits."""
+    notes = []
+    for later, earlier in ((valid, train), (test, train), (test, valid)):
+        if same := int(np.isin(later.stream.contents, earlier.stream.contents).sum()):
+            notes.append(f"{same:,} of {counted(later.stream.documents, f'{later.name} document')} are in {earlier.name} too")
+    return notes

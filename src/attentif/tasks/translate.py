@@ -120,7 +120,7 @@ class Translate(Task):
             raise ConfigError("model.decoder: translate writes one token after the other, and this decoder would see those to come")
 
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
-        splits = load_table(data, TRANSLATE)
+        splits = load_table(data, TRANSLATE, say)
         notes = list(splits.notes)
         tokenizers = self._tokenizers(splits.train, text, say)
         limits, both = self._limits(model), _both(tokenizers)
@@ -132,7 +132,7 @@ class Translate(Task):
         return Prepared(self.config, train, valid, test, tokenizers, sizes, splits.digest, notes)
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Pairs:
-        table, notes = load_rows(data, TRANSLATE)
+        table, notes = load_rows(data, TRANSLATE, say)
         encoded = _encoded(table, _both(tokenizers), self._limits(model), notes)
         for note in notes:
             say(note)

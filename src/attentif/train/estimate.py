@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from attentif.data import padding_waste, plan
 from attentif.data.batching import Rows
 from attentif.models import Model
+from attentif.nn.block import Block
 from attentif.tasks.task import Dataset, Say, Task
 from attentif.train.config import RunConfig, TrainConfig
 from attentif.train.distributed import device_of
@@ -110,10 +112,37 @@ class Trial:
         if self.config.ema:
             found["average"] = weights
         largest = max(self.batches, key=lambda rows: len(rows) * int(self.train.lengths[rows].max()))
-        with _kept_for_backward(self.model) as kept:
+        with _kept_for_backward(self.model) as kept, _block_inputs(self.model) as inputs:
             loss = self.task.step(self.model, self.train.batch(largest, packed=self.config.packed).to(self.device))
         del loss
-        return found | {"activations": sum(kept.values())}
+        recomputed = _recomputed(self.model, inputs) if self.model.checkpointing else 0
+        return found | {"activations": sum(kept.values()) + recomputed}
+
+
+@contextmanager
+def _block_inputs(model: nn.Module) -> Iterator[list[tuple[Block, tuple[Any, ...]]]]:
+    """Every block with what it was called with."""
+    inputs: list[tuple[Block, tuple[Any, ...]]] = []
+    hooks = [
+        module.register_forward_pre_hook(lambda block, given: inputs.append((block, given)))
+        for module in model.modules()
+        if isinstance(module, Block)
+    ]
+    try:
+        yield inputs
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _recomputed(model: nn.Module, inputs: list[tuple[Block, tuple[Any, ...]]]) -> int:
+    """Bytes under gradient checkpointing: the inputs of all blocks stay, and the activations of one block at a time come back."""
+    largest = 0
+    for block, given in inputs:
+        with _kept_for_backward(model) as kept:
+            block(*given)
+        largest = max(largest, sum(kept.values()))
+    return largest + _bytes(given[0] for _, given in inputs)
 
 
 @contextmanager

@@ -309,3 +309,10 @@ def test_a_built_in_set_is_a_table_like_any_other():
     assert len(splits.train) == 100
     assert splits.test.place(0) == "numbers/test:1"
     assert splits.digest == load(TRANSLATE, name="numbers", limit=100).digest
+
+
+def test_a_long_reading_says_how_far_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("attentif.data.pulse.EVERY", 0.0)
+    said: list[str] = []
+    load_table(DataConfig(train=reviews(tmp_path / "a.csv", count=9000)), CLASSIFY, said.append)
+    assert said == ["reading train: 4,096 rows", "reading train: 8,192 rows"]

@@ -142,3 +142,20 @@ def test_another_file_is_scored_whole(text: Any, tmp_path: Path) -> None:
     (tmp_path / "autre.txt").write_text("le vent se lève .\n", encoding="utf-8")
     other = task.read(DataConfig(train=str(tmp_path / "autre.txt")), prepared.tokenizers, model.config, lambda line: None)
     assert len(other.stream) == len("le vent se lève .\n".encode()) + 1  # and [EOS]
+
+
+def test_documents_that_stand_in_two_splits_are_said(tmp_path: Path, ready: Any) -> None:
+    def write(name: str, texts: list[str]) -> str:
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+        return str(file)
+
+    files = {
+        "train": write("train", [f"texte {n}" for n in range(30)]),
+        "valid": write("valid", ["texte 3", "autre", "texte 4"]),
+        "test": write("test", ["autre", "encore un"]),
+    }
+    _, prepared, _ = ready(LanguageConfig(context=32).build(), "decoder-tiny", files, BYTES)
+    assert "2 of 3 valid documents are in train too" in prepared.notes
+    assert "1 of 2 test documents are in valid too" in prepared.notes
+    assert not any("test documents are in train" in note for note in prepared.notes)

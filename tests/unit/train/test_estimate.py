@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from attentif.models import Batch, Input, build, resolve
+from attentif.nn.seq import Seq
 from attentif.train.config import TrainConfig
-from attentif.train.estimate import _kept_for_backward, estimate, planned_steps
+from attentif.train.estimate import _block_inputs, _kept_for_backward, _recomputed, estimate, planned_steps
 from attentif.train.load import load_run_config
 
 
@@ -47,3 +49,19 @@ def test_sizes_follow_from_the_configuration(tmp_path: Path) -> None:
     assert found.seconds > 0
     assert any("text from column 'text'" in line for line in said)
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_gradient_checkpointing_counts_the_inputs_of_all_blocks_and_one_block_at_work() -> None:
+    config = resolve({"base": "encoder-tiny", "width": 16, "layers": 6, "dropout": 0.0}).with_sizes(vocab=11, classes=2)
+    batch = Batch(Input(torch.ones(2, 8, dtype=torch.long), Seq.padded([8, 8])))
+
+    def kept(checkpointing: bool) -> int:
+        model = build(config)
+        model.checkpointing = checkpointing
+        with _kept_for_backward(model) as stored, _block_inputs(model) as inputs:
+            logits = model(batch)
+        del logits
+        return sum(stored.values()) + (_recomputed(model, inputs) if checkpointing else 0)
+
+    inputs = 6 * 2 * 8 * 16 * 4  # six blocks, two rows of eight tokens, width 16, four bytes
+    assert inputs + kept(False) / 6 * 0.8 < kept(True) < inputs + kept(False) / 6 * 1.5  # one block of six, and what stands around them
