@@ -53,7 +53,7 @@ class Dataset(Protocol):
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each example, as far as they count in a batch's budget."""
+        """Tokens of each example, as far as they count in a batch's budget: (rows,), or a column for each side, (rows, sides)."""
         ...
 
     def __len__(self) -> int: ...

@@ -81,7 +81,7 @@ class Pairs:
 
     @cached_property
     def lengths(self) -> Ints:
-        return self.source.lengths + self.target.lengths - 1
+        return np.stack([self.source.lengths, self.target.lengths - 1], 1)  # [BOS] or [EOS]: the target is read without its last
 
     def __len__(self) -> int:
         return len(self.source)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attentif.data import padding_waste, plan
-from attentif.data.batching import Rows
+from attentif.data.batching import Rows, places
 from attentif.models import Model
 from attentif.nn.block import Block
 from attentif.tasks.task import Dataset, Say, Task
@@ -94,16 +94,16 @@ class Trial:
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad()
-        return int(len(rows) * self.train.lengths[rows].max())
+        return places(self.train.lengths, rows)
 
     def seconds_per_place(self) -> float:
         self.step(self.batches[0])
-        began, places = time.perf_counter(), 0
+        began, read = time.perf_counter(), 0
         for rows in self.batches[1 : 1 + MEASURED] or self.batches[:1]:
-            places += self.step(rows)
+            read += self.step(rows)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        return (time.perf_counter() - began) / max(places, 1)
+        return (time.perf_counter() - began) / max(read, 1)
 
     def memory(self) -> dict[str, int]:
         """Bytes by use, after a step: the optimiser has made its tensors."""
@@ -111,7 +111,7 @@ class Trial:
         found = {"weights": weights, "gradients": weights, "optimizer": _bytes(state_of(self.optimizers).values())}
         if self.config.ema:
             found["average"] = weights
-        largest = max(self.batches, key=lambda rows: len(rows) * int(self.train.lengths[rows].max()))
+        largest = max(self.batches, key=lambda rows: places(self.train.lengths, rows))
         with _kept_for_backward(self.model) as kept, _block_inputs(self.model) as inputs:
             loss = self.task.step(self.model, self.train.batch(largest, packed=self.config.packed).to(self.device))
         del loss
