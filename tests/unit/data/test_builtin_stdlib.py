@@ -77,3 +77,10 @@ def test_the_running_python_has_json_and_no_test_suite() -> None:
     names = {name for columns in stdlib.load().values() for name in columns["name"]}
     assert "json/decoder.py" in names
     assert not any(part in stdlib.EXCLUDED for name in names for part in name.split("/"))
+
+
+def test_the_same_text_is_taken_once(library: Path) -> None:
+    (library / "zz_copy.py").write_text("x = 1\n", encoding="utf-8")  # what json/decoder.py says
+    names = [document.name for split in stdlib.SPLITS for document in stdlib.documents(split)]
+    assert "json/decoder.py" in names
+    assert "zz_copy.py" not in names

@@ -1,6 +1,7 @@
 """The text of the running Python's standard library: real text that every machine has, for language modelling.
 
-A document is one module's source. A file's split depends on its relative path and the seed alone, so adding a file moves no other.
+A document is one module's source; of files with the same text only the first is taken, or one could be trained on and tested on.
+A file's split depends on its relative path and the seed alone, so adding a file moves no other.
 The text differs between versions of Python: `content_hash` says which one a run has read.
 """
 
@@ -58,12 +59,14 @@ def content_hash() -> str:
 
 def _documents() -> Iterator[Document]:
     root = Path(sysconfig.get_path("stdlib"))
-    found = False
+    seen: set[bytes] = set()
     for name in sorted(_names(root)):
-        if (text := _read(root / name)).strip():
-            found = True
+        text = _read(root / name)
+        content = sha256(text.encode()).digest()
+        if text.strip() and content not in seen:
+            seen.add(content)
             yield Document(name, text)
-    if not found:
+    if not seen:
         raise DataError("this Python comes without the sources of its standard library: use a text file of your own", file=root)
 
 
