@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any
 
 
+def cache_folder() -> Path:
+    """Where things are kept that can be made again: `$ATTENTIF_CACHE`, or `~/.cache/attentif`."""
+    return Path(os.environ.get("ATTENTIF_CACHE") or Path.home() / ".cache" / "attentif")
+
+
 def flush(path: Path) -> None:
     """Bring a file, or the list of names of a folder, to the disk itself."""
     if path.is_dir() and sys.platform == "win32":

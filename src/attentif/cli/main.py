@@ -6,6 +6,7 @@ Results go to stdout; progress, notes and errors to stderr. This file and those 
 `attentif --help` must not wait for torch.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -100,6 +101,8 @@ def main(words: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal without é prints a question mark rather than fail
             stream.reconfigure(errors="replace")
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("attentif").setLevel(logging.INFO)  # what is compiled, once
     signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(words))
 

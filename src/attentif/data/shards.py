@@ -28,6 +28,7 @@ import numpy.typing as npt
 from attentif.data.corpus import Corpus, Piece
 from attentif.data.table import digest_of
 from attentif.errors import DataError, RunError
+from attentif.files import cache_folder
 from attentif.text import Tokenizer
 
 FORMAT = "2"  # of the shards; part of their folder's name
@@ -67,11 +68,6 @@ class TokenStream:
                 break
             parts.append(self._shards[shard][max(start - low, 0) : min(stop, high) - low])
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint16)
-
-
-def cache_folder() -> Path:
-    """Where things are kept that can be made again: `$ATTENTIF_CACHE`, or `~/.cache/attentif`."""
-    return Path(os.environ.get("ATTENTIF_CACHE") or Path.home() / ".cache" / "attentif")
 
 
 def token_stream(corpus: Corpus, tokenizer: Tokenizer, *, cache: Path | None = None, progress: Progress | None = None) -> TokenStream:

@@ -8,24 +8,33 @@ threads disturbs this, unlike numba's own parallel layers. numba itself is impor
 
 import logging
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
+from attentif.files import cache_folder
+
 log = logging.getLogger("attentif")
 F = TypeVar("F", bound=Callable[..., Any])
 _pool: ThreadPoolExecutor | None = None
-_inlined: list[Callable[..., Any]] = []  # not yet known to numba
+_inlined: list[tuple[Callable[..., Any], Callable[..., Any] | None]] = []  # not yet known to numba, with their forms for float32
+_with_numba: list[Callable[[], None]] = []
+_preparing = threading.Lock()
 
 
 class Compiled:
     """A compiled function; says once what it took, where it had to be compiled."""
 
     def __init__(self, function: Callable[..., None], **options: Any) -> None:
-        self.name = function.__name__.strip("_").replace("_", " ")
+        self.name = f"{function.__module__.rpartition('.')[2]}.{function.__name__.strip('_')}"
         self.function, self.options = function, {"nogil": True, "cache": True, "error_model": "numpy"} | options
         self.call: Any = None
         self.known = 0  # signatures compiled or read from the disk so far
@@ -45,10 +54,35 @@ class Compiled:
     def _prepare(self) -> Any:
         import numba
 
-        while _inlined:
-            numba.extending.register_jitable(inline="always")(_inlined.pop())
-        self.call = numba.njit(**self.options)(self.function)
+        with _preparing:  # the threads that share a first call all come here
+            while _inlined:
+                _make_known(*_inlined.pop())
+            while _with_numba:
+                _with_numba.pop()()
+            if self.call is None:
+                with _kept_in(_kernel_cache()):
+                    self.call = numba.njit(**self.options)(self.function)
         return self.call
+
+
+@cache
+def _kernel_cache() -> Path:
+    """A folder for these very kernels: numba looks at the file of each function alone, and they are made of several."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    return cache_folder() / "kernels" / digest
+
+
+@contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """Functions that are handed to numba inside keep their machine code there."""
+    from numba import config
+
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., None]], Compiled]:
@@ -58,8 +92,35 @@ def compiled(**options: Any) -> Callable[[Callable[..., None]], Compiled]:
 
 def inlined(function: F) -> F:
     """Decorator of a small function that compiled ones call."""
-    _inlined.append(function)
+    _inlined.append((function, None))
     return function
+
+
+def inlined_with(single: Callable[..., Any]) -> Callable[[F], F]:
+    """Decorator of a small function that compiled ones call; `single` is its form where the first argument is a float32."""
+
+    def decorate(function: F) -> F:
+        _inlined.append((function, single))
+        return function
+
+    return decorate
+
+
+def with_numba(register: Callable[[], None]) -> Callable[[], None]:
+    """Decorator of what must be done once numba is imported, before the first compilation."""
+    _with_numba.append(register)
+    return register
+
+
+def _make_known(function: Callable[..., Any], single: Callable[..., Any] | None) -> None:
+    from numba import extending, types
+
+    def chosen(*args: Any) -> Callable[..., Any]:
+        return single if single is not None and args[0] == types.float32 else function
+
+    # left to LLVM to inline: numba's own inlining takes twice as long and warns where a kernel calls the function several times
+    options = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
+    extending.overload(function, jit_options=options, strict=False)(chosen)
 
 
 def share(kernel: Callable[..., None], items: int, *args: Any) -> None:
@@ -85,8 +146,8 @@ def _threads() -> ThreadPoolExecutor:
 
 def _forget_threads() -> None:
     """A forked child has none of its parent's threads."""
-    global _pool
-    _pool = None
+    global _pool, _preparing
+    _pool, _preparing = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -101,11 +101,13 @@ def _forward(start: int, stop: int, a: np.ndarray, b: np.ndarray, h0: np.ndarray
     for piece in range(start, stop):
         row, first = piece // blocks, piece % blocks * BLOCK
         last = min(first + BLOCK, D)
+        size = last - first
         before = h0[row, first:last].copy()
         for t in range(T):
-            for d in range(last - first):
-                before[d] = a[row, t, first + d] * before[d] + b[row, t, first + d]
-                h[row, t, first + d] = before[d]
+            decay, new, now = a[row, t, first:last], b[row, t, first:last], h[row, t, first:last]
+            for d in range(size):
+                before[d] = decay[d] * before[d] + new[d]
+                now[d] = before[d]
 
 
 @compiled()
@@ -125,13 +127,14 @@ def _backward(
     for piece in range(start, stop):
         row, first = piece // blocks, piece % blocks * BLOCK
         last = min(first + BLOCK, D)
+        size = last - first
         after = np.zeros_like(h0[row, first:last])  # a_{t+1} λ_{t+1}
         for t in range(T - 1, -1, -1):
-            for d in range(last - first):
-                at = first + d
-                adjoint = g[row, t, at] + after[d]
-                db[row, t, at] = adjoint
-                da[row, t, at] = adjoint * (h[row, t - 1, at] if t else h0[row, at])
-                after[d] = a[row, t, at] * adjoint
-        for d in range(last - first):
-            dh0[row, first + d] = after[d]
+            decay, given, out, d_out = a[row, t, first:last], g[row, t, first:last], db[row, t, first:last], da[row, t, first:last]
+            before = h[row, t - 1, first:last] if t else h0[row, first:last]
+            for d in range(size):
+                adjoint = given[d] + after[d]
+                out[d] = adjoint
+                d_out[d] = adjoint * before[d]
+                after[d] = decay[d] * adjoint
+        dh0[row, first:last] = after

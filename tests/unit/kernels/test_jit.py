@@ -2,6 +2,7 @@
 
 import logging
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_compilation_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
         for _ in range(3):
             kernel(0, 5, x, y)
     assert np.array_equal(y, 2 * x)
-    assert [record.message.partition(" in ")[0] for record in caplog.records] == ["compiled double"]
+    assert [record.message.partition(" in ")[0] for record in caplog.records] == ["compiled test_jit.double"]
 
 
 @pytest.mark.usefixtures("two_threads")
@@ -70,3 +71,16 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_machine_code_is_kept_with_the_cache_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTENTIF_CACHE", str(tmp_path))
+    jit._kernel_cache.cache_clear()
+    x, y = np.arange(5.0), np.empty(5)
+    first, second = Compiled(_double), Compiled(_double)
+    first(0, 5, x, y)
+    second(0, 5, x, y)
+    jit._kernel_cache.cache_clear()
+    assert list(tmp_path.glob("kernels/*/*/*.nbc"))
+    assert sum(first.call.stats.cache_hits.values()) == 0
+    assert sum(second.call.stats.cache_hits.values()) == 1

@@ -1,0 +1,245 @@
+"""A short causal convolution of each channel on its own, over sequences that stand end to end.
+
+    y_t = f(b + Σ_{k=0}^{W-1} w_k ⊙ x_{t-k})
+
+    x        tokens of all sequences                               (N, D)
+    w        taps, the oldest first as in torch's conv1d           (D, W)
+    b        bias                                                  (D,)
+    f        nothing, or silu: z σ(z)
+    tail     what came before each sequence, the newest last       (B, W - 1, D)
+    first, lengths   where each sequence begins in x, its tokens   (B,)
+
+A padded batch (B, T, D) is such a list too, its places beside the sequences being zero in the result, so that one function serves both
+layouts and no padding is ever computed. State spaces and gated recurrences begin with it (Gu & Dao 2023; De et al. 2024).
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attentif.kernels.exp import sigmoid
+from attentif.kernels.jit import compiled, inlined, share
+
+BLOCK = 128  # channels of one piece of work
+
+
+def causal_conv_naive(
+    x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool = False
+) -> Tensor:
+    """The equation, sequence by sequence, step by step."""
+    W = weight.shape[1]
+    places, values = [], []
+    for before, begin, length in zip(tail, first.tolist(), lengths.tolist(), strict=True):
+        history = torch.cat([before, x[begin : begin + length]])
+        for t in range(length):
+            z = (history[t : t + W] * weight.T).sum(0) + (0 if bias is None else bias)
+            values.append(F.silu(z) if silu else z)
+            places.append(begin + t)
+    return torch.zeros_like(x).index_put((torch.tensor(places),), torch.stack(values)) if places else torch.zeros_like(x)
+
+
+def causal_conv(x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool = False) -> Tensor:
+    """The same: a compiled loop on a CPU, a gather of all taps elsewhere."""
+    if not x.is_cpu:
+        return causal_conv_gathered(x, weight, bias, tail, first, lengths, silu)
+    bias = weight.new_zeros(weight.shape[0]) if bias is None else bias
+    y: Tensor = _conv(x.contiguous(), weight.T.contiguous(), bias, tail.contiguous(), first.contiguous(), lengths.contiguous(), silu)
+    return y
+
+
+def causal_conv_gathered(
+    x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool = False
+) -> Tensor:
+    """The same, every tap of every token fetched at once."""
+    W = weight.shape[1]
+    step, row, inside = inside_of(len(x), first, lengths)
+    back = torch.arange(W - 1, -1, -1, device=x.device)
+    past = step[:, None] - back  # (N, W): the step that each tap reads; below 0 it lies in the tail
+    known = tail.shape[0] * (W - 1)
+    index = torch.where(past >= 0, known + torch.arange(len(x), device=x.device)[:, None] - back, (row * (W - 1))[:, None] + past + W - 1)
+    index = torch.where(inside[:, None], index, 0)
+    taps = torch.cat([tail.flatten(0, 1), x]).index_select(0, index.flatten()).unflatten(0, index.shape)
+    y = (taps * weight.T).sum(1)
+    y = y if bias is None else y + bias
+    return torch.where(inside[:, None], F.silu(y) if silu else y, 0)
+
+
+def next_tail(x: Tensor, tail: Tensor, lengths: Tensor, dense: bool) -> Tensor:
+    """The tail after the first `lengths` tokens of each row of a padded x (B, T, D); `dense`: all rows are full."""
+    places = tail.shape[1]
+    if dense:
+        newest = x[:, max(0, x.shape[1] - places) :]
+        return torch.cat([tail, newest], 1)[:, newest.shape[1] :]
+    index = lengths[:, None] + torch.arange(places, device=x.device)
+    return torch.cat([tail, x], 1).gather(1, index[..., None].expand(-1, -1, x.shape[2]))
+
+
+def inside_of(places: int, first: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each place: its step within its sequence, its sequence, and whether it holds a token at all."""
+    place = torch.arange(places, device=first.device)
+    row = torch.searchsorted(first, place, right=True) - 1
+    step = place - first[row]
+    return step, row, step < lengths[row]
+
+
+@torch.library.custom_op("attentif::causal_conv", mutates_args=())
+def _conv(x: Tensor, taps: Tensor, bias: Tensor, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool) -> Tensor:
+    y = torch.empty_like(x) if covers(x, lengths) else torch.zeros_like(x)
+    share(_forward, _pieces(x, first), *(t.detach().numpy() for t in (x, taps, bias, tail, first, lengths)), silu, y.numpy())
+    return y
+
+
+@_conv.register_fake
+def _(x: Tensor, taps: Tensor, bias: Tensor, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool) -> Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("attentif::causal_conv_backward", mutates_args=())
+def _gradients(
+    x: Tensor, taps: Tensor, bias: Tensor, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool, dy: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    rows, (W, D) = len(first), taps.shape
+    dx = torch.empty_like(x) if covers(x, lengths) else torch.zeros_like(x)
+    dtail = torch.empty_like(tail)
+    dtaps, dbias = x.new_empty(rows, W, D), x.new_empty(rows, D)
+    inputs = (t.detach().numpy() for t in (x, taps, bias, tail, first, lengths))
+    share(_backward, _pieces(x, first), *inputs, silu, *(t.detach().numpy() for t in (dy, dx, dtail, dtaps, dbias)))
+    return dx, dtaps.sum(0), dbias.sum(0), dtail
+
+
+@_gradients.register_fake
+def _(
+    x: Tensor, taps: Tensor, bias: Tensor, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool, dy: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return torch.empty_like(x), torch.empty_like(taps), torch.empty_like(bias), torch.empty_like(tail)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:-1])
+    ctx.silu = inputs[-1]
+
+
+def _backpropagate(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+    dx, dtaps, dbias, dtail = _gradients(*ctx.saved_tensors, ctx.silu, dy.contiguous())
+    return dx, dtaps, dbias, dtail, None, None, None
+
+
+_conv.register_autograd(_backpropagate, setup_context=_keep)
+
+
+def covers(x: Tensor, lengths: Tensor) -> bool:
+    """Whether every place belongs to a sequence."""
+    return int(lengths.sum()) == len(x)
+
+
+def _pieces(x: Tensor, first: Tensor) -> int:
+    return len(first) * -(-x.shape[1] // BLOCK)
+
+
+# Slices that begin at the block's first channel, so that indices count from 0: where numba must reckon with negative ones, it does not
+# vectorise.
+
+
+@inlined
+def _before(past: int, row: int, begin: int, low: int, high: int, x: np.ndarray, tail: np.ndarray) -> np.ndarray:
+    """The channels of step `past` of a sequence, which may lie before its beginning."""
+    return x[begin + past, low:high] if past >= 0 else tail[row, past + tail.shape[1], low:high]
+
+
+@inlined
+def _sum_taps(
+    t: int, row: int, begin: int, low: int, high: int, x: np.ndarray, taps: np.ndarray, bias: np.ndarray, tail: np.ndarray, z: np.ndarray
+) -> None:
+    """z = b + Σ w_k ⊙ x_{t-k} for the channels from low to high."""
+    W = taps.shape[0]
+    b = bias[low:high]
+    for d in range(high - low):
+        z[d] = b[d]
+    for j in range(W):
+        old, tap = _before(t - (W - 1) + j, row, begin, low, high, x, tail), taps[j, low:high]
+        for d in range(high - low):
+            z[d] += tap[d] * old[d]
+
+
+@compiled(fastmath={"contract"})
+def _forward(
+    start: int,
+    stop: int,
+    x: np.ndarray,
+    taps: np.ndarray,
+    bias: np.ndarray,
+    tail: np.ndarray,
+    first: np.ndarray,
+    lengths: np.ndarray,
+    silu: bool,
+    y: np.ndarray,
+) -> None:
+    D = x.shape[1]
+    blocks = -(-D // BLOCK)
+    z = np.empty(BLOCK, x.dtype)
+    for piece in range(start, stop):
+        row, low = piece // blocks, piece % blocks * BLOCK
+        high, begin = min(low + BLOCK, D), first[row]
+        for t in range(lengths[row]):
+            _sum_taps(t, row, begin, low, high, x, taps, bias, tail, z)
+            y_t = y[begin + t, low:high]
+            if silu:
+                for d in range(high - low):
+                    y_t[d] = z[d] * sigmoid(z[d])
+            else:
+                for d in range(high - low):
+                    y_t[d] = z[d]
+
+
+@compiled(fastmath={"contract"})
+def _backward(
+    start: int,
+    stop: int,
+    x: np.ndarray,
+    taps: np.ndarray,
+    bias: np.ndarray,
+    tail: np.ndarray,
+    first: np.ndarray,
+    lengths: np.ndarray,
+    silu: bool,
+    dy: np.ndarray,
+    dx: np.ndarray,
+    dtail: np.ndarray,
+    dtaps: np.ndarray,
+    dbias: np.ndarray,
+) -> None:
+    W, D = taps.shape
+    blocks = -(-D // BLOCK)
+    g = np.empty(BLOCK, x.dtype)
+    for piece in range(start, stop):
+        row, low = piece // blocks, piece % blocks * BLOCK
+        high, begin, length = min(low + BLOCK, D), first[row], lengths[row]
+        dtaps[row, :, low:high] = 0
+        dbias[row, low:high] = 0
+        dtail[row, :, low:high] = 0
+        dx[begin : begin + length, low:high] = 0
+        db = dbias[row, low:high]
+        for t in range(length):
+            dy_t = dy[begin + t, low:high]
+            if silu:
+                _sum_taps(t, row, begin, low, high, x, taps, bias, tail, g)
+                for d in range(high - low):
+                    z = g[d]
+                    s = sigmoid(z)
+                    g[d] = dy_t[d] * (s + z * (s - s * s))
+            else:
+                for d in range(high - low):
+                    g[d] = dy_t[d]
+            for d in range(high - low):
+                db[d] += g[d]
+            for j in range(W):
+                past = t - (W - 1) + j
+                old, dold = _before(past, row, begin, low, high, x, tail), _before(past, row, begin, low, high, dx, dtail)
+                tap, dtap = taps[j, low:high], dtaps[row, j, low:high]
+                for d in range(high - low):
+                    dold[d] += tap[d] * g[d]
+                for d in range(high - low):
+                    dtap[d] += g[d] * old[d]
