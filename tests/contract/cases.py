@@ -3,7 +3,9 @@
 CASES     name -> (configuration, site)
 TWINS     kind -> the definition for one sequence alone: no masks, no batch, no kernel, no cache. Slow and plain on purpose.
 MAPS      kind -> its weights (heads, T, T), or (heads, T, S) of a cross mixer, for kinds that show them; arguments as of the twin
-BY_FFT    kinds whose outputs an FFT mixes: what they must not see may reach them as rounding (optional)
+ROUNDED   kinds in which what a token must not see may move the last bit of its output: an FFT mixes all of them, or the number of rows
+          in a product decides how it is summed (optional)
+SORTED    kinds that choose what a token sees by the directions of all tokens: content never comes from later, choices may (optional)
 """
 
 import pkgutil
@@ -22,14 +24,16 @@ from attentif.nn.seq import Seq
 CASES: dict[str, Case] = {}
 TWINS: dict[str, Twin] = {}
 MAPS: dict[str, Twin] = {}
-BY_FFT: set[str] = set()
+ROUNDED: set[str] = set()
+SORTED: set[str] = set()
 for module in pkgutil.iter_modules([str(Path(__file__).parent / "families")]):
     family = import_module(f"families.{module.name}")
     assert not CASES.keys() & family.CASES.keys(), module.name
     CASES.update(family.CASES)
     TWINS.update(family.TWINS)
     MAPS.update(getattr(family, "MAPS", {}))
-    BY_FFT.update(getattr(family, "BY_FFT", ()))
+    ROUNDED.update(getattr(family, "ROUNDED", ()))
+    SORTED.update(getattr(family, "SORTED", ()))
 
 
 def built(name: str) -> Mixer | CrossMixer:

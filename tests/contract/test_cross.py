@@ -81,6 +81,50 @@ def test_steps_with_a_state_equal_the_whole(name: str, source: str) -> None:
 
 
 @every_cross_mixer
+@pytest.mark.parametrize("gradients", [False, True])
+def test_ragged_prefill_then_steps_equal_each_row_alone(name: str, gradients: bool) -> None:
+    """Also of rows that are taken in another order, or have ended while others go on."""
+    mixer, sources, sequences = built_cross(name), memories(), rows((6, 9, 5, 7))
+    expected = [twin(name, mixer, x, memory) for x, memory in zip(sequences, sources, strict=True)]
+    prompts = (3, 5, 1, 4)
+    with torch.set_grad_enabled(gradients):
+        state = mixer.init_state(padded(sources), Seq.padded(SOURCE_LENGTHS))
+        y = mixer(padded([x[:n] for x, n in zip(sequences, prompts, strict=True)], fill=1e6), Seq.padded(prompts), None, None, state)
+        for row, n in enumerate(prompts):
+            assert_close(y[row, :n], expected[row][:n], **CLOSE)
+        order = [2, 0, 3]
+        state, start = state.select(torch.tensor(order)), torch.tensor([prompts[row] for row in order])
+        ended = torch.full_like(sequences[0][:2], 1e6)
+        piece = torch.stack([sequences[2][1:3], ended, sequences[3][4:6]])
+        mixer(piece, Seq.padded([2, 0, 2], 2, start), None, None, state)
+        step = torch.stack([sequences[row][place : place + 1] for row, place in zip(order, (3, 3, 6), strict=True)])
+        kept = state.snapshot()
+        for state_ in (state, kept):
+            y = mixer(step, Seq.padded([1, 1, 1], start=torch.tensor([3, 3, 6])), None, None, state_)
+            assert_close(y[:, 0], torch.stack([expected[2][3], expected[0][3], expected[3][6]]), **CLOSE)
+
+
+@every_cross_mixer
+def test_nothing_leaks_from_the_future(name: str) -> None:
+    mixer, x = built_cross(name), torch.stack(rows((9,) * len(SOURCE_LENGTHS))).requires_grad_()
+    y = mixer(x, Seq.padded([9] * len(x)), padded(memories()), Seq.padded(SOURCE_LENGTHS))
+    (gradient,) = torch.autograd.grad(y[:, :5].square().sum(), x)
+    assert torch.count_nonzero(gradient[:, 5:]) == 0
+    assert torch.count_nonzero(gradient[:, :5]) > 0
+
+
+@every_cross_mixer
+def test_an_empty_target_and_an_empty_memory_leave_the_others_alone(name: str) -> None:
+    mixer, sequences, sources = built_cross(name), rows((4, 0, 3)), rows((5, 2, 0), MEMORY_WIDTH, seed=4)
+    for target in ("padded", "packed"):
+        for source in ("padded", "packed"):
+            x, seq = layouts(sequences)[target]
+            y = mixer(x, seq, *layouts(sources)[source])
+            assert_close(y[:4] if seq.is_packed else y[0], twin(name, mixer, sequences[0], sources[0]), **CLOSE)
+            assert y.isfinite().all()
+
+
+@every_cross_mixer
 @pytest.mark.parametrize(
     "choices",
     [

@@ -23,6 +23,11 @@ def attention(causal: bool = False, **more: Any) -> dict[str, Any]:
     return {"mixer": {"kind": "attention", "heads": 4, "causal": causal, **more}}
 
 
+def alone(**mixer: Any) -> dict[str, Any]:
+    """A sublayer without a residual."""
+    return {"mixer": mixer, "residual": False}
+
+
 FFN: dict[str, Any] = {"mixer": {"kind": "feed-forward", "activation": "swiglu"}}
 CROSS: dict[str, Any] = {"mixer": {"kind": "cross-attention", "heads": 2}}
 TOKENS = {"kind": "tokens", "vocab": VOCAB}
@@ -55,6 +60,11 @@ MODELS: dict[str, dict[str, Any]] = {
         "decoder": {"block": {"both": {"mixer": {"kind": "parallel", "branches": {"attn": attention(True), "ffn": FFN}}}}},
         "head": LANGUAGE,
     },
+    "decoder-reversible": {
+        "frontend": SINUSOIDAL,
+        "decoder": {"reversible": True, "halves": "concat", "block": {"attn": attention(True), "ffn": FFN}},
+        "head": LANGUAGE | {"tied": False},
+    },
     "decoder-alternating": {
         "layers": 3,
         "frontend": SINUSOIDAL,
@@ -75,7 +85,37 @@ MODELS: dict[str, dict[str, Any]] = {
         "decoder": {"bias": RELATIVE | {"bidirectional": False}, "block": {"attn": attention(True), "cross": CROSS, "ffn": FFN}},
         "head": LANGUAGE,
     },
+    "encoder-decoder-bridge": {
+        "frontend": TOKENS,
+        "target": TOKENS,
+        "bridge": ["rnn"],
+        "reverse": True,
+        "encoder": {"block": {"ffn": FFN, "rnn": alone(kind="lstm")}, "placement": "none"},
+        "decoder": {"block": {"rnn": alone(kind="lstm"), "attn": attention(True)}, "placement": "none"},
+        "head": LANGUAGE,
+    },
+    "encoder-decoder-bahdanau": {
+        "frontend": TOKENS,
+        "target": TOKENS,
+        "encoder": {"block": {"rnn": alone(kind="bidirectional", mixer={"kind": "gru"}, join="sum")}},
+        "decoder": {"block": {"rnn": alone(kind="attentive-recurrence", start="first", readout="maxout")}},
+        "head": LANGUAGE,
+    },
+    "encoder-decoder-luong": {
+        "frontend": TOKENS,
+        "target": TOKENS,
+        "bridge": ["rnn"],
+        "reverse": True,
+        "encoder": {"block": {"rnn": alone(kind="lstm")}, "placement": "none"},
+        "decoder": {
+            "layers": 1,
+            "placement": "none",
+            "block": {"rnn": alone(kind="attentive-recurrence", cell="lstm", layers=2, score="general", feeding="input")},
+        },
+        "head": LANGUAGE,
+    },
 }
+WRITING = [name for name in MODELS if "target" in MODELS[name]]
 every_model = pytest.mark.parametrize("name", MODELS)
 STEPPING = [name for name in MODELS if "decoder" in MODELS[name]]
 
@@ -246,13 +286,13 @@ def test_layers_choose_what_is_recorded() -> None:
     assert list(tape) == ["decoder.blocks.1.far"]
 
 
-def test_beams_reordered_step_by_step_equal_sequences_read_whole() -> None:
-    name = "encoder-decoder-relative"
+@pytest.mark.parametrize("name", WRITING)
+def test_beams_reordered_step_by_step_equal_sequences_read_whole(name: str) -> None:
     model, (source, _) = built(name), inputs(name)
-    memory, memory_seq = model.encode(padded(source))
+    memory = model.encode(padded(source))
     beams = ids((5,) * 8, seed=5)  # two for each source
     with torch.no_grad():
-        state = model.init_state(4, 8, memory, memory_seq).select(torch.arange(4).repeat_interleave(2))
+        state = model.init_state(4, 8, *memory).select(torch.arange(4).repeat_interleave(2))
         history = [tokens[:2] for tokens in beams]
         model.decode(padded(history), state=state)
         order = torch.tensor([1, 0, 2, 2, 5, 5, 6, 7])

@@ -233,7 +233,7 @@ def test_t5_agrees_in_the_decoders_hidden_states(tmp_path: Path) -> None:
     with torch.no_grad():
         known = theirs(input_ids=source, attention_mask=mask, decoder_input_ids=target, output_hidden_states=True)
         batch = Batch(Input(source, Seq.padded(LENGTHS)), Input(target, Seq.padded(lengths)))
-        memory, memory_seq = mine.encode(batch.source)
+        memory, memory_seq, _ = mine.encode(batch.source)
         assert_close(memory[memory_seq.valid], known.encoder_last_hidden_state[memory_seq.valid], **CLOSE)
         hidden, seq = mine.hidden(batch)
         assert_close(hidden[seq.valid], known.decoder_hidden_states[-1][seq.valid], **CLOSE)

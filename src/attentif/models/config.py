@@ -1,18 +1,20 @@
 """A model as a page of configuration: a frontend, one or two stacks of blocks, a head."""
 
 from collections.abc import Iterator
-from typing import Any, Self
+from functools import cached_property
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from attentif.config import VERSION, Config, Document, Layer, inside
 from attentif.errors import ConfigError
-from attentif.models.frontends import Frontend, TokensConfig
+from attentif.models.bridge import check_bridge
+from attentif.models.frontends import Frontend, FrontendConfig, TokensConfig
 from attentif.models.heads import Head, HeadConfig
 from attentif.models.presets import preset_layer
 from attentif.nn.init import InitConfig, on_paper
 from attentif.nn.mixer import CrossMixer, Site
-from attentif.nn.stack import StackConfig
+from attentif.nn.stack import Stack, StackConfig
 from attentif.toml import Keys
 
 
@@ -30,6 +32,10 @@ class ModelConfig(Config):
     target: Frontend | None = Field(None, description="the same for the decoder of an encoder-decoder")
     encoder: StackConfig | None = Field(None, description="the stack that reads")
     decoder: StackConfig | None = Field(None, description="the stack that writes, or reads on")
+    bridge: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        (), description="the decoder's sublayers of these names begin in the states in which the encoder's ended"
+    )
+    reverse: bool = Field(False, description="the encoder reads the source from its end; what it gives out is in order again")
     head: Head = Field(description="from vectors to what is predicted")
 
     @model_validator(mode="after")
@@ -41,37 +47,61 @@ class ModelConfig(Config):
             raise ValueError("`target` (the decoder's frontend) goes with an encoder and a decoder, and only with both")
         if self.shared and not (isinstance(self.frontend, TokensConfig) and isinstance(self.target, TokensConfig)):
             raise ValueError("`shared` needs a source and a target of tokens")
+        if self.bridge and not both:
+            raise ValueError("`bridge` leads from an encoder to a decoder: the model needs both")
+        if self.reverse and self.encoder is None:
+            raise ValueError("`reverse` is for the source of an encoder")
         if problems := [*self._contradictions()]:
             raise inside(problems)
         return self
 
     def _contradictions(self) -> Iterator[tuple[Keys, str]]:
         """What the mixers themselves refuse. One of each is built without its weights, so that the place in the file is still known."""
-        crosses = False
+        crosses, refused = False, False
         for name, stack in (("encoder", self.encoder), ("decoder", self.decoder)):
             if stack is None:
                 continue
-            reads_memory = name == "decoder" and self.encoder is not None
             with on_paper():
-                bias = stack.bias.build() if stack.bias else None
-                site = Site(width=self.width, norm=stack.norm, memory_width=self.width if reads_memory else None, bias=bias)
+                site = self._site(stack)
                 for path, sublayer in stack.sublayers():
                     try:
                         crosses |= isinstance(sublayer.mixer.build(site), CrossMixer)
                     except ConfigError as error:
                         yield (name, *path, "mixer"), error.message
-                        crosses = True  # it may have been one
-        if self.encoder and self.decoder and not crosses:
-            yield ("decoder",), "no sublayer reads the encoder's output; add one with a cross mixer, or drop the encoder"
+                        crosses = refused = True  # it may have been one
+        if self.encoder and self.decoder and not crosses and not self.bridge:
+            yield ("decoder",), "no sublayer reads the encoder's output; add one with a cross mixer, or a bridge, or drop the encoder"
+        if self.encoder and self.decoder and self.bridge and not refused:
+            try:
+                with on_paper():
+                    encoder = self.stack(self.encoder)
+                    check_bridge(encoder, self.stack(self.decoder, encoder.width), self.bridge, encoder.width)
+            except ConfigError as error:
+                yield ("bridge",), error.message
 
-    @property
+    def _site(self, stack: StackConfig) -> Site:
+        """What a mixer of this stack is built with, to be asked about itself."""
+        memory_width = self.encoder.out_width(self.width) if stack is self.decoder and self.encoder is not None else None
+        return Site(width=self.width, norm=stack.norm, memory_width=memory_width, bias=stack.bias.build() if stack.bias else None)
+
+    def stack(self, config: StackConfig, memory_width: int | None = None) -> Stack:
+        """One of the model's stacks, with fresh weights."""
+        return Stack(config, width=self.width, layers=config.layers or self.layers, dropout=self.dropout, memory_width=memory_width)
+
+    @cached_property
     def max_len(self) -> int | None:
-        """Longest source the model can read, where its positions have an end."""
-        return self.frontend.limit
+        """Longest source the model can read, where its positions or its mixers have an end."""
+        return self._longest(self.frontend, self.encoder or self.decoder)
 
-    @property
+    @cached_property
     def max_target_len(self) -> int | None:
-        return self.target.limit if self.target else None
+        return self._longest(self.target, self.decoder) if self.target else None
+
+    def _longest(self, frontend: FrontendConfig, stack: StackConfig | None) -> int | None:
+        assert stack is not None
+        with on_paper():
+            mixers = [sublayer.mixer.build(self._site(stack)) for _, sublayer in stack.sublayers()]
+        return min((limit for limit in (frontend.limit, *(mixer.caps.max_len for mixer in mixers)) if limit is not None), default=None)
 
     def with_sizes(self, *, vocab: int | None = None, target_vocab: int | None = None, classes: int | None = None) -> Self:
         """What the data decide, filled in where the configuration left it open."""

@@ -40,7 +40,7 @@ class TokensConfig(FrontendConfig):
     segments: int = Field(0, ge=0, description="texts told apart by a learned vector each (BERT: 2); 0: none")
     scale: bool = Field(False, description="multiply embeddings by √width (2017)")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
-    position: Position | None = Field(None, description="positions added to the embeddings: sinusoidal, learned, amplitude, binary")
+    position: Position | None = Field(None, description="positions added to the embeddings: sinusoidal, learned, axial, amplitude, binary")
     norm: Norm | None = Field(None, description="normalise the sum (BERT)")
 
     def build(self, width: int, dropout: float) -> "Tokens":

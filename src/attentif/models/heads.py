@@ -44,6 +44,10 @@ class LanguageHead(nn.Module):
         super().__init__()
         if embedding is None:
             raise ConfigError("a language head predicts tokens: the model needs a frontend of tokens")
+        if config.tied and embedding.embedding_dim != width:
+            raise ConfigError(
+                f"head.tied: vectors of {width} components cannot be scored by an embedding of {embedding.embedding_dim}; say false"
+            )
         vocab = embedding.num_embeddings
         self.embedding: nn.Embedding | None
         refer(self, "embedding", embedding if config.tied else None)

@@ -2,20 +2,30 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attentif.errors import ConfigError, within
 from attentif.models.batch import Batch, Input
+from attentif.models.bridge import carried
 from attentif.models.config import ModelConfig
 from attentif.models.frontends import Tokens
 from attentif.nn.block import combined
 from attentif.nn.init import initialise, on_paper
 from attentif.nn.mixer import Caps, refer
-from attentif.nn.seq import Seq
+from attentif.nn.seq import Seq, unpack
 from attentif.nn.stack import Stack, StackConfig
 from attentif.nn.state import StateTree
+
+
+class Memory(NamedTuple):
+    """What an encoder made of a source, for `decode` and `init_state`."""
+
+    x: Tensor  # (B, S, D), or packed (N, D)
+    seq: Seq
+    ended: StateTree | None = None  # the states in which its mixers ended, where a bridge leads on from them
 
 
 class Model(nn.Module):
@@ -29,7 +39,7 @@ class Model(nn.Module):
         with within("encoder."):
             self.encoder = self._stack(config.encoder, None)
         with within("decoder."):
-            self.decoder = self._stack(config.decoder, config.width if config.encoder else None)
+            self.decoder = self._stack(config.decoder, self.encoder.width if self.encoder else None)
         reads = self.target or self.frontend
         if config.shared:
             assert isinstance(self.frontend, Tokens)
@@ -39,13 +49,12 @@ class Model(nn.Module):
             del self.target.tokens
             refer(self.target, "tokens", self.frontend.tokens)
             reads = self.frontend
-        self.head = config.head.build(config.width, reads.tokens if isinstance(reads, Tokens) else None, config.dropout)
+        last = self.decoder or self.encoder
+        assert last is not None
+        self.head = config.head.build(last.width, reads.tokens if isinstance(reads, Tokens) else None, config.dropout)
 
     def _stack(self, config: StackConfig | None, memory_width: int | None) -> Stack | None:
-        if config is None:
-            return None
-        model = self.config
-        return Stack(config, width=model.width, layers=config.layers or model.layers, dropout=model.dropout, memory_width=memory_width)
+        return None if config is None else self.config.stack(config, memory_width)
 
     def forward(self, batch: Batch, state: StateTree | None = None) -> tuple[Tensor, Seq]:
         """The head's logits, and the Seq of what they stand for."""
@@ -57,7 +66,7 @@ class Model(nn.Module):
         if self.decoder is None:
             if state is not None:
                 raise ValueError("an encoder reads a sequence at once: it takes no state")
-            return self.encode(batch.source)
+            return self.encode(batch.source)[:2]
         if self.encoder is None:
             return self.decode(batch.source, state=state)
         if batch.target is None:
@@ -66,28 +75,59 @@ class Model(nn.Module):
             return self.decode(batch.target, state=state)
         return self.decode(batch.target, *self.encode(batch.source))
 
-    def encode(self, source: Input) -> tuple[Tensor, Seq]:
-        """The encoder's output: the memory that a decoder reads, and its Seq."""
+    def encode(self, source: Input) -> Memory:
+        """The encoder's output: the memory that a decoder reads."""
         if self.encoder is None:
             raise ValueError("this model has no encoder")
         x, seq = self.frontend(source)
-        return self.encoder(x, seq), seq
+        ended = None
+        if self.config.bridge:
+            if seq.is_packed:  # a state reads padded rows
+                x, seq = unpack(x, seq), Seq.padded(seq.lengths)
+            ended = self.encoder.init_state(seq.batch, seq.max_len, device=x.device, dtype=x.dtype)
+        if not self.config.reverse:
+            return Memory(self.encoder(x, seq, state=ended), seq, ended)
+        return Memory(seq.mirrored(self.encoder(seq.mirrored(x), seq, state=ended)), seq, ended)
 
     def decode(
-        self, target: Input, memory: Tensor | None = None, memory_seq: Seq | None = None, state: StateTree | None = None
+        self,
+        target: Input,
+        memory: Tensor | None = None,
+        memory_seq: Seq | None = None,
+        ended: StateTree | None = None,
+        *,
+        state: StateTree | None = None,
     ) -> tuple[Tensor, Seq]:
         """The decoder's vectors, after what `state` has read; a state made from the memory makes the memory unnecessary."""
         if self.decoder is None:
             raise ValueError("this model has no decoder")
         x, seq = (self.target or self.frontend)(target)
-        return self.decoder(x, seq, memory, memory_seq, state), seq
+        if state is not None or not self.config.bridge:
+            return self.decoder(x, seq, memory, memory_seq, state), seq
+        state = self.init_state(seq.batch, seq.max_len, memory, memory_seq, ended)
+        if not seq.is_packed:
+            return self.decoder(x, seq, state=state), seq
+        y = self.decoder(unpack(x, seq), Seq.padded(seq.lengths), state=state)
+        return y.flatten(0, 1).index_select(0, seq.cells(seq.max_len)), seq
 
-    def init_state(self, batch: int, capacity: int, memory: Tensor | None = None, memory_seq: Seq | None = None) -> StateTree:
-        """An empty state for `batch` sequences of at most `capacity` tokens; an encoder-decoder's is made from the memory."""
+    def init_state(
+        self,
+        batch: int,
+        capacity: int,
+        memory: Tensor | None = None,
+        memory_seq: Seq | None = None,
+        ended: StateTree | None = None,
+    ) -> StateTree:
+        """An empty state for `batch` sequences of at most `capacity` tokens; an encoder-decoder's is made from what `encode` gave."""
         if self.decoder is None:
             raise ConfigError("this model has no decoder: it reads, it does not write")
         weight = next(self.decoder.parameters())
-        return self.decoder.init_state(batch, capacity, memory, memory_seq, device=weight.device, dtype=weight.dtype)
+        state = self.decoder.init_state(batch, capacity, memory, memory_seq, device=weight.device, dtype=weight.dtype)
+        if not self.config.bridge:
+            return state
+        if ended is None or self.encoder is None:
+            raise ValueError("the state of a bridged decoder is made from the states in which its encoder ended: give all that encode gave")
+        return carried(self.encoder, self.decoder, self.config.bridge, ended, state)
 
     @property
     def caps(self) -> Caps:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from attentif.config import Config, OneOf
 from attentif.errors import ConfigError, within
 from attentif.kernels.dropout import dropout
+from attentif.nn.linear import StackedLinear
 from attentif.nn.mixer import MIXERS, Caps, CrossMixer, Mixer, MixerConfig, Site
 from attentif.nn.norm import Placement
 from attentif.nn.seq import Seq
@@ -136,7 +137,7 @@ class Parallel(Mixer):
         branches = [branch.branch(x, seq, state=None if state is None else state[name]) for name, branch in self.branches.sublayers()]
         return reduce(torch.add, branches)
 
-    def residual_outputs(self) -> list[nn.Linear]:
+    def residual_outputs(self) -> list[nn.Linear | StackedLinear]:
         return [out for _, branch in self.branches.sublayers() for out in branch.mixer.residual_outputs()]
 
 

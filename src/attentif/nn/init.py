@@ -2,7 +2,7 @@
 
 | tensor                                             | normal                          | xavier                               |
 |----------------------------------------------------|---------------------------------|--------------------------------------|
-| weight of a linear map                             | N(0, std²)                      | U(±√(6 / (fan_in + fan_out)))        |
+| weight of a linear map (each of stacked ones)      | N(0, std²)                      | U(±√(6 / (fan_in + fan_out)))        |
 | ... that writes into the residual stream           | N(0, std² / R) if depth_scaled  | the same, divided by √R if depth_scaled |
 | embedding of tokens, segments; learned positions   | N(0, std²)                      | N(0, 1/D)                            |
 | relative bias (T5)                                 | N(0, std²)                      | 0                                    |
@@ -26,6 +26,7 @@ from torch.overrides import TorchFunctionMode
 
 from attentif.config import Config
 from attentif.nn.bias import RelativeBias
+from attentif.nn.linear import StackedLinear
 from attentif.nn.stack import Stack
 
 
@@ -41,7 +42,7 @@ class InitConfig(Config):
 def initialise(model: nn.Module, config: InitConfig) -> None:
     """Set every parameter of `model` as the table above says, from torch's current random state."""
     for module in model.modules():
-        if isinstance(module, nn.Linear):
+        if isinstance(module, nn.Linear | StackedLinear):
             _linear(module, config)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=config.std if config.kind == "normal" else module.embedding_dim**-0.5)
@@ -73,11 +74,12 @@ class _Unfilled(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _linear(module: nn.Linear, config: InitConfig) -> None:
-    if config.kind == "normal":
-        nn.init.normal_(module.weight, std=config.std)
-    else:
-        nn.init.xavier_uniform_(module.weight)
+def _linear(module: nn.Linear | StackedLinear, config: InitConfig) -> None:
+    for matrix in module.weight if isinstance(module, StackedLinear) else [module.weight]:
+        if config.kind == "normal":
+            nn.init.normal_(matrix, std=config.std)
+        else:
+            nn.init.xavier_uniform_(matrix)
     if module.bias is not None:
         nn.init.zeros_(module.bias)
 

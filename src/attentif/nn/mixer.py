@@ -4,6 +4,7 @@ Attention of every kind, recurrences, state spaces and convolutions are mixers; 
 neighbours. A decoding step is `forward` with T = 1 and a state.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -12,9 +13,10 @@ from torch import Tensor, nn
 
 from attentif.config import Config, Registry
 from attentif.errors import ConfigError
+from attentif.nn.linear import StackedLinear
 from attentif.nn.norm import LayerNormConfig, NormConfig, Placement
 from attentif.nn.seq import Seq
-from attentif.nn.state import State, StateTree
+from attentif.nn.state import State, StateTree, alike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class Site:
     dropout: float = 0.0
     norm: NormConfig = field(default_factory=LayerNormConfig)
     placement: Placement = "pre"
+    out_width: int | None = None  # width of what it returns, where not `width`; a mixer that can do this has an `out_width` of its own
     memory_width: int | None = None  # width of what a CrossMixer reads
     bias: nn.Module | None = None  # the stack's `Bias(q_pos, k_pos)`, shared by all its attention
 
@@ -52,9 +55,15 @@ class _Shown(nn.Module):
         """Weights (rows, heads, T, S), worked out from what the tape kept. Padding weighs nothing."""
         raise ConfigError(f"{type(self).__name__} has no attention map")
 
-    def residual_outputs(self) -> list[nn.Linear]:
+    def resume(self, state: Any, ended: Sequence[Any]) -> Any:
+        """`state`, made by `init_state`, as it is where mixers that ended in other states are gone on from: the bridge to a decoder."""
+        if len(ended) != 1 or not alike(state, ended[0]):
+            raise ConfigError(f"{type(self).__name__} cannot go on from here: it needs one mixer of its own kind and size to come from")
+        return ended[0].snapshot()
+
+    def residual_outputs(self) -> Sequence[nn.Linear | StackedLinear]:
         """The projections that write into the residual stream: deep stacks start them smaller."""
-        return [out] if isinstance(out := getattr(self, "out", None), nn.Linear) else []
+        return [out] if isinstance(out := getattr(self, "out", None), nn.Linear | StackedLinear) else []
 
 
 class Mixer(_Shown):

@@ -2,6 +2,7 @@
 
     sinusoidal  P(p, 2i) = sin(p / 10000^(2i/D)),  P(p, 2i+1) = cos(...)         (Vaswani et al. 2017, section 3.5)
     learned     a table, one row a place                                        (Gehring et al. 2017)
+    axial       P(p) = [A(p div n), B(p mod n)]: a place as a row and a column, with two small tables (Kitaev et al. 2020)
 
 and the two that the course shows to fail:
 
@@ -16,7 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
-from attentif.errors import AttentifError
+from attentif.errors import AttentifError, ConfigError
 
 
 class PositionConfig(Config):
@@ -93,6 +94,42 @@ class Learned(nn.Module):
             raise AttentifError(f"a sequence of {last - self.offset + 1} tokens is longer than the {places} places this model has learned")
         vectors: Tensor = self.table(pos + self.offset if self.offset else pos)
         return vectors.to(dtype)
+
+
+@POSITIONS.register
+class AxialConfig(PositionConfig):
+    """Places as rows and columns of a rectangle, with a trained vector for each row and each column."""
+
+    kind: Literal["axial"] = Field("axial", description="a trained vector for each row and each column that places are laid out in")
+    shape: Annotated[tuple[int, int], Field(strict=False)] = Field(
+        (64, 64), description="rows and columns; their product is the longest text"
+    )
+    widths: Annotated[tuple[int, int] | None, Field(strict=False)] = Field(
+        None, description="components for rows and for columns; by default a quarter and the rest"
+    )
+
+    def build(self, width: int) -> nn.Module:
+        rows, columns = self.widths or (width // 4, width - width // 4)
+        if rows + columns != width:
+            raise ConfigError(f"position.widths = {[rows, columns]} make {rows + columns} components, the model has {width}")
+        return Axial(self.shape, (rows, columns))
+
+    @property
+    def limit(self) -> int | None:
+        return self.shape[0] * self.shape[1]
+
+
+class Axial(nn.Module):
+    def __init__(self, shape: tuple[int, int], widths: tuple[int, int]) -> None:
+        super().__init__()
+        self.rows, self.columns = (nn.Embedding(count, width) for count, width in zip(shape, widths, strict=True))
+
+    def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
+        row = pos // self.columns.num_embeddings
+        if pos.numel() and int(row.max()) >= self.rows.num_embeddings:
+            places = self.rows.num_embeddings * self.columns.num_embeddings
+            raise AttentifError(f"a sequence of {int(pos.max()) + 1} tokens is longer than the {places} places this model has learned")
+        return torch.cat([self.rows(row), self.columns(pos % self.columns.num_embeddings)], -1).to(dtype)
 
 
 @POSITIONS.register

@@ -4,7 +4,7 @@ No ragged attention exists on a CPU, and a block-diagonal mask over the whole pa
 everything that works token by token, and are padded only around the kernel, in groups of similar length.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -58,6 +58,12 @@ def groups_of(seq: Seq) -> Groups:
     if seq not in _known:
         _known[seq] = _group(seq)
     return _known[seq]
+
+
+def in_groups(work: Callable[..., Tensor], seq: Seq, *packed: Tensor) -> Tensor:
+    """`work(*padded, seq)` of the tensors (N, ...) of every group, back in packed order."""
+    groups = groups_of(seq)
+    return groups.join([group.pack(work(*(group.pad(t) for t in packed), group.seq)) for group in groups])
 
 
 def _group(seq: Seq) -> Groups:

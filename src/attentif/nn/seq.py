@@ -104,6 +104,14 @@ class Seq:
         """Index, in the flattened places, of each sequence's last token."""
         return self.first() + self.lengths - 1
 
+    def mirrored(self, x: Tensor) -> Tensor:
+        """x (B, T, ...) or (N, ...) with each sequence read from its last token to its first; padding stays. Twice, it is x again."""
+        if self.cu is not None:
+            return x.index_select(0, (self.cu[:-1] + self.lengths - 1)[self.row] - self.pos)
+        steps = torch.arange(x.shape[1], device=x.device)
+        place = torch.where(self.valid, self.lengths[:, None] - 1 - steps, steps)
+        return x.flatten(0, 1).index_select(0, (self.first()[:, None] + place).flatten()).unflatten(0, self.valid.shape)
+
     def following(self) -> Self:
         """The next token of every row: what a decoding step reads after this."""
         if self.pos.shape[-1] == 1 and self.dense:  # after a step, nearly everything stays

@@ -1,9 +1,9 @@
 """A stack: blocks one after the other, a shared bias of positions, a last norm."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, cycle, islice
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -12,10 +12,12 @@ from torch.utils.checkpoint import checkpoint
 
 from attentif.config import Config
 from attentif.errors import within
+from attentif.nn.aside import unheard
 from attentif.nn.bias import Bias
 from attentif.nn.block import Block, Sublayer, SublayerConfig, combined
 from attentif.nn.mixer import Caps, Site
 from attentif.nn.norm import LayerNormConfig, Norm, Placement
+from attentif.nn.reversible import Surroundings, refuse_irreversible, run, run_reversibly
 from attentif.nn.seq import Seq
 from attentif.nn.state import StateTree
 from attentif.nn.tape import paused
@@ -37,6 +39,12 @@ class StackConfig(Config):
     final_norm: bool | None = Field(None, description="a norm after the last block; by default wherever placement is not post or none")
     norm: Norm = Field(LayerNormConfig(), description="how they are normalised")
     bias: Bias | None = Field(None, description="positions as a bias on the scores of all its attention: alibi or relative")
+    reversible: bool = Field(
+        False, description="two halves that blocks of two sublayers change in turn; activations are worked out again, not kept (Reformer)"
+    )
+    halves: Literal["mean", "concat"] = Field(
+        "mean", description="what a reversible stack gives: the mean of its halves, or both (twice the width)"
+    )
     block: dict[str, SublayerConfig] = Field({}, description="the sublayers of every block by name, in order")
     blocks: Annotated[tuple[BlockConfig, ...], Field(strict=False)] = Field((), description="kinds of block that take turns")
 
@@ -44,7 +52,17 @@ class StackConfig(Config):
     def _one_of_them(self) -> Self:
         if bool(self.block) == bool(self.blocks):
             raise ValueError("a stack has either `block` (all alike) or `blocks` (taking turns)")
+        if self.reversible:
+            for sublayers in (self.block, *(kind.sublayers for kind in self.blocks)):
+                if sublayers:
+                    refuse_irreversible(sublayers, self.placement)
+        elif self.halves == "concat":
+            raise ValueError("only a reversible stack has `halves`: say reversible = true, or leave them out")
         return self
+
+    def out_width(self, width: int) -> int:
+        """Width of what it gives, where it reads `width`."""
+        return 2 * width if self.halves == "concat" else width
 
     def sublayers(self) -> Iterator[tuple[Keys, SublayerConfig]]:
         """Every sublayer of every kind of block, with its place in the configuration."""
@@ -80,7 +98,9 @@ class Stack(nn.Module):
                 blocks.append(Block(sublayers, site))
         self.blocks = nn.ModuleList(blocks)
         last = config.placement not in ("post", "none") if config.final_norm is None else config.final_norm
-        self.norm = config.norm.build(width) if last else nn.Identity()
+        self.width = config.out_width(width)  # of what it gives
+        self.reversible, self.halves = config.reversible, config.halves
+        self.norm = config.norm.build(self.width) if last else nn.Identity()
         self.checkpointing = False  # recompute each block in the backward pass instead of keeping its activations
 
     def sublayers(self) -> Iterator[tuple[str, Sublayer]]:
@@ -112,14 +132,29 @@ class Stack(nn.Module):
     def forward(
         self, x: Tensor, seq: Seq, memory: Tensor | None = None, memory_seq: Seq | None = None, state: StateTree | None = None
     ) -> Tensor:
+        states = None if state is None else [state.below(f"blocks.{number}.") for number in range(len(self.blocks))]
+        if self.reversible:
+            return self.norm(self._both_halves(x, Surroundings(seq, memory, memory_seq), states))
         for number, block in enumerate(self.blocks):
-            own = None if state is None else state.below(f"blocks.{number}.")
-            if self.checkpointing and torch.is_grad_enabled() and own is None:
-                x = checkpoint(block, x, seq, memory, memory_seq, use_reentrant=False, context_fn=_record_once)
+            if self.checkpointing and torch.is_grad_enabled() and states is None:
+                x = checkpoint(block, x, seq, memory, memory_seq, use_reentrant=False, context_fn=once)
             else:
-                x = block(x, seq, memory, memory_seq, own)
+                x = block(x, seq, memory, memory_seq, None if states is None else states[number])
         return self.norm(x)
 
+    def _both_halves(self, x: Tensor, around: Surroundings, states: list[Any] | None) -> Tensor:
+        blocks: Any = self.blocks
+        recompute = torch.is_grad_enabled() and states is None
+        first, second = run_reversibly(self, blocks, (x, x), around) if recompute else run(blocks, (x, x), around, states)
+        return torch.cat([first, second], -1) if self.halves == "concat" else (first + second) / 2
 
-def _record_once() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    return nullcontext(), paused()
+
+def once() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Contexts for a computation and for its repetition in the backward pass, in which nothing is recorded or said a second time."""
+    return nullcontext(), _again(unheard())
+
+
+@contextmanager
+def _again(silence: AbstractContextManager[object]) -> Iterator[None]:
+    with paused(), silence:
+        yield

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Self
 
+import torch
 from torch import Tensor
 
 
@@ -55,3 +56,27 @@ class StateTree(dict[str, "State | StateTree"]):
 
     def bytes(self) -> int:
         return sum(state.bytes() for state in self.values())
+
+
+def alike(one: "State | StateTree", other: "State | StateTree") -> bool:
+    """Whether two states are of the same kind and of the same sizes, the batch apart."""
+    if isinstance(one, StateTree) or isinstance(other, StateTree):
+        if not (isinstance(one, StateTree) and isinstance(other, StateTree)):
+            return False
+        return one.keys() == other.keys() and all(alike(state, other[path]) for path, state in one.items())
+    pairs = [(getattr(one, field.name), getattr(other, field.name, None)) for field in fields(one)]
+    same = all(b.shape[1:] == a.shape[1:] if isinstance(a, Tensor) and isinstance(b, Tensor) else type(a) is type(b) for a, b in pairs)
+    return type(one) is type(other) and same
+
+
+def shared_sources(rows: Tensor, fanout: int, sources: int) -> tuple[Tensor | None, int]:
+    """Which of the `sources` serve these rows, where `fanout` neighbouring rows shared each, and how many rows share one now.
+
+    Beams of one source share what was worked out from it: choosing among them copies nothing. None: the sources stay as they are.
+    """
+    chosen, counts = torch.unique_consecutive(rows // fanout, return_counts=True)
+    alike = int(counts[0]) if len(counts) and bool((counts == counts[0]).all()) else 1
+    if alike == 1:
+        chosen = rows // fanout
+    same = len(chosen) == sources and bool((chosen == torch.arange(sources, device=rows.device)).all())
+    return None if same else chosen, alike

@@ -49,13 +49,18 @@ class Tape:
         return self.mixers[path].maps(self.records[path][call], head, rows)
 
 
+def sublayer_path(name: str) -> str:
+    """The path of a mixer, as in a StateTree, from its name as a module."""
+    return name.replace(".mixer.branches.", ".").removesuffix(".mixer")
+
+
 @contextmanager
 def record(model: nn.Module, layers: Collection[int] | None = None) -> Iterator[Tape]:
     """Record the mixers of `model`; `layers` keeps to these block numbers (of every stack)."""
     mixers: dict[str, Mixer | CrossMixer] = {}
     for name, module in model.named_modules():
         if isinstance(module, Mixer | CrossMixer):
-            path = name.replace(".mixer.branches.", ".").removesuffix(".mixer")  # the same path as in a StateTree
+            path = sublayer_path(name)
             block = re.search(r"(?:^|\.)blocks\.(\d+)\.", path + ".")
             if layers is None or (block is not None and int(block[1]) in layers):
                 mixers[path] = module

@@ -213,3 +213,12 @@ def test_dropout_acts_in_training_only() -> None:
     assert not torch.equal(model(batch)[0], model(batch)[0])
     model.eval()
     assert torch.equal(model(batch)[0], model(batch)[0])
+
+
+def test_the_longest_source_is_the_shortest_limit_of_positions_and_mixers() -> None:
+    config = resolve({"base": "linformer-tiny"})
+    limit = config.encoder.block["attn"].mixer.max_len
+    assert config.max_len == limit
+    without = config.changed(frontend=config.frontend.changed(position=None))
+    assert without.max_len == limit
+    assert resolve({"base": "lstm-tiny"}).max_len is None

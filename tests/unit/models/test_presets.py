@@ -1,5 +1,8 @@
 """Every system by name: the sizes that were published, and models that run."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import torch
 
@@ -20,6 +23,10 @@ ISSUED = {
     "gpt2-medium",
     "gpt2-large",
     "gpt2-xl",
+    "mixtral-8x7b",
+    "mixtral-tiny",
+    "switch-base",
+    "switch-tiny",
 }
 
 
@@ -70,22 +77,39 @@ def test_every_preset_runs(name: str) -> None:
     """The large ones with two blocks of a narrow width: their shape is what is tried."""
     config = sized(name)
     if config.width > 256:
-        config = config.changed(width=8 * _heads(config), layers=2)
+        config = narrow(config)
     model = build(config)
     logits, seq = model(batch(config))
     assert logits.isfinite().all()
-    assert logits.shape == ((2, 3) if name.startswith("encoder") else (2, 7, _vocab(config)))
+    assert logits.shape == ((2, 3) if config.head.kind == "classify" else (2, 7, _vocab(config)))
     assert seq.batch == 2
     logits.square().mean().backward()
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def _heads(config: ModelConfig) -> int:
-    stack = config.decoder or config.encoder
-    assert stack is not None
-    heads = getattr(stack.block["attn"].mixer, "heads", 0)
-    assert heads
-    return heads
+def narrow(config: ModelConfig) -> ModelConfig:
+    """One turn of its kinds of block, two blocks at least, 8 components a head, few and small experts."""
+    stacks = [stack for stack in (config.encoder, config.decoder) if stack is not None]
+    mixers = [sublayer.mixer for stack in stacks for _, sublayer in stack.sublayers()]
+    heads = next((mixer.heads for mixer in mixers if hasattr(mixer, "heads")), 8)
+    turn = max(sum(kind.repeat for kind in stack.blocks) for stack in stacks)
+    layers = config.layers if config.bridge else max(2, turn)  # a bridge leads from each layer to one that is there
+    values = config.changed(width=8 * heads, layers=layers).model_dump()
+    for experts in _mixers(values, "experts"):
+        experts |= {"experts": 4, "hidden": 16}
+    return ModelConfig.model_validate(values)
+
+
+def _mixers(values: Any, kind: str) -> Iterator[dict[str, Any]]:
+    """Every mixer of this kind in a configuration's values."""
+    if isinstance(values, dict):
+        if values.get("kind") == kind:
+            yield values
+        for value in values.values():
+            yield from _mixers(value, kind)
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _mixers(value, kind)
 
 
 def _vocab(config: ModelConfig) -> int:

@@ -98,3 +98,12 @@ def test_what_cannot_be_is_refused() -> None:
         pack(torch.rand(1, 3, 1), Seq.padded([3], start=2))
     with pytest.raises(AttributeError):
         Seq.padded([3]).offset = 3  # type: ignore[misc]
+
+
+def test_mirrored_reads_each_sequence_from_its_end_and_twice_gives_it_back() -> None:
+    seq = Seq.padded([3, 0, 2], 4)
+    x = torch.arange(12).view(3, 4, 1)
+    assert seq.mirrored(x)[..., 0].tolist() == [[2, 1, 0, 3], [4, 5, 6, 7], [9, 8, 10, 11]]
+    assert torch.equal(seq.mirrored(seq.mirrored(x)), x)
+    packed = Seq.packed([3, 0, 2])
+    assert packed.mirrored(torch.arange(5)[:, None])[:, 0].tolist() == [2, 1, 0, 4, 3]

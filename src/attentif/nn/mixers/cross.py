@@ -6,7 +6,6 @@ q = W_q x,   k, v = W_k m, W_v m        y = W_o [attention(q_h, k_h, v_h)]_h    
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from attentif.kernels.attention import attention, attention_weights
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, CrossMixer, MixerConfig, Site, refuse_unreadable
 from attentif.nn.seq import Seq, unpack
-from attentif.nn.state import State
+from attentif.nn.state import State, shared_sources
 from attentif.nn.tape import tape_for
 
 
@@ -47,12 +46,8 @@ class MemoryState(State):
     fanout: int = 1
 
     def select(self, rows: Tensor) -> Self:
-        """Beams of one source share its keys and values: choosing among them copies nothing."""
-        sources, counts = torch.unique_consecutive(rows // self.fanout, return_counts=True)
-        fanout = int(counts[0]) if len(counts) and bool((counts == counts[0]).all()) else 1
-        if fanout == 1:
-            sources = rows // self.fanout
-        if len(sources) == len(self.k) and bool((sources == torch.arange(len(sources), device=rows.device)).all()):
+        sources, fanout = shared_sources(rows, self.fanout, len(self.k))
+        if sources is None:
             return type(self)(self.k, self.v, self.valid, fanout)
         k, v = self.k.index_select(0, sources), self.v.index_select(0, sources)
         return type(self)(k, v, None if self.valid is None else self.valid.index_select(0, sources), fanout)

@@ -1,0 +1,105 @@
+"""What the recurrent mixers share: the shape of a layer, its beginnings, its state, and how sequences reach the kernels.
+
+a = W x + b          the input's part of every gate, one product for all tokens
+y_t, s_t = cell(a_t, s_{t-1})
+y = W_o y + b_o      only where the cell's width is not the one that is wanted (Sak et al. 2014), or where asked for
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.errors import ConfigError
+from attentif.nn.linear import Linear
+from attentif.nn.mixer import Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.seq import Seq
+from attentif.nn.state import State
+
+
+class RecurrentConfig(MixerConfig):
+    """What every recurrent mixer can be told."""
+
+    cost: ClassVar[str] = "T"
+
+    hidden: int | None = Field(None, gt=0, description="width of the cell; by default the model's")
+    project: bool | None = Field(None, description="a linear map from the cell to the model; by default only where their widths differ")
+
+
+@dataclass(slots=True)
+class HiddenState(State):
+    """The last output."""
+
+    h: Tensor  # (B, N)
+
+
+@dataclass(slots=True)
+class CellState(HiddenState):
+    """The last output and the cell behind it."""
+
+    c: Tensor  # (B, N)
+
+
+class Recurrent(Mixer):
+    """A cell carried along each sequence. A subclass has `step` and `run`, and says which gates there are.
+
+    Beginnings: input weights xavier (Glorot & Bengio 2010) and state weights orthogonal (Saxe et al. 2014), each gate on its own; biases 0.
+    """
+
+    caps = Caps(causal=True, bidirectional=False, streaming="exact")
+    gates: ClassVar[int]
+    state_class: ClassVar[type[HiddenState]] = HiddenState
+
+    def __init__(self, config: RecurrentConfig, site: Site) -> None:
+        super().__init__()
+        self.out_width = site.out_width or site.width
+        self.hidden = config.hidden or self.out_width
+        project = self.hidden != self.out_width if config.project is None else config.project
+        if not project and self.hidden != self.out_width:
+            raise ConfigError(
+                f"hidden = {self.hidden} without a projection does not give width {self.out_width}; leave out project = false"
+            )
+        self.x = Linear(site.width, self.gates * self.hidden)
+        self.w_h = nn.Parameter(torch.empty(self.gates * self.hidden, self.hidden))
+        self.out = Linear(self.hidden, self.out_width) if project else None
+
+    @torch.no_grad()
+    def init_weights(self) -> None:
+        if self.w_h.is_meta:
+            return
+        for of_input, of_state in zip(self.x.weight.chunk(self.gates), self.w_h.chunk(self.gates), strict=True):
+            nn.init.xavier_uniform_(of_input)
+            nn.init.orthogonal_(of_state)
+        nn.init.zeros_(self.x.bias)
+
+    def step(self, gates: Tensor, state: Sequence[Tensor]) -> Sequence[Tensor]:
+        """One step of every row, (B, G·N): the state after it, whose first tensor is the output."""
+        raise NotImplementedError
+
+    def run(self, gates: Tensor, state: Sequence[Tensor], begin: Tensor, lengths: Tensor) -> Sequence[Tensor]:
+        """Whole sequences, (M, G·N): the output at every place, then the state after each sequence's last one."""
+        raise NotImplementedError
+
+    def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> HiddenState:
+        return self.state_class(*(torch.zeros(batch, self.hidden, device=device, dtype=dtype) for _ in fields(self.state_class)))
+
+    def forward(self, x: Tensor, seq: Seq, state: HiddenState | None = None) -> Tensor:
+        if state is not None:
+            refuse_unreadable(seq)
+        gates = self.x(x)
+        held = state or self.init_state(seq.batch, 0, device=gates.device, dtype=gates.dtype)
+        old = [getattr(held, field.name) for field in fields(held)]
+        if not seq.is_packed and x.shape[1] == 1:  # a decoding step
+            new = self.step(gates[:, 0], old)
+            if not seq.dense:
+                new = [torch.where(seq.valid, after, before) for after, before in zip(new, old, strict=True)]
+            y = new[0][:, None]
+        else:
+            flat, *new = self.run(gates.flatten(0, -2), old, seq.first(), seq.lengths)
+            y = flat.view(*x.shape[:-1], self.hidden)
+        for field, value in zip(fields(held), new, strict=True):
+            setattr(held, field.name, value)
+        return y if self.out is None else self.out(y)
