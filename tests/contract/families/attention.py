@@ -1,5 +1,6 @@
 """Attention in every variant, to itself and to a memory."""
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,11 +14,11 @@ from attentif.nn.bias import ALiBiConfig, RelativeConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig, CrossAttention, CrossAttentionConfig
 from attentif.nn.norm import LayerNormConfig, RMSNormConfig
-from attentif.nn.pattern import Global, Window
+from attentif.nn.pattern import Global, Random, Window
 from attentif.nn.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, RotaryConfig, YarnScaling
 
 
-def _biased(bias: ALiBiConfig | RelativeConfig) -> Site:
+def biased(bias: ALiBiConfig | RelativeConfig) -> Site:
     torch.manual_seed(0)
     return replace(SITE, bias=bias.build().double())
 
@@ -33,9 +34,9 @@ def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
         yield f"attention-multi-query-{way}", make(causal=causal, kv_heads=1), SITE
         yield f"attention-qk-norm-{way}", make(causal=causal, qk_norm=RMSNormConfig()), SITE
         yield f"attention-softcap-{way}", make(causal=causal, softcap=1.5), SITE
-        yield f"attention-alibi-{way}", make(causal=causal), _biased(ALiBiConfig(heads=HEADS))
+        yield f"attention-alibi-{way}", make(causal=causal), biased(ALiBiConfig(heads=HEADS))
         relative = RelativeConfig(heads=HEADS, buckets=8, max_distance=20, bidirectional=not causal)
-        yield f"attention-relative-{way}", make(causal=causal), _biased(relative)
+        yield f"attention-relative-{way}", make(causal=causal), biased(relative)
         window = Window(left=4, right=0 if causal else 2)
         yield f"attention-window-{way}", make(causal=causal, pattern=(window,)), SITE
         yield f"attention-global-{way}", make(causal=causal, pattern=(window, Global(at=(0, 3)))), SITE
@@ -55,7 +56,7 @@ def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
     yield "attention-rotary-adjacent", make(causal=True, rotary=RotaryConfig(pairs="adjacent")), SITE
     yield "attention-rotary-half-of-it", make(causal=True, rotary=RotaryConfig(fraction=0.5)), SITE
     everything = make(causal=True, kv_heads=2, softcap=2.0, qk_norm=LayerNormConfig(), rotary=RotaryConfig(), pattern=(Window(left=6),))
-    yield "attention-everything-at-once", everything, _biased(ALiBiConfig(heads=HEADS))
+    yield "attention-everything-at-once", everything, biased(ALiBiConfig(heads=HEADS))
 
 
 CASES: dict[str, Case] = {
@@ -66,7 +67,11 @@ CASES: dict[str, Case] = {
 
 
 def attention_twin(mixer: Attention, x: Tensor, marks: Tensor | None = None) -> Tensor:
-    return mixer.out(torch.cat([weights @ v for weights, v in attention_heads(mixer, x, marks)], -1))
+    y = torch.cat([weights @ v for weights, v in attention_heads(mixer, x, marks)], -1)
+    if mixer.config.global_projections:
+        everywhere = torch.cat([weights @ v for weights, v in global_heads(mixer, x)], -1)
+        y = torch.where(globals_of(mixer.config, len(x), marks)[:, None], everywhere, y)
+    return mixer.out(y)
 
 
 def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
@@ -81,10 +86,10 @@ def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) ->
     scale = config.scale or 1 / math.sqrt(K)
     places = torch.arange(T)
     bias = mixer.position_bias(places, places) if mixer.position_bias is not None else torch.zeros(heads, T, T)
-    sees = torch.tensor([[may_look(config, i, j, marks) for j in range(T)] for i in range(T)])
     result = []
     for h in range(heads):
         g = h // (heads // groups)
+        sees = torch.tensor([[may_look(mixer, h, i, j, T, marks) for j in range(T)] for i in range(T)])
         scores = scale * q[:, h] @ k[:, g].T + bias[h]
         if config.softcap is not None:
             scores = config.softcap * torch.tanh(scores / config.softcap)
@@ -92,20 +97,43 @@ def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) ->
     return result
 
 
-def may_look(config: Any, i: int, j: int, marks: Tensor | None) -> bool:
-    """Whether the query at place i may look at the key at place j."""
+def global_heads(mixer: Attention, x: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The same for queries that see all, projected apart: as if every query were one."""
+    apart = copy.copy(mixer)
+    apart._modules = mixer._modules | {"q": mixer.q_global, "k": mixer.k_global, "v": mixer.v_global}
+    apart.config = mixer.config.changed(pattern=(), global_projections=False)
+    return attention_heads(apart, x)
+
+
+def globals_of(config: AttentionConfig, T: int, marks: Tensor | None) -> Tensor:
+    return torch.tensor([any(isinstance(e, Global) and _is_global(e, i, T, marks) for e in config.pattern) for i in range(T)])
+
+
+def may_look(mixer: Attention, h: int, i: int, j: int, T: int, marks: Tensor | None) -> bool:
+    """Whether, in head h, the query at place i may look at the key at place j of a row of T."""
+    config = mixer.config
     if config.causal and j > i:
         return False
-    return not config.pattern or any(_entry_allows(entry, i, j, marks) for entry in config.pattern)
+    return not config.pattern or any(_entry_allows(mixer, entry, h, i, j, T, marks) for entry in config.pattern)
 
 
-def _entry_allows(entry: Any, i: int, j: int, marks: Tensor | None) -> bool:
+def _entry_allows(mixer: Attention, entry: Any, h: int, i: int, j: int, T: int, marks: Tensor | None) -> bool:
     match entry:
         case Window():
-            return i - entry.left <= j <= i + entry.right
+            return i // entry.block - entry.left <= j // entry.block <= i // entry.block + entry.right
         case Global():
-            return any(place in entry.at or (marks is not None and bool(marks[place])) for place in (i, j))
+            return any(_is_global(entry, place, T, marks) for place in (i, j))
+        case Random(table=()):
+            drawn = entry.drawn(T, mixer.config.causal, mixer.layer, mixer.heads)
+            return j // entry.block in drawn[h, i // entry.block].tolist()
+        case Random():
+            return j // entry.block in entry.table[h % len(entry.table)][i // entry.block]
     raise NotImplementedError(entry)
+
+
+def _is_global(entry: Global, place: int, T: int, marks: Tensor | None) -> bool:
+    listed = place in entry.at or place < entry.first or place >= T - entry.last
+    return listed or (marks is not None and bool(marks[place]))
 
 
 def turned(rotary: Rotary, x: Tensor) -> Tensor:
@@ -133,7 +161,11 @@ def cross_maps(mixer: CrossAttention, x: Tensor, memory: Tensor) -> Tensor:
 
 
 def attention_maps(mixer: Attention, x: Tensor, marks: Tensor | None = None) -> Tensor:
-    return torch.stack([weights for weights, _ in attention_heads(mixer, x, marks)])
+    weights = torch.stack([weights for weights, _ in attention_heads(mixer, x, marks)])
+    if mixer.config.global_projections:
+        everywhere = torch.stack([weights for weights, _ in global_heads(mixer, x)])
+        weights = torch.where(globals_of(mixer.config, len(x), marks)[:, None], everywhere, weights)
+    return weights
 
 
 TWINS: dict[str, Twin] = {"attention": attention_twin, "cross-attention": cross_twin}

@@ -3,26 +3,33 @@
     q, k, v = W_q x, W_k x, W_v x        y = W_o [head_1 ... head_H]        head_h = attention(q_h, k_g(h), v_g(h))
 
 `kernels/attention.py` has the equation. H queries' heads share G keys' heads: G = H is multi-head (Vaswani et al. 2017), G = 1
-multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023).
+multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023). With a pattern (`nn/pattern.py`) a query sees some of the
+keys: its neighbours and a few global tokens (Beltagy et al. 2020), or blocks drawn at random besides (Zaheer et al. 2020); long rows
+then take time and memory in proportion to their length (`nn/sparse.py`). Global tokens may have projections of their own:
+
+    q_i = W_qg x_i for a global i, which sees W_kg x_j, W_vg x_j of every j; what others see of it is W_k x_i, W_v x_i
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
-from attentif.errors import AttentifError, ConfigError
+from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
+from attentif.nn.cache import KeyValueState, WindowState
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refer, refuse_unreadable
 from attentif.nn.norm import Norm
-from attentif.nn.pattern import Pattern, allowed, mask_for
+from attentif.nn.pattern import Global, Pattern, allowed, global_tokens, mask_for
 from attentif.nn.ragged import groups_of
 from attentif.nn.rotary import RotaryConfig
 from attentif.nn.seq import Seq, unpack
-from attentif.nn.state import State
+from attentif.nn.sparse import Plan, Scores, Sparse
 from attentif.nn.tape import tape_for
 
 
@@ -30,7 +37,7 @@ from attentif.nn.tape import tape_for
 class AttentionConfig(MixerConfig):
     """Softmax attention."""
 
-    cost: ClassVar[str] = "T²"
+    cost: ClassVar[str] = "T²; T·w with a pattern"
 
     kind: Literal["attention"] = Field("attention", description="softmax attention")
     heads: int = Field(8, gt=0, description="heads of queries")
@@ -39,7 +46,8 @@ class AttentionConfig(MixerConfig):
     )
     head_width: int | None = Field(None, gt=0, description="width of a head; by default width / heads")
     causal: bool = Field(False, description="look back only")
-    pattern: Pattern = Field((), description="who may look at whom: a union of window and global entries; empty: everyone")
+    pattern: Pattern = Field((), description="who may look at whom: a union of window, global and random entries; empty: everyone")
+    global_projections: bool = Field(False, description="queries of global tokens, and what they see, are projected apart (Longformer)")
     rotary: RotaryConfig | None = Field(None, description="rotary positions")
     qk_norm: Norm | None = Field(None, description="normalise each head's queries and keys")
     softcap: float | None = Field(None, gt=0, description="scores are kept within ± this value by a tanh")
@@ -54,39 +62,6 @@ class AttentionConfig(MixerConfig):
         return Attention(self, site)
 
 
-@dataclass(slots=True)
-class KeyValueState(State):
-    """Keys and values of every token read so far; place p of a row is its token p."""
-
-    k: Tensor  # (B, G, capacity, K)
-    v: Tensor  # (B, G, capacity, K)
-
-    def extend(self, k: Tensor, v: Tensor, seq: Seq) -> tuple[Tensor, Tensor]:
-        """Put (B, G, T, K) keys and values at their places and return those of every place up to the furthest of these.
-
-        Places beyond it are empty, or hold what was read before a roll-back: no query of this call may see them.
-        """
-        if seq.end > self.k.shape[2]:
-            raise AttentifError(f"{seq.end} tokens do not fit in a state made for {self.k.shape[2]}: give init_state a larger capacity")
-        self.k, self.v = self._put(self.k, k, seq), self._put(self.v, v, seq)
-        return self.k[:, :, : seq.end], self.v[:, :, : seq.end]
-
-    @staticmethod
-    def _put(old: Tensor, new: Tensor, seq: Seq) -> Tensor:
-        """In place without gradients, in a new buffer with them."""
-        if seq.offset is not None and seq.dense:
-            if torch.is_grad_enabled():
-                return torch.cat([old[:, :, : seq.offset], new, old[:, :, seq.end :]], 2)
-            old[:, :, seq.offset : seq.end] = new
-            return old
-        at = (seq.row[seq.valid], seq.pos[seq.valid])  # padding is written nowhere
-        by_place, values = old.transpose(1, 2), new.transpose(1, 2)[seq.valid]
-        if torch.is_grad_enabled():
-            return by_place.index_put(at, values).transpose(1, 2)
-        by_place[at] = values
-        return old
-
-
 @dataclass(frozen=True, slots=True)
 class AttentionRecord:
     """What the weights of one call can be worked out from."""
@@ -94,6 +69,8 @@ class AttentionRecord:
     q: Tensor  # after rotation: (B, H, T, K), or (N, H, K) where the call was packed
     k: Tensor  # with those of the state, where there was one
     seq: Seq
+    places: Tensor | None = None  # (1 or B, S): where each key stands, with a state
+    everywhere: Tensor | None = None  # keys that global queries see, where those are projected apart
 
 
 class Attention(Mixer):
@@ -105,12 +82,18 @@ class Attention(Mixer):
         if config.head_width is None and site.width % heads:
             raise ConfigError(f"width = {site.width} is not a multiple of heads = {heads}; give head_width")
         K = config.head_width or site.width // heads
-        self.config, self.heads, self.groups, self.head_width = config, heads, groups, K
+        self.config, self.heads, self.groups, self.head_width, self.layer = config, heads, groups, K, site.layer
         self.scale = config.scale or K**-0.5
+        self.sparse = Sparse(config.pattern, causal=config.causal, layer=site.layer, heads=heads)
         self.q = Linear(site.width, heads * K, bias=config.bias)
         self.k = Linear(site.width, groups * K, bias=config.bias)
         self.v = Linear(site.width, groups * K, bias=config.bias)
         self.out = Linear(heads * K, site.width, bias=config.out_bias)
+        if config.global_projections:
+            self._refuse_global_projections()
+            self.q_global = Linear(site.width, heads * K, bias=config.bias)
+            self.k_global = Linear(site.width, groups * K, bias=config.bias)
+            self.v_global = Linear(site.width, groups * K, bias=config.bias)
         self.q_norm = config.qk_norm.build(K) if config.qk_norm else None
         self.k_norm = config.qk_norm.build(K) if config.qk_norm else None
         self.rotary = config.rotary.build(K) if config.rotary else None
@@ -122,76 +105,169 @@ class Attention(Mixer):
         streaming: Literal["exact", "approximate", "none"] = "none" if not config.causal else "approximate" if stretched else "exact"
         self.caps = Caps(causal=config.causal, bidirectional=not config.causal, streaming=streaming, maps=True)
 
-    def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> KeyValueState:
+    def _refuse_global_projections(self) -> None:
+        if not any(isinstance(entry, Global) for entry in self.config.pattern):
+            raise ConfigError('global_projections need a pattern with global tokens; add { kind = "global", first = 1 } to it')
+        if self.config.causal:
+            raise ConfigError("global_projections are for an attention that looks both ways; leave them out, or causal")
+
+    def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> KeyValueState | WindowState:
+        """Of a window alone, only what it still sees is kept, however long the sequence."""
         if not self.config.causal:
             raise ConfigError("attention that looks both ways cannot read a sequence in pieces; make it causal")
-        empty = torch.zeros(2, batch, self.groups, capacity, self.head_width, device=device, dtype=dtype)
-        return KeyValueState(empty[0], empty[1])
+        window = self.sparse.reach(1)[0] + 1 if self.sparse.only_windows else None
+        kept = capacity if window is None else min(window, capacity)
+        empty = torch.zeros(2, batch, self.groups, kept, self.head_width, device=device, dtype=dtype)
+        return KeyValueState(empty[0], empty[1]) if window is None else WindowState(empty[0], empty[1], window)
 
-    def forward(self, x: Tensor, seq: Seq, state: KeyValueState | None = None) -> Tensor:
+    def forward(self, x: Tensor, seq: Seq, state: KeyValueState | WindowState | None = None) -> Tensor:
         if state is not None:
             refuse_unreadable(seq)
         q = self.q(x).unflatten(-1, (self.heads, self.head_width))  # (B, T, H, K), or (N, H, K)
         k = self.k(x).unflatten(-1, (self.groups, self.head_width))
         v = self.v(x).unflatten(-1, (self.groups, self.head_width))
-        if self.q_norm is not None and self.k_norm is not None:
-            q, k = self.q_norm(q), self.k_norm(k)
-        if self.rotary is not None:
-            q, k = self.rotary(seq, q, k)
+        at = self.global_queries(seq) if self.config.global_projections else None
+        if at is None:
+            q, k = self.placed(seq, q, k)
+            everywhere = None
+        else:
+            own = self.q_global(x.reshape(-1, x.shape[-1]).index_select(0, at)).unflatten(-1, q.shape[-2:])
+            q = q.flatten(0, -3).index_copy(0, at, own).view(q.shape)
+            q, k, k_global = self.placed(seq, q, k, self.k_global(x).unflatten(-1, k.shape[-2:]))
+            everywhere = (k_global, self.v_global(x).unflatten(-1, v.shape[-2:]))
         if not seq.is_packed:
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+            everywhere = None if everywhere is None else (everywhere[0].transpose(1, 2), everywhere[1].transpose(1, 2))
+        places = None
         if state is not None:
-            k, v = state.extend(k, v, seq)
+            k, v, places = state.extend(k, v, seq)
         if (tape := tape_for(self)) is not None:
-            tape.keep(self, AttentionRecord(q.detach(), k.detach(), seq))
-        return self.out(self.attend_packed(q, k, v, seq) if seq.is_packed else self.attend(q, k, v, seq))
+            shown = None if everywhere is None else everywhere[0].detach()
+            kept = k.detach().clone() if isinstance(state, WindowState) else k.detach()  # later steps write into the ring
+            tape.keep(self, AttentionRecord(q.detach(), kept, seq, places, shown))
+        if seq.is_packed:
+            return self.out(self.attend_packed(q, k, v, seq, everywhere))
+        return self.out(self.attend(q, k, v, seq, places, everywhere))
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq) -> Tensor:
-        """(B, H, T, K) queries, and keys from the rows' beginnings on, to (B, T, H·K)."""
-        whole = seq.offset == 0 and k.shape[2] == q.shape[2]
-        causal = self.config.causal and not self.config.pattern and whole
-        newest = self.config.causal and not self.config.pattern and q.shape[2] == 1 and seq.offset is not None  # sees every key
+    def placed(self, seq: Seq, q: Tensor, *keys: Tensor) -> list[Tensor]:
+        """Queries and keys, normalised and turned by their places."""
+        if self.q_norm is not None and self.k_norm is not None:
+            q, keys = self.q_norm(q), tuple(self.k_norm(k) for k in keys)
+        return [q, *keys] if self.rotary is None else self.rotary(seq, q, *keys)
+
+    def global_queries(self, seq: Seq) -> Tensor | None:
+        """Index, in the flattened places, of the tokens that see all; None where there are none."""
+        at = (self.is_global(seq) & seq.valid).flatten().nonzero().squeeze(1)
+        return at if len(at) else None
+
+    def is_global(self, seq: Seq) -> Tensor:
+        """(B, T) or (N,): the tokens that see all."""
+        lengths = seq.lengths[seq.row] if seq.is_packed else seq.lengths[:, None]
+        chosen = global_tokens(self.config.pattern, seq.pos, seq.marks, lengths)
+        return torch.zeros_like(seq.valid) if chosen is None else chosen
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        seq: Seq,
+        places: Tensor | None = None,
+        everywhere: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """(B, H, T, K) queries to (B, T, H·K). Keys stand at `places`, by default from the rows' beginnings on."""
+        if self.config.pattern and self.sparse.pays(seq.max_len):
+            return self.attend_rows(q, k, v, seq, places, everywhere)
+        plain = self.config.causal and not self.config.pattern
+        causal = plain and seq.offset == 0 and k.shape[2] == q.shape[2]
+        newest = (plain or self.sparse.only_windows) and q.shape[2] == 1 and seq.offset is not None and places is not None  # sees all
+        options = self.scores()
         y = attention(
             q,
             k,
             v,
-            scale=self.scale,
+            scale=options.scale,
             causal=causal,
-            mask=None if causal or newest else self.mask(seq, k.shape[2]),
-            bias=self.bias(seq, k.shape[2], q.dtype),
-            softcap=self.config.softcap,
-            dropout=self.config.dropout if self.training else 0.0,
+            mask=None if causal or newest else self.mask(seq, places, k.shape[2]),
+            bias=self.bias(seq, places, k),
+            softcap=options.softcap,
+            dropout=options.dropout,
         )
+        if everywhere is not None:
+            mask = None if seq.dense else seq.valid[:, None, None, :]
+            bias = self.bias(seq, places, k)
+            apart = attention(q, *everywhere, scale=options.scale, mask=mask, bias=bias, softcap=options.softcap, dropout=options.dropout)
+            y = torch.where(self.is_global(seq)[:, None, :, None], apart, y)
         return y.transpose(1, 2).flatten(2)
 
-    def attend_packed(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq) -> Tensor:
+    def attend_rows(
+        self, q: Tensor, k: Tensor, v: Tensor, seq: Seq, places: Tensor | None, everywhere: tuple[Tensor, Tensor] | None
+    ) -> Tensor:
+        """The same for long rows with a pattern, each by its own length, without a mask of all pairs."""
+        lengths = seq.lengths.tolist()
+        starts = [0] * len(lengths) if seq.start is None else seq.start.tolist()
+        firsts = [0] if places is None else places[:, 0].tolist()  # the place of each row's first key
+        kinds = [t.unbind(0) for t in (q, k, v, *(everywhere or ()))]
+        plans: dict[tuple[int, int], Plan | None] = {}  # rows of one length share theirs
+        rows = []
+        for row, (length, start) in enumerate(zip(lengths, starts, strict=True)):
+            first = firsts[row % len(firsts)]
+            keys = slice(max(0, -first), start + length - first)
+            queries, *others = (t[row] for t in kinds)
+            k_, v_, *apart = (t[:, keys] for t in others)
+            marks = None if seq.marks is None else seq.marks[row, :length]
+            size = (length, k_.shape[1])
+            if marks is not None or size not in plans:
+                plans[size] = self.sparse.plan(*size, marks, q.device)
+            y = self.sparse.attend(queries[:, :length], k_, v_, plans[size], self.scores(), (apart[0], apart[1]) if apart else None)
+            rows.append(y.flatten(1))
+        y = pad_sequence(rows, batch_first=True) if len(rows) > 1 else rows[0][None]
+        return y if y.shape[1] == q.shape[2] else F.pad(y, (0, 0, 0, q.shape[2] - y.shape[1]))
+
+    def attend_packed(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq, everywhere: tuple[Tensor, Tensor] | None) -> Tensor:
         """(N, H, K) to (N, H·K): padded only here, in groups of similar length."""
         groups = groups_of(seq)
         parts = []
         for group in groups:
-            q_, k_, v_ = (group.pad(t).transpose(1, 2) for t in (q, k, v))
-            parts.append(group.pack(self.attend(q_, k_, v_, group.seq)))
+            q_, k_, v_, *apart = (group.pad(t).transpose(1, 2) for t in (q, k, v, *(everywhere or ())))
+            parts.append(group.pack(self.attend(q_, k_, v_, group.seq, None, (apart[0], apart[1]) if apart else None)))
         return groups.join(parts)
 
-    def mask(self, seq: Seq, keys: int) -> Tensor | None:
-        """Who may look at whom, (B, 1, T, S), for keys 0 ... keys - 1 of each row; None: everyone at everyone."""
-        if seq.offset == 0 and keys == seq.pos.shape[1]:
-            return mask_for(self.config.pattern, self.config.causal, seq)
-        return allowed(self.config.pattern, self.config.causal, seq.places, torch.arange(keys, device=seq.pos.device))
+    def scores(self) -> Scores:
+        return Scores(self.scale, self.config.softcap, self.config.dropout if self.training else 0.0, self.position_bias)
 
-    def bias(self, seq: Seq, keys: int, dtype: torch.dtype) -> Tensor | None:
-        """The stack's bias for these queries and keys 0 ... keys - 1 of each row."""
-        if self.position_bias is None:
-            return None
-        bias: Tensor = self.position_bias(seq.places, torch.arange(keys, device=seq.pos.device)).to(dtype)
-        return bias
+    def mask(self, seq: Seq, places: Tensor | None, keys: int) -> Tensor | None:
+        """Who may look at whom, (B or 1, 1 or H, T, S); None: everyone at everyone."""
+        pattern, causal = self.config.pattern, self.config.causal
+        if places is None or (seq.offset == 0 and keys == seq.pos.shape[1]):
+            return mask_for(pattern, causal, seq, layer=self.layer, heads=self.heads)
+        end = torch.tensor([seq.end], device=seq.pos.device)
+        mask = allowed(pattern, causal, seq.places, places, lengths=end, layer=self.layer, heads=self.heads)
+        return mask if mask is None or not self.sparse.only_windows else mask & (places >= 0)[:, None, None, :]
+
+    def bias(self, seq: Seq, places: Tensor | None, k: Tensor) -> Tensor | None:
+        """The stack's bias for these queries and keys."""
+        return self.scores().between(seq.places, torch.arange(k.shape[2], device=k.device) if places is None else places, k.dtype)
 
     def maps(self, record: AttentionRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
-        q, k, seq = record.q, record.k, record.seq
+        q, k, seq, everywhere = record.q, record.k, record.seq, record.everywhere
         if seq.is_packed:
             q, k = (unpack(t, seq).transpose(1, 2) for t in (q, k))
+            everywhere = None if everywhere is None else unpack(everywhere, seq).transpose(1, 2)
             seq = Seq.padded(seq.lengths, marks=None if seq.marks is None else unpack(seq.marks, seq))
-        mask, bias = self.mask(seq, k.shape[2]), self.bias(seq, k.shape[2], q.dtype)
+        weights = self.weights(q, k, self.mask(seq, record.places, k.shape[2]), seq, record.places, head, rows)
+        if everywhere is not None:
+            valid = seq.valid[:, None, None, :]
+            apart = self.weights(q, everywhere, valid, seq, None, head, rows)
+            is_global = self.is_global(seq)[:, None, :, None]
+            weights = torch.where(is_global if rows is None else is_global[rows], apart, weights)
+        return weights if record.places is None else self.at_places(weights, record.places, seq, rows)
+
+    def weights(
+        self, q: Tensor, k: Tensor, mask: Tensor | None, seq: Seq, places: Tensor | None, head: int | None, rows: Tensor | None
+    ) -> Tensor:
+        """(rows, heads, T, S), nothing where the query is padding."""
+        bias = self.bias(seq, places, k)
         if not seq.dense:
             queries = seq.valid[:, None, :, None]
             mask = queries if mask is None else mask & queries
@@ -203,7 +279,15 @@ class Attention(Mixer):
             q[row, heads],
             k[row, heads],
             scale=self.scale,
-            mask=None if mask is None else mask.expand(len(q), -1, -1, -1)[row],
+            mask=None if mask is None else mask.expand(len(q), self.heads, -1, -1)[row, heads],
             bias=None if bias is None else bias.expand(len(q), -1, -1, -1)[row, heads],
             softcap=self.config.softcap,
         )
+
+    @staticmethod
+    def at_places(weights: Tensor, places: Tensor, seq: Seq, rows: Tensor | None) -> Tensor:
+        """Weights of keys that stand at `places`, as columns 0 ... end − 1 of the row."""
+        places = places.expand(seq.batch, -1)
+        places = (places if rows is None else places[rows]).clamp(min=0)[:, None, None, :].expand_as(weights)
+        width = max(seq.end, int(places.max()) + 1)  # keys of padding stand past the end
+        return weights.new_zeros(*weights.shape[:3], width).scatter_add_(3, places, weights)[..., : seq.end]
