@@ -1,0 +1,160 @@
+"""The plain recurrent network over whole sequences.
+
+`cells.py` has the equation of a step and the names; `recurrence.py` says how sequences lie in a table of places. Backwards, with g the
+gradient that reaches h_t (from the output and from step t + 1):
+
+    ∂_t = g φ'                             φ' = 1 - h² (tanh), or 1 where h > 0 (ReLU)
+    g⁻ = Uᵀ ∂_t                            ∂U = Σ_t ∂_t h_{t-1}ᵀ, one product at the end
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attentif.kernels.cells import Activation, rnn_step
+from attentif.kernels.jit import compiled
+from attentif.kernels.recurrence import add_to, before, running, share_sequences, table, tanh_of, unrolled
+from attentif.kernels.tile import multiply, padded_rows, panels
+
+
+def rnn_naive(gates: Tensor, h0: Tensor, w_h: Tensor, activation: Activation, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """The equation: outputs (M, N), and the last one (B, N) of each sequence."""
+    y, h = unrolled(partial(_step, w_h=w_h, activation=activation), gates, (h0,), begin, lengths)
+    return y, h
+
+
+def rnn(gates: Tensor, h0: Tensor, w_h: Tensor, activation: Activation, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, compiled. Each step needs the one before, so other devices than a CPU take them one at a time."""
+    if not gates.is_cpu:
+        return rnn_naive(gates, h0, w_h, activation, begin, lengths)
+    y, h = _states(gates.contiguous(), h0.contiguous(), w_h.contiguous(), activation == "relu", begin, lengths)
+    return y, h
+
+
+def _step(gates: Tensor, h: Tensor, w_h: Tensor, activation: Activation) -> tuple[Tensor]:
+    return (rnn_step(gates, h, w_h, activation),)
+
+
+@torch.library.custom_op("attentif::rnn", mutates_args=())
+def _states(gates: Tensor, h0: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    y, h = table(gates, gates.shape[1], lengths), h0.clone()
+    share_sequences(_rnn_forward, begin, lengths, gates, panels(w_h.detach().T), relu, h0, y, h)
+    return y, h
+
+
+@_states.register_fake
+def _(gates: Tensor, h0: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(gates), torch.empty_like(h0)
+
+
+@torch.library.custom_op("attentif::rnn_backward", mutates_args=())
+def _gradients(y: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor, dy: Tensor, dh: Tensor) -> tuple[Tensor, Tensor]:
+    dgates, dh0 = table(y, y.shape[1], lengths), dh.clone()
+    share_sequences(_rnn_backward, begin, lengths, y, panels(w_h.detach()), relu, dy, dh, dgates, dh0)
+    return dgates, dh0
+
+
+@_gradients.register_fake
+def _(y: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor, dy: Tensor, dh: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(y), torch.empty_like(dh)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _, h0, w_h, ctx.relu, begin, lengths = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(output[0], h0, w_h, begin, lengths)
+
+
+def _backpropagate(ctx: Any, dy: Tensor | None, dh: Tensor | None) -> tuple[Tensor | None, ...]:
+    y, h0, w_h, begin, lengths = ctx.saved_tensors
+    dy, dh = (torch.zeros_like(like) if d is None else d.contiguous() for d, like in ((dy, y), (dh, h0)))
+    dgates, dh0 = _gradients(y, w_h, ctx.relu, begin, lengths, dy, dh)
+    return dgates, dh0, dgates.T @ before(y, h0, begin, lengths), None, None, None
+
+
+_states.register_autograd(_backpropagate, setup_context=_keep)
+
+
+@compiled(fastmath={"contract"})
+def _rnn_forward(
+    start: int,
+    stop: int,
+    parts: int,
+    order: np.ndarray,
+    begin: np.ndarray,
+    lengths: np.ndarray,
+    gates: np.ndarray,
+    w: np.ndarray,
+    relu: bool,
+    h0: np.ndarray,
+    y: np.ndarray,
+    h_last: np.ndarray,
+) -> None:
+    N, zero = h0.shape[1], gates.dtype.type(0)
+    for part in range(start, stop):
+        rows = order[part::parts]
+        h = np.zeros((padded_rows(len(rows)), N), gates.dtype)
+        total = np.empty((len(h), w.shape[0] * w.shape[2]), gates.dtype)
+        for r, row in enumerate(rows):
+            h[r] = h0[row]
+        count = len(rows)
+        for t in range(lengths[rows[0]]):
+            count = running(t, rows, lengths, count)
+            multiply(count, h, w, total)
+            for r in range(count):
+                m = begin[rows[r]] + t
+                s, own = total[r, :N], h[r]
+                add_to(s, gates[m])
+                if relu:
+                    for j in range(N):
+                        own[j] = max(s[j], zero)
+                else:
+                    tanh_of(own, s)
+                y[m] = own
+        for row in rows:
+            h_last[row] = y[begin[row] + lengths[row] - 1]
+
+
+@compiled(fastmath={"contract"})
+def _rnn_backward(
+    start: int,
+    stop: int,
+    parts: int,
+    order: np.ndarray,
+    begin: np.ndarray,
+    lengths: np.ndarray,
+    y: np.ndarray,
+    w: np.ndarray,
+    relu: bool,
+    dy: np.ndarray,
+    dh_last: np.ndarray,
+    dgates: np.ndarray,
+    dh0: np.ndarray,
+) -> None:
+    N, zero = y.shape[1], y.dtype.type(0)
+    for part in range(start, stop):
+        rows = order[part::parts]
+        d = np.zeros((padded_rows(len(rows)), N), y.dtype)
+        back = np.empty((len(d), w.shape[0] * w.shape[2]), y.dtype)  # what step t + 1 gives to h_t
+        for t in range(lengths[rows[0]] - 1, -1, -1):
+            count = running(t, rows, lengths, len(rows))
+            for r in range(count):
+                row = rows[r]
+                m = begin[row] + t
+                g, h, own = back[r, :N], y[m], d[r]
+                if t == lengths[row] - 1:
+                    g[:] = dh_last[row]
+                add_to(g, dy[m])
+                if relu:
+                    for j in range(N):
+                        own[j] = g[j] if h[j] > zero else zero
+                else:
+                    for j in range(N):
+                        own[j] = g[j] - g[j] * h[j] * h[j]
+                dgates[m] = own
+            multiply(count, d, w, back)
+        for r, row in enumerate(rows):
+            dh0[row] = back[r, :N]

@@ -1,0 +1,57 @@
+"""Long short-term memory: a cell that gates fill (Hochreiter & Schmidhuber 1997), empty (Gers et al. 2000) and read.
+
+    i, f, o = σ(W x_t + U h_{t-1} + b),  a block of rows each        g = tanh(W_g x_t + U_g h_{t-1} + b_g)
+    c_t = f ⊙ c_{t-1} + i ⊙ g                                        h_t = o ⊙ tanh(c_t)
+
+With peepholes the gates see the cell as well (Gers & Schmidhuber 2000): i and f add p ⊙ c_{t-1} inside σ, o adds p ⊙ c_t.
+The forget gate's bias begins at 1, so that the cell remembers at first (Jozefowicz et al. 2015); peepholes begin at 0.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.kernels.cells import lstm_step
+from attentif.kernels.lstm import lstm
+from attentif.nn.mixer import MIXERS, Site
+from attentif.nn.recurrent import CellState, Recurrent, RecurrentConfig
+
+
+@MIXERS.register
+class LSTMConfig(RecurrentConfig):
+    """Long short-term memory."""
+
+    kind: Literal["lstm"] = Field("lstm", description="long short-term memory")
+    peepholes: bool = Field(False, description="the gates see the cell, each unit its own")
+
+    def build(self, site: Site) -> "LSTM":
+        return LSTM(self, site)
+
+
+class LSTM(Recurrent):
+    gates = 4
+    state_class = CellState
+
+    def __init__(self, config: LSTMConfig, site: Site) -> None:
+        super().__init__(config, site)
+        self.config = config
+        self.peepholes = nn.Parameter(torch.zeros(3, self.hidden)) if config.peepholes else None
+        self.init_weights()
+
+    @torch.no_grad()
+    def init_weights(self) -> None:
+        super().init_weights()
+        nn.init.ones_(self.x.bias[self.hidden : 2 * self.hidden])
+        if self.peepholes is not None:
+            nn.init.zeros_(self.peepholes)
+
+    def step(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        h, c = state
+        return lstm_step(gates, h, c, self.w_h, self.peepholes)
+
+    def run(self, gates: Tensor, state: Sequence[Tensor], begin: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+        h, c = state
+        return lstm(gates, h, c, self.w_h, self.peepholes, begin, lengths)
