@@ -1,0 +1,327 @@
+"""The selective state space of Mamba (Gu & Dao 2023, eq. 2 and algorithm 2), over sequences that stand end to end.
+
+    h_t = exp(Δ_t A) ⊙ h_{t-1} + (Δ_t x_t) B_t,        y_t = C_t h_t + D ⊙ x_t
+
+    x, Δ             input, and the step size of each channel (≥ 0)     (N, D)
+    A                rates of decay (≤ 0)                               (D, S)
+    B, C             what is written, what is read                      (N, S)
+    D                skip                                               (D,)
+    h_0              the state before each sequence                     (B, S, D)
+    first, lengths   where each sequence begins in x, its tokens        (B,)
+
+S numbers of state for each of D channels. As in `kernels/conv.py`, a padded batch is such a list of sequences too.
+
+The backward pass keeps the states of every CHUNK-th step only and works the others out again, so that nothing of size (N, D, S) is ever
+stored. With λ_t the gradient of h_t:
+
+    λ_t = dy_t C_t + a_{t+1} λ_{t+1},   e_t = λ_t ⊙ a_t ⊙ h_{t-1}  (the gradient of Δ_t A),   a_t = exp(Δ_t A)
+    dA = Σ_t Δ_t e_t,   dB_t = Σ_d λ_t Δ_t x_t,   dC_t = Σ_d dy_t h_t
+    dx_t = Δ_t Σ_s λ_t B_t + D dy_t,   dΔ_t = Σ_s e_t A + x_t Σ_s λ_t B_t
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attentif.kernels.conv import covers
+from attentif.kernels.exp import exp2_decay
+from attentif.kernels.jit import compiled, share
+from attentif.kernels.linear_recurrence import linear_recurrence_doubling
+
+BLOCK = 128  # channels carried through time together: their states stay in the first cache
+CHUNK = 16  # steps between two states that are kept for the backward pass
+PARTS = 8  # at most so many partial sums over channels in the backward pass
+_LOG2_E, _LN2 = 1.4426950408889634, 0.6931471805599453
+
+Scanned = tuple[Tensor, Tensor]  # y (N, D), and the state after each sequence (B, S, D)
+
+
+def selective_scan_naive(
+    x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor, first: Tensor, lengths: Tensor
+) -> Scanned:
+    """The equation, sequence by sequence, step by step."""
+    places, values, states = [], [], []
+    for h, begin, length in zip(h0, first.tolist(), lengths.tolist(), strict=True):
+        for t in range(begin, begin + length):
+            h = torch.exp(delta[t] * A.T) * h + B[t, :, None] * (delta[t] * x[t])
+            values.append(C[t] @ h + D * x[t])
+            places.append(t)
+        states.append(h)
+    y = torch.zeros_like(x).index_put((torch.tensor(places),), torch.stack(values)) if places else torch.zeros_like(x)
+    return y, torch.stack(states)
+
+
+def selective_scan(
+    x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor, first: Tensor, lengths: Tensor
+) -> Scanned:
+    """The same: a compiled loop on a CPU, doubling steps elsewhere. Places beside the sequences are zero."""
+    if not x.is_cpu:
+        return selective_scan_doubling(x, delta, A, B, C, D, h0, first, lengths)
+    inputs = [t.contiguous() for t in (x, delta, A.T, B, C, D, h0, first, lengths)]
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        y, last, _ = _scan(*inputs)
+        return y, last
+    y, last, _ = _run(inputs, keep=False)  # a decoding step does not pay for the dispatcher
+    return y, last
+
+
+def selective_scan_doubling(
+    x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor, first: Tensor, lengths: Tensor
+) -> Scanned:
+    """The same in log₂ T steps on rows padded to the longest sequence; it stores the states of every step."""
+    step = torch.arange(int(lengths.max()), device=x.device)
+    inside = step < lengths[:, None]  # (B, T)
+    place = torch.where(inside, first[:, None] + step, 0)
+    x_, delta_, B_, C_ = (t[place] for t in (x, delta, B, C))
+    delta_ = torch.where(inside[..., None], delta_, 0)  # beyond its end, a row's state stays as it is
+    decay = torch.exp(delta_[:, :, None] * A.T)  # (B, T, S, D)
+    new = B_[..., None] * (delta_ * x_)[:, :, None]
+    h = linear_recurrence_doubling(decay.flatten(2), new.flatten(2), h0.flatten(1)).unflatten(2, A.T.shape)
+    y = (C_[..., None] * h).sum(2) + D * x_
+    return torch.zeros_like(x).index_put((place[inside],), y[inside]), h[:, -1] if h.shape[1] else h0
+
+
+def _run(inputs: list[Tensor], keep: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """y, the last states, and every CHUNK-th state where they are to be kept."""
+    x, A, h0, first, lengths = inputs[0], inputs[2], inputs[6], inputs[7], inputs[8]
+    y = torch.empty_like(x) if covers(x, lengths) else torch.zeros_like(x)
+    last = torch.empty_like(h0)
+    begins, chunks = _chunks(lengths) if keep else (lengths, 0)
+    kept = x.new_empty(chunks, *A.shape)
+    arrays = (t.detach().numpy() for t in (*inputs, begins, kept, y, last))
+    share(_forward, len(first) * _blocks(x), *arrays)
+    return y, last, kept
+
+
+@torch.library.custom_op("attentif::selective_scan", mutates_args=())
+def _scan(
+    x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor, first: Tensor, lengths: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _run([x, delta, A, B, C, D, h0, first, lengths], keep=True)
+
+
+@_scan.register_fake
+def _(
+    x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor, first: Tensor, lengths: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    chunks = torch.library.get_ctx().new_dynamic_size()
+    return torch.empty_like(x), torch.empty_like(h0), x.new_empty(chunks, *A.shape)
+
+
+@torch.library.custom_op("attentif::selective_scan_backward", mutates_args=())
+def _gradients(
+    x: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor,
+    first: Tensor,
+    lengths: Tensor,
+    kept: Tensor,
+    dy: Tensor,
+    dlast: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    rows, (S, width) = len(first), A.shape
+    parts = min(PARTS, _blocks(x))
+    full = covers(x, lengths)
+    make = torch.empty if full else torch.zeros
+    dx, ddelta = (make(x.shape, dtype=x.dtype) for _ in range(2))
+    dB, dC = (make((parts, len(x), S), dtype=x.dtype) for _ in range(2))
+    dA, dh0, dD = x.new_empty(rows, S, width), torch.empty_like(dlast), x.new_empty(rows, width)
+    inputs = (t.detach().numpy() for t in (x, delta, A, B, C, D, first, lengths, _chunks(lengths)[0], kept, dy, dlast))
+    share(_backward, rows * parts, *inputs, *(t.numpy() for t in (dx, ddelta, dA, dB, dC, dD, dh0)))
+    return dx, ddelta, dA.sum(0), dB.sum(0), dC.sum(0), dD.sum(0), dh0
+
+
+@_gradients.register_fake
+def _(
+    x: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor,
+    first: Tensor,
+    lengths: Tensor,
+    kept: Tensor,
+    dy: Tensor,
+    dlast: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    dx, ddelta, dA, dB, dC, dD, dh0 = (torch.empty_like(t) for t in (x, delta, A, B, C, D, dlast))
+    return dx, ddelta, dA, dB, dC, dD, dh0
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    x, delta, A, B, C, D, h0, first, lengths = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(x, delta, A, B, C, D, first, lengths, output[2], h0)
+
+
+def _backpropagate(ctx: Any, dy: Tensor | None, dlast: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    *saved, h0 = ctx.saved_tensors
+    dy = torch.zeros_like(saved[0]) if dy is None else dy.contiguous()
+    dlast = torch.zeros_like(h0) if dlast is None else dlast.contiguous()
+    return *_gradients(*saved, dy, dlast), None, None
+
+
+_scan.register_autograd(_backpropagate, setup_context=_keep)
+
+
+def _blocks(x: Tensor) -> int:
+    return -(-x.shape[1] // BLOCK)
+
+
+def _chunks(lengths: Tensor) -> tuple[Tensor, int]:
+    """Where each sequence's kept states begin, and how many there are in all."""
+    ends = ((lengths + CHUNK - 1) // CHUNK).cumsum(0)
+    return torch.cat([ends.new_zeros(1), ends[:-1]]), int(ends[-1]) if len(ends) else 0
+
+
+@compiled(fastmath={"contract"})
+def _forward(
+    start: int,
+    stop: int,
+    x: np.ndarray,
+    delta: np.ndarray,
+    A: np.ndarray,
+    B: np.ndarray,
+    C: np.ndarray,
+    D: np.ndarray,
+    h0: np.ndarray,
+    first: np.ndarray,
+    lengths: np.ndarray,
+    begins: np.ndarray,
+    kept: np.ndarray,
+    y: np.ndarray,
+    last: np.ndarray,
+) -> None:
+    S, width = A.shape
+    blocks, pairs = -(-width // BLOCK), S + S % 2  # two states at a time share what they read; an odd one has an empty companion
+    h, rate = np.zeros((pairs, BLOCK), x.dtype), np.zeros((pairs, BLOCK), x.dtype)
+    step, new, out = np.zeros(BLOCK, x.dtype), np.zeros(BLOCK, x.dtype), np.zeros(BLOCK, x.dtype)
+    b, c = np.zeros(pairs, x.dtype), np.zeros(pairs, x.dtype)
+    log2_e = x.dtype.type(_LOG2_E)
+    for piece in range(start, stop):
+        row, low = piece // blocks, piece % blocks * BLOCK
+        high, begin = min(low + BLOCK, width), first[row]
+        count, skip = high - low, D[low:high]
+        for s in range(S):
+            h[s, :count] = h0[row, s, low:high]
+            rate[s, :count] = log2_e * A[s, low:high]
+        for t in range(lengths[row]):
+            p = begin + t
+            if len(kept) > 0 and t % CHUNK == 0:
+                kept[begins[row] + t // CHUNK, :, low:high] = h[:S, :count]
+            x_t, delta_t, y_t = x[p, low:high], delta[p, low:high], y[p, low:high]
+            for d in range(count):
+                step[d] = delta_t[d]
+                new[d] = delta_t[d] * x_t[d]
+                out[d] = skip[d] * x_t[d]
+            for s in range(S):
+                b[s] = B[p, s]
+                c[s] = C[p, s]
+            for s in range(0, pairs, 2):
+                b0, b1, c0, c1 = b[s], b[s + 1], c[s], c[s + 1]
+                for d in range(BLOCK):
+                    one = exp2_decay(step[d] * rate[s, d]) * h[s, d] + b0 * new[d]
+                    other = exp2_decay(step[d] * rate[s + 1, d]) * h[s + 1, d] + b1 * new[d]
+                    h[s, d] = one
+                    h[s + 1, d] = other
+                    out[d] += c0 * one + c1 * other
+            for d in range(count):
+                y_t[d] = out[d]
+        last[row, :, low:high] = h[:S, :count]
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})  # sums over channels may be taken in any order, the same one every time
+def _backward(
+    start: int,
+    stop: int,
+    x: np.ndarray,
+    delta: np.ndarray,
+    A: np.ndarray,
+    B: np.ndarray,
+    C: np.ndarray,
+    D: np.ndarray,
+    first: np.ndarray,
+    lengths: np.ndarray,
+    begins: np.ndarray,
+    kept: np.ndarray,
+    dy: np.ndarray,
+    dlast: np.ndarray,
+    dx: np.ndarray,
+    ddelta: np.ndarray,
+    dA: np.ndarray,
+    dB: np.ndarray,
+    dC: np.ndarray,
+    dD: np.ndarray,
+    dh0: np.ndarray,
+) -> None:
+    S, width = A.shape
+    blocks, parts = -(-width // BLOCK), len(dB)
+    rate, adjoint, dA_ = np.zeros((S, BLOCK), x.dtype), np.zeros((S, BLOCK), x.dtype), np.zeros((S, BLOCK), x.dtype)
+    # one of the S states at a time goes through a chunk and back, so that all this stays in the first cache
+    h, a = np.zeros((CHUNK + 1, BLOCK), x.dtype), np.zeros((CHUNK, BLOCK), x.dtype)
+    step, new, g = np.zeros((CHUNK, BLOCK), x.dtype), np.zeros((CHUNK, BLOCK), x.dtype), np.zeros((CHUNK, BLOCK), x.dtype)
+    dstep, dnew = np.zeros((CHUNK, BLOCK), x.dtype), np.zeros((CHUNK, BLOCK), x.dtype)
+    log2_e, ln2, zero = x.dtype.type(_LOG2_E), x.dtype.type(_LN2), x.dtype.type(0)
+    for piece in range(start, stop):
+        row, part = piece // parts, piece % parts
+        begin, T = first[row], lengths[row]
+        dB[part, begin : begin + T] = 0
+        dC[part, begin : begin + T] = 0
+        for block in range(blocks * part // parts, blocks * (part + 1) // parts):
+            low, high = block * BLOCK, min(block * BLOCK + BLOCK, width)
+            count, skip, dD_ = high - low, D[low:high], dD[row, low:high]
+            new[:] = 0  # a last block may be narrower: what lies beside it adds nothing to sums over channels
+            g[:] = 0
+            dA_[:] = 0
+            dD_[:] = 0
+            for s in range(S):
+                adjoint[s, :count] = dlast[row, s, low:high]
+                rate[s, :count] = log2_e * A[s, low:high]
+            for chunk in range(-(-T // CHUNK) - 1, -1, -1):
+                place, steps = begin + chunk * CHUNK, min(CHUNK, T - chunk * CHUNK)
+                for t in range(steps):
+                    x_t, delta_t, dy_t = x[place + t, low:high], delta[place + t, low:high], dy[place + t, low:high]
+                    for d in range(count):
+                        step[t, d] = delta_t[d]
+                        new[t, d] = delta_t[d] * x_t[d]
+                    for d in range(count):
+                        g[t, d] = dy_t[d]
+                        dD_[d] += dy_t[d] * x_t[d]
+                dstep[:] = 0
+                dnew[:] = 0
+                for s in range(S):
+                    h[0, :count] = kept[begins[row] + chunk, s, low:high]
+                    for t in range(steps):  # the states once more
+                        b = B[place + t, s]
+                        for d in range(BLOCK):
+                            decay = exp2_decay(step[t, d] * rate[s, d])
+                            a[t, d] = decay
+                            h[t + 1, d] = decay * h[t, d] + b * new[t, d]
+                    for t in range(steps - 1, -1, -1):
+                        b, c, db, dc = B[place + t, s], C[place + t, s], zero, zero
+                        for d in range(BLOCK):
+                            of_h = adjoint[s, d] + c * g[t, d]
+                            back = a[t, d] * of_h
+                            of_exponent = back * h[t, d]
+                            adjoint[s, d] = back
+                            db += of_h * new[t, d]
+                            dc += g[t, d] * h[t + 1, d]
+                            dA_[s, d] += of_exponent * step[t, d]
+                            dstep[t, d] += of_exponent * rate[s, d]
+                            dnew[t, d] += of_h * b
+                        dB[part, place + t, s] += db
+                        dC[part, place + t, s] += dc
+                for t in range(steps):
+                    x_t, dx_t, ddelta_t = x[place + t, low:high], dx[place + t, low:high], ddelta[place + t, low:high]
+                    for d in range(count):
+                        dx_t[d] = dnew[t, d] * step[t, d] + skip[d] * g[t, d]
+                    for d in range(count):
+                        ddelta_t[d] = ln2 * dstep[t, d] + dnew[t, d] * x_t[d]
+            dA[row, :, low:high] = dA_[:, :count]
+            dh0[row, :, low:high] = adjoint[:, :count]

@@ -1,0 +1,153 @@
+"""The selective state space: a recurrence whose step size, input and output depend on the token (Gu & Dao 2023).
+
+    u = W_u x,   z = W_z x                               two branches of width E
+    u = silu(conv(u))                                    a causal convolution of each channel over `conv` tokens
+    (r_t, B_t, C_t) = W_s u_t,   Δ_t = softplus(W_Δ r_t + b_Δ)
+    h_t = exp(Δ_t A) ⊙ h_{t-1} + (Δ_t u_t) B_t,   y_t = C_t h_t + D ⊙ u_t        A = −exp(a)
+    out = W_o (y ⊙ silu(z))
+
+`kernels/selective_scan.py` has the recurrence, `kernels/conv.py` the convolution. A token whose Δ is near zero is passed over, one with a
+large Δ replaces the state: that choice is what a fixed state space lacks.
+
+Before training: A = −1 ... −S in each channel, D = 1, Δ between 0.001 and 0.1 (log-uniform), W_Δ ~ U(±R^−½), and W_u, W_z, W_s and the
+convolution ~ U(±fan_in^−½), as the paper's own code has them; W_o as `nn/init.py` says.
+
+Maps: written out, the recurrence is a lower triangular matrix for each channel d (Ali et al. 2024),
+
+    M_d[t, s] = Δ_s[d] Σ_n C_t[n] B_s[n] exp(A[d, n] (Δ_{s+1}[d] + ... + Δ_t[d])),     and D[d] more where s = t
+
+Weights of either sign that do not sum to one. Channels are shown in MAP_HEADS groups of neighbours, each as the mean over its channels.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.kernels.conv import causal_conv, next_tail
+from attentif.kernels.selective_scan import selective_scan
+from attentif.nn.linear import Linear
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.past import back_only, whole_past, with_past
+from attentif.nn.selective import begin_selective
+from attentif.nn.seq import Seq, unpack
+from attentif.nn.state import State
+from attentif.nn.tape import tape_for
+
+MAP_HEADS = 8
+
+
+@MIXERS.register
+class MambaConfig(MixerConfig):
+    """Selective state space."""
+
+    cost: ClassVar[str] = "T"
+
+    kind: Literal["mamba"] = Field("mamba", description="selective state space (Mamba)")
+    state: int = Field(16, gt=0, description="numbers of state for each channel")
+    expand: int = Field(2, gt=0, description="channels of the inner width for each of the model's")
+    conv: int = Field(4, gt=0, description="tokens that the short convolution sees")
+    rank: int | None = Field(None, gt=0, description="width that step sizes are projected through; by default width / 16, rounded up")
+    bias: bool = Field(False, description="biases in the projections in and out")
+    conv_bias: bool = Field(True, description="bias in the convolution")
+
+    def build(self, site: Site) -> "Mamba":
+        return Mamba(self, site)
+
+
+@dataclass(slots=True)
+class MambaState(State):
+    tail: Tensor  # (B, conv - 1, E): the newest inputs of the convolution
+    h: Tensor  # (B, S, E)
+    past: Tensor | None = None  # (B, places, E + S): Δ and B of every place, while a tape is open
+
+
+@dataclass(frozen=True, slots=True)
+class MambaRecord:
+    """What the implied matrix of one call can be worked out from."""
+
+    written: Tensor | None  # (B, places, E + S): Δ and B of every place, or (N, E + S) where the call was packed
+    C: Tensor  # (B, T, S), or (N, S)
+    seq: Seq
+
+
+class Mamba(Mixer):
+    caps = Caps(causal=True, bidirectional=False, streaming="exact", maps=True)
+
+    def __init__(self, config: MambaConfig, site: Site) -> None:
+        super().__init__()
+        E, S = config.expand * site.width, config.state
+        self.config, self.inner, self.rank = config, E, config.rank or math.ceil(site.width / 16)
+        self.inp = Linear(site.width, E, bias=config.bias)
+        self.gate = Linear(site.width, E, bias=config.bias)
+        self.conv = nn.Parameter(torch.empty(E, config.conv))
+        self.conv_bias = nn.Parameter(torch.empty(E)) if config.conv_bias else None
+        self.select = Linear(E, self.rank + 2 * S, bias=False)
+        self.step = Linear(self.rank, E)
+        self.A_log = nn.Parameter(torch.empty(E, S))
+        self.D = nn.Parameter(torch.empty(E))
+        self.out = Linear(E, site.width, bias=config.bias)
+        self.init_weights()
+
+    @torch.no_grad()
+    def init_weights(self) -> None:
+        begin_selective((self.inp, self.gate, self.select, self.step), self.conv, self.conv_bias, self.step.bias)
+        self.A_log.copy_(torch.arange(1, self.config.state + 1, device=self.A_log.device).log().expand_as(self.A_log))
+        nn.init.ones_(self.D)
+
+    def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> MambaState:
+        tail = torch.zeros(batch, self.config.conv - 1, self.inner, device=device, dtype=dtype)
+        return MambaState(tail, torch.zeros(batch, self.config.state, self.inner, device=device, dtype=dtype))
+
+    def forward(self, x: Tensor, seq: Seq, state: MambaState | None = None) -> Tensor:
+        if state is not None:
+            refuse_unreadable(seq)
+        memory = state or self.init_state(seq.batch, 0, device=x.device, dtype=x.dtype)
+        first, lengths = seq.first(), seq.lengths
+        u, z = self.inp(x), self.gate(x)
+        v = causal_conv(u.reshape(-1, self.inner), self.conv, self.conv_bias, memory.tail, first, lengths, silu=True)
+        rank, B, C = self.select(v).split([self.rank, self.config.state, self.config.state], -1)
+        delta = F.softplus(self.step(rank))
+        y, h = selective_scan(v, delta, -torch.exp(self.A_log), B, C, self.D, memory.h, first, lengths)
+        tape = tape_for(self)
+        if tape is not None:
+            written, C_ = (t.detach().view(*x.shape[:-1], -1) for t in (torch.cat([delta, B], -1), C))
+            past = written if seq.is_packed else with_past(memory.past, written, seq)
+            tape.keep(self, MambaRecord(past, C_, seq))
+        if state is not None:
+            state.tail, state.h = next_tail(u, state.tail, lengths, seq.dense), h
+            state.past = past if tape is not None else None
+        return self.out(y.view(z.shape) * F.silu(z))
+
+    def maps(self, record: MambaRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
+        seq, written, C = record.seq, whole_past(record.written), record.C
+        if seq.is_packed:
+            written, C, seq = unpack(written, seq), unpack(C, seq), Seq.padded(seq.lengths)
+        chosen = torch.arange(len(C), device=C.device) if rows is None else rows
+        q_pos, sees = seq.pos[chosen], back_only(seq.pos, written.shape[1], seq.valid)[chosen]
+        delta, B = written[chosen].split([self.inner, self.config.state], -1)
+        heads = min(MAP_HEADS, self.inner)
+        groups = torch.arange(self.inner, device=C.device).tensor_split(heads)
+        return torch.stack(
+            [
+                self._mean_map(groups[number], delta, B, C[chosen], q_pos, sees)
+                for number in (range(heads) if head is None else range(head, head + 1))
+            ],
+            1,
+        )
+
+    def _mean_map(self, channels: Tensor, delta: Tensor, B: Tensor, C: Tensor, q_pos: Tensor, sees: Tensor) -> Tensor:
+        """(rows, T, S): the mean of the channels' matrices, one channel at a time so that memory does not grow with their number."""
+        A, total = -torch.exp(self.A_log), delta.cumsum(1)
+        place = torch.arange(delta.shape[1], device=delta.device)
+        result = torch.zeros_like(sees, dtype=delta.dtype)
+        for d in channels.tolist():
+            gone = (total[:, :, d].gather(1, q_pos.clamp(max=len(place) - 1))[:, :, None] - total[:, None, :, d]).clamp(min=0)
+            kept = torch.exp(A[d] * gone[..., None])  # (rows, T, S, N)
+            weights = torch.einsum("btn,bsn,btsn->bts", C, B, kept) * delta[:, None, :, d]
+            result += torch.where(place == q_pos[..., None], weights + self.D[d], weights)
+        return torch.where(sees, result / len(channels), 0)
