@@ -1,0 +1,241 @@
+"""RWKV-7's recurrence, a generalised delta rule: a matrix of memory for each head (Peng et al. 2025, eq. 17).
+
+    M_t = diag(w_t) M_{t-1} + b_t (a_tᵀ M_{t-1}) + k_t v_tᵀ,     y_t = r_tᵀ M_t
+
+    w        share of each row that is kept                                       (N, H, K)
+    a, b     what is read of the memory, and where it is added again: with a = -κ and b = κ ⊙ α, the value stored under the key κ
+             is taken out, in part                                                (N, H, K)
+    k, v     key and value that are written                                       (N, H, K)
+    r        what reads                                                           (N, H, K)
+    M        memory, rows by key, columns by value                                (B, H, K, K)
+
+Backwards, with g_t the gradient of y_t, G that of M_t, u_t = a_tᵀ M_{t-1} and μ_t = b_tᵀ G:
+
+    G ← G + r_t g_tᵀ,    ∂r = M_t g,   ∂k = G v,   ∂v = Gᵀ k,   ∂w = rows of G · M_{t-1},   ∂b = G u,   ∂a = M_{t-1} μ
+    G ← diag(w_t) G + a_t μ_tᵀ
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attentif.kernels.jit import compiled, share
+from attentif.kernels.wkv import Runs
+
+CHUNK = 16  # steps whose memories the backward pass works out again from one that was kept
+
+
+def delta_rule_naive(r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, runs: Runs) -> tuple[Tensor, Tensor]:
+    """The equation: (N, H, K) outputs, zero outside every sequence, and the memories (B, H, K, K) after each."""
+    y: list[Tensor] = list(torch.zeros_like(r).unbind())
+    memories = []
+    for M, begin, length in zip(before, runs.begins.tolist(), runs.lengths.tolist(), strict=True):
+        for t in range(begin, begin + length):
+            u = torch.einsum("hk,hkv->hv", a[t], M)
+            M = w[t, :, :, None] * M + b[t, :, :, None] * u[:, None] + k[t, :, :, None] * v[t, :, None]
+            y[t] = torch.einsum("hk,hkv->hv", r[t], M)
+        memories.append(M)
+    return torch.stack(y), torch.stack(memories)
+
+
+def delta_rule(r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, runs: Runs) -> tuple[Tensor, Tensor]:
+    """The same: a compiled loop on a CPU, doubling steps elsewhere."""
+    if not r.is_cpu:
+        return delta_rule_doubling(r, w, k, v, a, b, before, runs)
+    given = [t.contiguous() for t in (r, w, k, v, a, b, before)]
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        y, after, _ = _outputs(*given, *runs)
+    else:  # a decoding step is too short for torch's bookkeeping
+        y, after, _ = _run(given, runs, chunks=0)
+    return y, after
+
+
+def delta_rule_doubling(
+    r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, runs: Runs
+) -> tuple[Tensor, Tensor]:
+    """The same in log₂ T steps (Hillis & Steele 1986): after step i, (A, B) at t are M_t = A M_{t - 2^i} + B."""
+    steps = torch.arange(runs.longest, device=r.device)
+    inside = steps < runs.lengths[:, None]
+    at = torch.where(inside, runs.begins[:, None] + steps, 0)
+    r_, w_, k_, v_, a_, b_ = (t[at] for t in (r, w, k, v, a, b))  # (B, T, H, K)
+    A = torch.diag_embed(w_) + b_[..., :, None] * a_[..., None, :]
+    M = torch.cat([before[:, None], k_[..., :, None] * v_[..., None, :]], 1)  # (B, 1 + T, H, K, K): the memory before, then what is written
+    A = torch.cat([torch.zeros_like(A[:, :1]), A], 1)  # nothing lies before the memory before
+    reach = 1
+    while reach < M.shape[1]:
+        M = torch.cat([M[:, :reach], A[:, reach:] @ M[:, :-reach] + M[:, reach:]], 1)
+        A = torch.cat([A[:, :reach], A[:, reach:] @ A[:, :-reach]], 1)
+        reach *= 2
+    y = torch.einsum("bthk,bthkv->bthv", r_, M[:, 1:])
+    last = runs.lengths[:, None, None, None, None].expand(-1, 1, *M.shape[2:])
+    return torch.zeros_like(r).index_put((at[inside],), y[inside]), M.gather(1, last).squeeze(1)
+
+
+def _run(given: list[Tensor], runs: Runs, chunks: int) -> tuple[Tensor, Tensor, Tensor]:
+    before = given[6]
+    B, H, K, _ = before.shape
+    y, after, marks = torch.zeros_like(given[0]), before.clone(), before.new_empty(B, chunks, H, K, K)
+    tensors = (*given[:6], runs.begins, runs.lengths, y, after, marks)
+    share(_forward, B * H, *(t.detach().numpy() for t in tensors))
+    return y, after, marks
+
+
+@torch.library.custom_op("attentif::delta_rule", mutates_args=())
+def _outputs(
+    r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, begins: Tensor, lengths: Tensor, longest: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _run([r, w, k, v, a, b, before], Runs(begins, lengths, longest), chunks=-(-longest // CHUNK))
+
+
+@_outputs.register_fake
+def _(
+    r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, begins: Tensor, lengths: Tensor, longest: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    B, *rest = before.shape
+    return torch.empty_like(r), torch.empty_like(before), before.new_empty(B, -(-longest // CHUNK), *rest)
+
+
+@torch.library.custom_op("attentif::delta_rule_backward", mutates_args=())
+def _gradients(
+    r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, marks: Tensor, begins: Tensor, lengths: Tensor, g: Tensor, G: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    dr, dw, dk, dv, da, db = (torch.zeros_like(r) for _ in range(6))
+    dM = G.clone()
+    share(
+        _backward,
+        G.shape[0] * G.shape[1],
+        *(t.detach().numpy() for t in (r, w, k, v, a, b, marks, begins, lengths, g)),
+        *(t.numpy() for t in (dr, dw, dk, dv, da, db, dM)),
+    )
+    return dr, dw, dk, dv, da, db, dM
+
+
+@_gradients.register_fake
+def _(
+    r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, marks: Tensor, begins: Tensor, lengths: Tensor, g: Tensor, G: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    like = torch.empty_like
+    return like(r), like(w), like(k), like(v), like(a), like(b), like(G)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    r, w, k, v, a, b, _, begins, lengths, _ = inputs
+    ctx.save_for_backward(r, w, k, v, a, b, output[2], begins, lengths)
+
+
+def _backpropagate(ctx: Any, g: Tensor, G: Tensor, gm: Tensor) -> tuple[Tensor | None, ...]:
+    return *_gradients(*ctx.saved_tensors, g.contiguous(), G.contiguous()), None, None, None
+
+
+_outputs.register_autograd(_backpropagate, setup_context=_keep)
+
+
+@compiled(fastmath={"contract"})
+def _forward(
+    start: int,
+    stop: int,
+    r: np.ndarray,
+    w: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    begins: np.ndarray,
+    lengths: np.ndarray,
+    y: np.ndarray,
+    after: np.ndarray,
+    marks: np.ndarray,
+) -> None:
+    H, K = r.shape[1], r.shape[2]
+    u = np.empty(K, r.dtype)
+    for piece in range(start, stop):
+        row, head = piece // H, piece % H
+        M = after[row, head]
+        for t in range(lengths[row]):
+            if marks.shape[1] and t % CHUNK == 0:
+                marks[row, t // CHUNK, head] = M
+            at = begins[row] + t
+            value, out = v[at, head], y[at, head]
+            u[:] = 0
+            for i in range(K):
+                read, line = a[at, head, i], M[i]
+                for j in range(K):
+                    u[j] += read * line[j]
+            for i in range(K):
+                kept, added, key, seen, line = w[at, head, i], b[at, head, i], k[at, head, i], r[at, head, i], M[i]
+                for j in range(K):
+                    line[j] = kept * line[j] + added * u[j] + key * value[j]
+                    out[j] += seen * line[j]
+
+
+@compiled(fastmath={"contract", "reassoc", "nsz"})
+def _backward(
+    start: int,
+    stop: int,
+    r: np.ndarray,
+    w: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    marks: np.ndarray,
+    begins: np.ndarray,
+    lengths: np.ndarray,
+    g: np.ndarray,
+    dr: np.ndarray,
+    dw: np.ndarray,
+    dk: np.ndarray,
+    dv: np.ndarray,
+    da: np.ndarray,
+    db: np.ndarray,
+    dM: np.ndarray,
+) -> None:
+    H, K = r.shape[1], r.shape[2]
+    M, u = np.empty((CHUNK + 1, K, K), r.dtype), np.empty((CHUNK, K), r.dtype)  # memories before each step of a chunk, and after the last
+    back = np.empty(K, r.dtype)
+    zero = r.dtype.type(0)
+    for piece in range(start, stop):
+        row, head = piece // H, piece % H
+        G = dM[row, head]
+        for chunk in range(-(-lengths[row] // CHUNK) - 1, -1, -1):
+            begin = begins[row] + chunk * CHUNK
+            steps = min(CHUNK, lengths[row] - chunk * CHUNK)
+            M[0] = marks[row, chunk, head]
+            for t in range(steps):
+                value, seen = v[begin + t, head], u[t]
+                seen[:] = 0
+                for i in range(K):
+                    read, line = a[begin + t, head, i], M[t, i]
+                    for j in range(K):
+                        seen[j] += read * line[j]
+                for i in range(K):
+                    kept, added, key = w[begin + t, head, i], b[begin + t, head, i], k[begin + t, head, i]
+                    old, new = M[t, i], M[t + 1, i]
+                    for j in range(K):
+                        new[j] = kept * old[j] + added * seen[j] + key * value[j]
+            for t in range(steps - 1, -1, -1):
+                at = begin + t
+                given, value, dvalue, seen = g[at, head], v[at, head], dv[at, head], u[t]
+                back[:] = 0
+                for i in range(K):
+                    reader, key, added, line, old, new = r[at, head, i], k[at, head, i], b[at, head, i], G[i], M[t, i], M[t + 1, i]
+                    sum_r, sum_k, sum_w, sum_b = zero, zero, zero, zero
+                    for j in range(K):
+                        slope = line[j] + reader * given[j]
+                        line[j] = slope
+                        sum_r += new[j] * given[j]
+                        sum_k += slope * value[j]
+                        sum_w += slope * old[j]
+                        sum_b += slope * seen[j]
+                        dvalue[j] += key * slope
+                        back[j] += added * slope
+                    dr[at, head, i], dk[at, head, i], dw[at, head, i], db[at, head, i] = sum_r, sum_k, sum_w, sum_b
+                for i in range(K):
+                    kept, read, line, old = w[at, head, i], a[at, head, i], G[i], M[t, i]
+                    sum_a = zero
+                    for j in range(K):
+                        sum_a += old[j] * back[j]
+                        line[j] = kept * line[j] + read * back[j]
+                    da[at, head, i] = sum_a

@@ -1,0 +1,304 @@
+"""WKV: RWKV-4's weighted mean of past values, each component on its own (Peng et al. 2023, eq. 16).
+
+    y_t = (P_{t-1} + e^{u + k_t} v_t) / (Q_{t-1} + e^{u + k_t})
+    P_t = e^{-w} P_{t-1} + e^{k_t} v_t,     Q_t = e^{-w} Q_{t-1} + e^{k_t}
+
+    w        decay of the past in one step, positive                        (D,)
+    u        bonus of the token itself                                      (D,)
+    k, v     keys and values of all tokens, sequence after sequence         (N, D)
+    P, Q     sums over the past, kept as p e^o and q e^o                    (B, D) each
+    o        the largest exponent seen, decayed: no exp ever overflows      (B, D)
+
+Backwards, with g_t the gradient of y_t, r_t = 1 / (Q_{t-1} + e^{u + k_t}) and λ, μ the gradients of P and Q:
+
+    λ_{t-1} = e^{-w} λ_t + g_t r_t                  ∂v_t = e^{u + k_t} g_t r_t + e^{k_t} λ_t
+    μ_{t-1} = e^{-w} μ_t - g_t r_t y_t              ∂k_t = e^{u + k_t} g_t r_t (v_t - y_t) + e^{k_t} (λ_t v_t + μ_t)
+    ∂w = -Σ_t e^{-w} (λ_t P_{t-1} + μ_t Q_{t-1})    ∂u = Σ_t e^{u + k_t} g_t r_t (v_t - y_t)
+
+λ and μ are kept with an exponent m of their own. P and Q are what matters: o only says how they are written, so it has no gradient.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attentif.kernels.exp import exp
+from attentif.kernels.jit import compiled, share
+
+BLOCK = 64  # components that one piece of work carries through time
+CHUNK = 32  # steps whose states the backward pass works out again from one that was kept: they fit in the first cache
+NOTHING = -1e38  # exponent of an empty sum
+
+
+class Runs(NamedTuple):
+    """Where sequences stand among the N tokens: padded rows and packed sequences alike."""
+
+    begins: Tensor  # (B,)
+    lengths: Tensor  # (B,)
+    longest: int
+
+
+class Sums(NamedTuple):
+    """P = p e^o and Q = q e^o of each sequence."""
+
+    p: Tensor  # (B, D)
+    q: Tensor  # (B, D)
+    o: Tensor  # (B, D)
+
+    @classmethod
+    def empty(cls, batch: int, width: int, *, device: torch.device, dtype: torch.dtype) -> "Sums":
+        p, q = torch.zeros(2, batch, width, device=device, dtype=dtype)
+        return cls(p, q, torch.full_like(p, NOTHING))
+
+
+def wkv_naive(w: Tensor, u: Tensor, k: Tensor, v: Tensor, before: Sums, runs: Runs) -> tuple[Tensor, Sums]:
+    """The equation: (N, D) outputs, zero outside every sequence, and the sums after each sequence."""
+    y: list[Tensor] = list(torch.zeros_like(k).unbind())
+    P, Q = list((before.p * before.o.exp()).unbind()), list((before.q * before.o.exp()).unbind())
+    for row, (begin, length) in enumerate(zip(runs.begins.tolist(), runs.lengths.tolist(), strict=True)):
+        for at in range(begin, begin + length):
+            now = (u + k[at]).exp()
+            y[at] = (P[row] + now * v[at]) / (Q[row] + now)
+            P[row] = (-w).exp() * P[row] + k[at].exp() * v[at]
+            Q[row] = (-w).exp() * Q[row] + k[at].exp()
+    p, q = torch.stack(P), torch.stack(Q)
+    o = torch.where(q > 0, q.detach().log(), NOTHING)
+    return torch.stack(y), Sums(p * (-o).exp().where(q > 0, 0.0), q * (-o).exp().where(q > 0, 0.0), o)
+
+
+def wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, before: Sums, runs: Runs) -> tuple[Tensor, Sums]:
+    """The same: a compiled loop on a CPU, doubling steps elsewhere."""
+    if not k.is_cpu:
+        return wkv_doubling(w, u, k, v, before, runs)
+    given = [t.contiguous() for t in (w, u, k, v, *before)]
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        y, p, q, o, _ = _outputs(*given, *runs)
+    else:  # a decoding step is too short for torch's bookkeeping
+        y, p, q, o, _ = _run(given, runs, chunks=0)
+    return y, Sums(p, q, o.detach())
+
+
+def wkv_doubling(w: Tensor, u: Tensor, k: Tensor, v: Tensor, before: Sums, runs: Runs) -> tuple[Tensor, Sums]:
+    """The same in log₂ T steps (Hillis & Steele 1986): after step i, (p, q, o) at t hold the 2^i tokens up to t."""
+    steps = torch.arange(runs.longest, device=k.device)
+    inside = steps < runs.lengths[:, None]
+    at = torch.where(inside, runs.begins[:, None] + steps, 0)
+    k_, v_ = k[at], v[at]  # (B, T, D)
+    o = k_.detach()
+    p, q = (k_ - o).exp() * v_, (k_ - o).exp()
+    p, q, o = (torch.cat([first[:, None], rest], 1) for first, rest in zip(before, (p, q, o), strict=True))
+    reach = 1
+    while reach < o.shape[1]:
+        past = _decayed(Sums(p[:, :-reach], q[:, :-reach], o[:, :-reach]), reach * w)
+        both = _added(past, Sums(p[:, reach:], q[:, reach:], o[:, reach:]))
+        p, q, o = (torch.cat([old[:, :reach], new], 1) for old, new in zip((p, q, o), both, strict=True))
+        reach *= 2
+    top = (u + k_).detach()
+    now = (u + k_ - top).exp()
+    total = _added(Sums(p[:, :-1], q[:, :-1], o[:, :-1]), Sums(now * v_, now, top))
+    y = torch.zeros_like(k).index_put((at[inside],), (total.p / total.q)[inside])
+    last = runs.lengths[:, None, None].expand(-1, 1, k.shape[1])
+    return y, Sums(*(t.gather(1, last).squeeze(1) for t in (p, q, o)))
+
+
+def _decayed(sums: Sums, w: Tensor) -> Sums:
+    """The sums times e^{-w}, with the gradient of w in p and q."""
+    factor = (w.detach() - w).exp()
+    return Sums(sums.p * factor, sums.q * factor, sums.o - w.detach())
+
+
+def _added(one: Sums, other: Sums) -> Sums:
+    o = torch.maximum(one.o, other.o)
+    a, b = (one.o - o).exp(), (other.o - o).exp()
+    return Sums(a * one.p + b * other.p, a * one.q + b * other.q, o)
+
+
+def _run(given: list[Tensor], runs: Runs, chunks: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    k, p = given[2], given[4]
+    B, D = p.shape
+    y, after, marks = torch.zeros_like(k), k.new_empty(3, B, D), k.new_empty(B, chunks, 3, D)
+    where = (runs.begins.numpy(), runs.lengths.numpy())
+    share(_forward, _pieces(p), *(t.detach().numpy() for t in given), *where, y.numpy(), after.numpy(), marks.numpy())
+    return y, after[0], after[1], after[2], marks
+
+
+@torch.library.custom_op("attentif::wkv", mutates_args=())
+def _outputs(
+    w: Tensor, u: Tensor, k: Tensor, v: Tensor, p: Tensor, q: Tensor, o: Tensor, begins: Tensor, lengths: Tensor, longest: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    y, *after, marks = _run([w, u, k, v, p, q, o], Runs(begins, lengths, longest), chunks=-(-longest // CHUNK))
+    return y, after[0].clone(), after[1].clone(), after[2].clone(), marks
+
+
+@_outputs.register_fake
+def _(
+    w: Tensor, u: Tensor, k: Tensor, v: Tensor, p: Tensor, q: Tensor, o: Tensor, begins: Tensor, lengths: Tensor, longest: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    marks = k.new_empty(p.shape[0], -(-longest // CHUNK), 3, p.shape[1])
+    return torch.empty_like(k), torch.empty_like(p), torch.empty_like(q), torch.empty_like(o), marks
+
+
+@torch.library.custom_op("attentif::wkv_backward", mutates_args=())
+def _gradients(
+    w: Tensor, u: Tensor, k: Tensor, v: Tensor, marks: Tensor, o: Tensor, begins: Tensor, lengths: Tensor, g: Tensor, gp: Tensor, gq: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    dw, du, dp, dq = torch.empty_like(gp), torch.empty_like(gp), torch.empty_like(gp), torch.empty_like(gp)
+    dk, dv = torch.zeros_like(k), torch.zeros_like(v)
+    tensors = (w, u, k, v, marks, o, begins, lengths, g, gp, gq, dw, du, dk, dv, dp, dq)
+    share(_backward, _pieces(gp), *(t.detach().numpy() for t in tensors))
+    return dw.sum(0), du.sum(0), dk, dv, dp, dq
+
+
+@_gradients.register_fake
+def _(
+    w: Tensor, u: Tensor, k: Tensor, v: Tensor, marks: Tensor, o: Tensor, begins: Tensor, lengths: Tensor, g: Tensor, gp: Tensor, gq: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return torch.empty_like(w), torch.empty_like(u), torch.empty_like(k), torch.empty_like(v), torch.empty_like(gp), torch.empty_like(gq)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    w, u, k, v, _, _, _, begins, lengths, _ = inputs
+    ctx.save_for_backward(w, u, k, v, output[4], output[3], begins, lengths)
+
+
+def _backpropagate(ctx: Any, g: Tensor, gp: Tensor, gq: Tensor, go: Tensor, gm: Tensor) -> tuple[Tensor | None, ...]:
+    dw, du, dk, dv, dp, dq = _gradients(*ctx.saved_tensors, g.contiguous(), gp.contiguous(), gq.contiguous())
+    return dw, du, dk, dv, dp, dq, None, None, None, None
+
+
+_outputs.register_autograd(_backpropagate, setup_context=_keep)
+
+
+def _pieces(p: Tensor) -> int:
+    return p.shape[0] * -(-p.shape[1] // BLOCK)
+
+
+@compiled(fastmath={"contract"})
+def _forward(
+    start: int,
+    stop: int,
+    w: np.ndarray,
+    u: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    p0: np.ndarray,
+    q0: np.ndarray,
+    o0: np.ndarray,
+    begins: np.ndarray,
+    lengths: np.ndarray,
+    y: np.ndarray,
+    after: np.ndarray,
+    marks: np.ndarray,
+) -> None:
+    D = k.shape[1]
+    blocks = -(-D // BLOCK)
+    one = k.dtype.type(1)
+    for piece in range(start, stop):
+        row, first = piece // blocks, piece % blocks * BLOCK
+        last = min(first + BLOCK, D)
+        size = last - first
+        p, q, o = p0[row, first:last].copy(), q0[row, first:last].copy(), o0[row, first:last].copy()
+        decay, bonus = w[first:last].copy(), u[first:last].copy()
+        for t in range(lengths[row]):
+            if marks.shape[1] and t % CHUNK == 0:
+                mark = marks[row, t // CHUNK]
+                mark[0, first:last], mark[1, first:last], mark[2, first:last] = p, q, o
+            keys, values, out = k[begins[row] + t, first:last], v[begins[row] + t, first:last], y[begins[row] + t, first:last]
+            for d in range(size):
+                key, value = keys[d], values[d]
+                gap = o[d] - (bonus[d] + key)
+                e = exp(-abs(gap))
+                past = one if gap > 0 else e
+                now = e if gap > 0 else one
+                out[d] = (past * p[d] + now * value) / (past * q[d] + now)
+                gap = o[d] - decay[d] - key
+                e = exp(-abs(gap))
+                past = one if gap > 0 else e
+                now = e if gap > 0 else one
+                p[d] = past * p[d] + now * value
+                q[d] = past * q[d] + now
+                o[d] = max(o[d] - decay[d], key)
+        after[0, row, first:last], after[1, row, first:last], after[2, row, first:last] = p, q, o
+
+
+@compiled(fastmath={"contract"})
+def _backward(
+    start: int,
+    stop: int,
+    w: np.ndarray,
+    u: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    marks: np.ndarray,
+    last_o: np.ndarray,
+    begins: np.ndarray,
+    lengths: np.ndarray,
+    g: np.ndarray,
+    gp: np.ndarray,
+    gq: np.ndarray,
+    dw: np.ndarray,
+    du: np.ndarray,
+    dk: np.ndarray,
+    dv: np.ndarray,
+    dp: np.ndarray,
+    dq: np.ndarray,
+) -> None:
+    D = k.shape[1]
+    blocks = -(-D // BLOCK)
+    one = k.dtype.type(1)
+    p, q, o = np.empty((CHUNK, BLOCK), k.dtype), np.empty((CHUNK, BLOCK), k.dtype), np.empty((CHUNK, BLOCK), k.dtype)
+    for piece in range(start, stop):
+        row, first = piece // blocks, piece % blocks * BLOCK
+        last = min(first + BLOCK, D)
+        size = last - first
+        decay, bonus = w[first:last].copy(), u[first:last].copy()
+        sum_w, sum_u = np.zeros_like(decay), np.zeros_like(decay)
+        dP, dQ, m = gp[row, first:last].copy(), gq[row, first:last].copy(), -last_o[row, first:last]
+        for chunk in range(-(-lengths[row] // CHUNK) - 1, -1, -1):
+            begin = begins[row] + chunk * CHUNK
+            steps = min(CHUNK, lengths[row] - chunk * CHUNK)
+            mark = marks[row, chunk]
+            p[0, :size], q[0, :size], o[0, :size] = mark[0, first:last], mark[1, first:last], mark[2, first:last]
+            for t in range(steps - 1):
+                keys, values = k[begin + t, first:last], v[begin + t, first:last]
+                for d in range(size):
+                    gap = o[t, d] - decay[d] - keys[d]
+                    e = exp(-abs(gap))
+                    past = one if gap > 0 else e
+                    now = e if gap > 0 else one
+                    p[t + 1, d] = past * p[t, d] + now * values[d]
+                    q[t + 1, d] = past * q[t, d] + now
+                    o[t + 1, d] = max(o[t, d] - decay[d], keys[d])
+            for t in range(steps - 1, -1, -1):
+                keys, values, given = k[begin + t, first:last], v[begin + t, first:last], g[begin + t, first:last]
+                dkeys, dvalues = dk[begin + t, first:last], dv[begin + t, first:last]
+                for d in range(size):
+                    key, value = keys[d], values[d]
+                    gap = o[t, d] - (bonus[d] + key)
+                    e = exp(-abs(gap))
+                    past = one if gap > 0 else e
+                    now = e if gap > 0 else one
+                    r = one / (past * q[t, d] + now)
+                    y = (past * p[t, d] + now * value) * r
+                    r *= given[d]
+                    own = now * r * (value - y)
+                    e = exp(key + m[d])  # never above 1: m falls behind the exponents of every later sum
+                    dkeys[d] = own + e * (dP[d] * value + dQ[d])
+                    dvalues[d] = now * r + e * dP[d]
+                    sum_u[d] += own
+                    sum_w[d] -= exp(m[d] + o[t, d] - decay[d]) * (dP[d] * p[t, d] + dQ[d] * q[t, d])
+                    top = max(o[t, d], bonus[d] + key)
+                    gap = m[d] - decay[d] + top
+                    e = exp(-abs(gap))
+                    past = one if gap > 0 else e
+                    now = e if gap > 0 else one
+                    dP[d] = past * dP[d] + now * r
+                    dQ[d] = past * dQ[d] - now * r * y
+                    m[d] = max(m[d] - decay[d], -top)
+        first_o = marks[row, 0, 2, first:last] if lengths[row] > 0 else last_o[row, first:last]
+        for d in range(size):
+            e = exp(m[d] + first_o[d])
+            dp[row, first + d], dq[row, first + d] = e * dP[d], e * dQ[d]
+        dw[row, first:last], du[row, first:last] = sum_w, sum_u
