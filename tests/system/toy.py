@@ -18,6 +18,7 @@ from attentif.errors import AttentifError
 from attentif.files import write_json
 from attentif.models.batch import Batch, Input
 from attentif.nn.seq import Seq
+from attentif.nn.stack import Stack, StackConfig
 from attentif.tasks.task import Evaluation, Loss
 from attentif.train.config import TrainConfig
 from attentif.train.distributed import Joined, Ranks
@@ -68,6 +69,20 @@ class Model(nn.Module):
         return self.head(x.reshape(-1, WIDTH)[batch.source.seq.first()])
 
 
+class Routed(Model):
+    """The same with two mixtures of experts in place of the hidden layer."""
+
+    def __init__(self, balance, recompute=False):
+        super().__init__(dropout=0.0)
+        mixer = {"kind": "experts", "experts": 4, "hidden": 16, "balance": balance}
+        self.hidden = Stack(StackConfig.model_validate({"block": {"ffn": {"mixer": mixer}}}), width=WIDTH, layers=2, dropout=0.0)
+        self.hidden.checkpointing = recompute
+
+    def forward(self, batch):
+        seq = batch.source.seq
+        return self.head(self.hidden(self.tokens(batch.source.data), seq).reshape(-1, WIDTH)[seq.first()])
+
+
 class Task:
     metric, higher_is_better = "accuracy", True
 
@@ -95,9 +110,10 @@ def settings(**changes):
     return TrainConfig(**(values | changes))
 
 
-def job(folder, config, *, task=None, dropout=0.1, train=None):
+def job(folder, config, *, task=None, dropout=0.1, train=None, balance=None, recompute=False):
     seed_all(config.seed)
-    return Job(task or Task(), Model(dropout), Texts() if train is None else train, Texts(16, 1, "valid"), config, folder)
+    model = Model(dropout) if balance is None else Routed(balance, recompute)
+    return Job(task or Task(), model, Texts() if train is None else train, Texts(16, 1, "valid"), config, folder)
 
 
 def folder(path):
@@ -137,12 +153,12 @@ class Interrupted(Task):
         return super().step(model, batch)
 
 
-def run(path, *, ranks=Ranks(), rows=96, dropout=0.1, pause=0.0, interrupt=0, **options) -> Place:
+def run(path, *, ranks=Ranks(), rows=96, dropout=0.1, pause=0.0, interrupt=0, balance=None, **options) -> Place:
     """`interrupt`: the step in which Ctrl-C is pressed, in the last of the processes."""
     config = settings(**options)
     last = ranks.rank == ranks.world - 1
     task = Interrupted(interrupt * config.accumulate // ranks.world) if interrupt and last else Task(pause)
-    return train(path, config, ranks=ranks, task=task, dropout=dropout, train=Texts(rows))
+    return train(path, config, ranks=ranks, task=task, dropout=dropout, train=Texts(rows), balance=balance)
 
 
 def main() -> int:

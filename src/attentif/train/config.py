@@ -18,6 +18,9 @@ class TrainConfig(Config):
 
     epochs: float = Field(0.0, ge=0, description="passes over the data (0: no limit); the first of epochs, steps, minutes ends the run")
     steps: int = Field(0, ge=0, description="optimiser steps (0: no limit)")
+    min_steps: int = Field(
+        0, ge=0, description="on small data, as many more passes than `epochs` as these steps take; evaluations keep their number"
+    )
     minutes: float = Field(0.0, ge=0, description="time spent in training steps, evaluation not counted (0: no limit)")
 
     batch_tokens: int = Field(4096, gt=0, description="most tokens in one batch, padding included")
@@ -50,10 +53,16 @@ class TrainConfig(Config):
     compile: bool = Field(False, description="torch.compile: slow to start")
     deterministic: bool = Field(False, description="refuse operations whose result may vary from run to run (GPU)")
 
+    def stretch(self, steps_per_epoch: int) -> float:
+        """How many times `epochs` the run is long, so that small data get `min_steps` too."""
+        return max(1.0, self.min_steps / (self.epochs * steps_per_epoch)) if self.epochs else 1.0
+
     @model_validator(mode="after")
     def _coherent(self) -> Self:
         if not (self.epochs or self.steps or self.minutes):
             raise ValueError("one of epochs, steps and minutes must say how long to train")
+        if self.min_steps and not self.epochs:
+            raise ValueError("min_steps lengthens `epochs`, and there are none")
         if isinstance(self.warmup, float) and not self.warmup < 1:
             raise ValueError(f"warmup: a fraction is a share of the run and below 1; write {math.ceil(self.warmup)} for steps")
         if self.schedule == "inverse-sqrt" and self.warmup == 0:

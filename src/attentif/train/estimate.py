@@ -71,7 +71,7 @@ def planned_steps(config: TrainConfig, per_epoch: int, seconds: float) -> int:
     """Steps until the first of the limits, where one takes so many seconds."""
     limits = [config.steps] if config.steps else []
     if config.epochs:
-        limits.append(math.ceil(config.epochs * per_epoch))
+        limits.append(math.ceil(config.epochs * config.stretch(per_epoch) * per_epoch))
     if config.minutes:
         limits.append(max(1, round(60 * config.minutes / seconds)))
     return min(limits)

@@ -3,7 +3,10 @@
 A step's loss is the sum over the scored tokens (or examples) of all its batches, on all processes, divided by their count: how the step
 is cut into batches and processes changes the rounding and nothing else.
 
-    L = Σ_batches Σ_tokens ℓ / Σ_batches count
+    L = Σ_batches (Σ_tokens ℓ + count · a) / Σ_batches count
+
+a is what mixers add to the loss (the balance of experts), a mean over the tokens of one batch: a step's is the mean over its batches, each
+weighted by its count. What they count is added up over all batches and processes, and they learn from it once, after the step.
 
 Everything a step does is a function of the weights, the optimiser's memory and the `Place`; random generators are set anew from
 (seed, step, rank). A checkpoint of the three therefore resumes to the last bit.
@@ -21,9 +24,11 @@ from torch import Tensor, nn
 from attentif.data.batching import Rows, padding_waste, plan
 from attentif.errors import DataError, RunError
 from attentif.models import Batch, Model, evaluating
+from attentif.nn.aside import Aside, listening
 from attentif.tasks.task import Dataset, Loss, Task
 from attentif.train import checkpoint
 from attentif.train.config import TrainConfig
+from attentif.train.counter import Counter, added
 from attentif.train.distributed import Ranks
 from attentif.train.ema import Average
 from attentif.train.machine import seed_all
@@ -48,14 +53,15 @@ class Job:
 
 
 class Step(nn.Module):
-    """The task's loss as one module: what DDP and compile wrap is the whole of a step, however the task uses the model."""
+    """The task's loss, and what mixers said aside, as one module: what DDP and compile wrap is the whole of a step."""
 
     def __init__(self, task: Task, model: Model) -> None:
         super().__init__()
         self.task, self.model = task, model
 
-    def forward(self, batch: Batch) -> Loss:
-        return self.task.step(self.model, batch)
+    def forward(self, batch: Batch) -> tuple[Loss, Aside]:
+        with listening() as aside:
+            return self.task.step(self.model, batch), aside
 
 
 class AbandonedError(Exception):
@@ -79,6 +85,7 @@ class Loop:
         self.place = Place()
         self.optimizers = optimizers(job.model, self.config)
         self.parameters = [parameter for parameter in job.model.parameters() if parameter.requires_grad]
+        self.counter = Counter(job.model)
         self.average = Average(job.model, self.config.ema) if self.config.ema else None
         self.best: dict[str, Tensor] = {}
         self.checkpoints = job.folder.checkpoints(self.config.keep)
@@ -87,7 +94,9 @@ class Loop:
             step.compile(dynamic=True)
         self.step_module = ranks.wrap(step)
         self.plan_of: tuple[int, list[Rows]] = (-1, [])
+        self.stretch = 1.0  # passes made where one was asked for
         self.steps_per_epoch = math.ceil(len(self.plan(0)) / self.config.accumulate)
+        self.stretch = self.config.stretch(self.steps_per_epoch)
         self.stop = 0  # the signal that ends the run early
         self.board: Any = None
 
@@ -126,7 +135,7 @@ class Loop:
         began, place = time.perf_counter(), self.place
         seed_all(self.config.seed, place.step, self.ranks.rank)
         batches = self.plan(place.epoch)[place.index :][: self.config.accumulate]
-        sums = self.forward_backward(batches)
+        sums, counts = self.forward_backward(batches)
         norm = self.mean_and_clip(sums["count"])
         self.check(sums["loss"], norm, batches)
         rate = self.rate()
@@ -134,6 +143,8 @@ class Loop:
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad()
+        self.counter.learn(counts)
+        place.counts = added(place.counts or self.counter.nothing(), counts)
         place.step += 1
         place.index += len(batches)
         if place.index >= len(self.plan(place.epoch)):
@@ -154,25 +165,31 @@ class Loop:
         self.stop = max(number for _, number in heard)
         return heard[0][0]
 
-    def forward_backward(self, batches: list[Rows]) -> dict[str, float]:
-        """Gradients of this process's share of the batches; sums over the shares of all."""
+    def forward_backward(self, batches: list[Rows]) -> tuple[dict[str, float], list[float]]:
+        """Gradients of this process's share of the batches; sums, and what mixers counted, over the shares of all."""
         mine = [(rows, True) for rows in batches[self.ranks.rank :: self.ranks.world]]
         # every process must call backward equally often: one without a batch left repeats the first, for nothing
         mine += [(batches[0], False)] * (math.ceil(len(batches) / self.ranks.world) - len(mine))
-        sums = {"loss": 0.0, "count": 0.0, "tokens": 0.0, "places": 0.0}
+        sums, counted = {"loss": 0.0, "count": 0.0, "tokens": 0.0, "places": 0.0}, self.counter.nothing()
         self.bad: list[int] = []
         for number, (rows, counts) in enumerate(mine, 1):
             batch = self.job.train.batch(rows, packed=self.config.packed).to(self.ranks.device)
             with self.ranks.without_sync(self.step_module) if number < len(mine) else nullcontext():
-                loss: Loss = self.step_module(batch)
-                (loss.total if counts else 0 * loss.total).backward()
+                loss, aside = self.step_module(batch)
+                objective = loss.total + loss.count * aside.loss
+                (objective if counts else 0 * objective).backward()
             total = float(loss.total.detach())
             if not math.isfinite(total):
                 self.bad += batch.rows or [int(row) for row in rows]
             found = {"loss": total, "count": float(loss.count), **sizes(batch)} | {k: float(v) for k, v in loss.metrics.items()}
+            if aside.losses:
+                found["balance"] = loss.count * sum(float(term.detach()) for term in aside.losses)
             for key, value in found.items():
                 sums[key] = sums.get(key, 0.0) + (value if counts else 0.0)
-        return dict(zip(sums, self.ranks.sum(list(sums.values())), strict=True))
+            if counts:
+                counted = added(counted, self.counter.heard(aside))
+        together = self.ranks.sum([*sums.values(), *counted])
+        return dict(zip(sums, together, strict=False)), together[len(sums) :]
 
     def mean_and_clip(self, count: float) -> float:
         """Bring the summed gradients to their mean and clip them; the norm before that."""
@@ -205,7 +222,8 @@ class Loop:
             batches = plan(train.lengths, config.batch_tokens, seed=config.seed, epoch=epoch, packed=config.packed)
             self.plan_of = epoch, batches
             waste = 0.0 if config.packed else padding_waste(train.lengths, batches)
-            self.display.say(f"epoch {epoch + 1}: {len(batches)} batches, {waste:.1%} padding")
+            if epoch % round(self.stretch) == 0:
+                self.display.say(f"epoch {epoch + 1}: {len(batches)} batches, {waste:.1%} padding")
         return self.plan_of[1]
 
     def total(self) -> int:
@@ -213,7 +231,7 @@ class Loop:
         config, place = self.config, self.place
         limits = [config.steps] if config.steps else []
         if config.epochs:
-            limits.append(math.ceil(config.epochs * self.steps_per_epoch))
+            limits.append(math.ceil(config.epochs * self.stretch * self.steps_per_epoch))
         if config.minutes and place.seconds:
             limits.append(max(place.step + 1, round(place.step * 60 * config.minutes / place.seconds)))
         return min(limits) if limits else 1_000_000  # before the first step of a run limited by minutes alone
@@ -228,7 +246,7 @@ class Loop:
         config, place = self.config, self.place
         if config.steps and place.step >= config.steps:
             return "steps"
-        if config.epochs and place.epochs >= config.epochs - 1e-9:
+        if config.epochs and place.epochs >= config.epochs * self.stretch - 1e-9:
             return "epochs"
         return "minutes" if config.minutes and place.seconds >= 60 * config.minutes else ""
 
@@ -236,6 +254,7 @@ class Loop:
         every = self.config.eval_every
         if isinstance(every, int):
             return self.place.step % every == 0
+        every *= self.stretch
         return math.floor(self.place.epochs / every + 1e-9) > math.floor(before / every + 1e-9)
 
     # ------------------------------------------------------------------------------------------------------- evaluation
@@ -298,8 +317,8 @@ class Loop:
         loss = sums["loss"] / max(sums["count"], 1.0)
         self.display.show(Status(place.step, total, loss, speed, 1 - sums["tokens"] / sums["places"], left))
         if place.step % self.config.log_every == 0 or place.ended:
-            self.write(line(place, rate, norm))
-            place.window = {}
+            self.write(line(place, rate, norm) | self.counter.describe(place.counts))
+            place.window, place.counts = {}, []
 
     def write(self, row: dict[str, Any]) -> None:
         self.job.folder.metrics.append(row)

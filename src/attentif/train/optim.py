@@ -69,7 +69,7 @@ def optimizers(model: nn.Module, config: TrainConfig) -> list[Optimizer]:
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        if parameter.ndim < 2 or id(parameter) in tables:
+        if parameter.ndim < 2 or name.endswith(".bias") or id(parameter) in tables:  # stacked biases have two axes
             spared.append(parameter)
         elif config.optimizer == "muon" and parameter.ndim == 2 and "head" not in name.split("."):
             hidden.append(parameter)

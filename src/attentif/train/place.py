@@ -15,6 +15,7 @@ class Place:
     tokens: int = 0
     seconds: float = 0.0  # spent in steps
     window: dict[str, float] = field(default_factory=dict)  # sums since the last line of metrics
+    counts: list[float] = field(default_factory=list)  # what mixers counted since then
     pending: bool = False  # an evaluation is due
     ended: str = ""  # why there are no more steps
     best: float | None = None

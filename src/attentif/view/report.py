@@ -179,7 +179,7 @@ def points(history: Sequence[Mapping[str, Any]], key: str, split: str | None = N
 
 
 def training(history: Sequence[Mapping[str, Any]], outcome: Outcome) -> list[Block]:
-    """Curves of the loss, of the learning rate and of each metric of validation."""
+    """Curves of the loss, of each metric of validation, of the experts' balance and of the learning rate."""
     blocks: list[Block] = []
     train, valid = points(history, "loss"), points(history, "loss", "valid")
     if train or valid:
@@ -193,6 +193,13 @@ def training(history: Sequence[Mapping[str, Any]], outcome: Outcome) -> list[Blo
         if curve and key not in shares:
             title = Text("Validation : {name}", "Validation: {name}").with_(name=metric(key).name)
             blocks.append(FigureBlock(title, partial(metric_curves, {key: curve})))
+    if entropy := points(history, "expert_entropy"):
+        title = Text("Équilibre des experts", "Balance of the experts")
+        about = Text(
+            "Entropie des parts rapportée à celle de parts égales (moyenne sur les mélanges) : 100 % si tous les experts servent autant.",
+            "Entropy of the shares over that of equal ones, mean over the mixtures: 100 % where all experts are used as much.",
+        )
+        blocks.append(FigureBlock(title, partial(metric_curves, {"expert_entropy": entropy}), about))
     rates = points(history, "lr")
     if rates:
         blocks.append(FigureBlock(Text("Taux d’apprentissage", "Learning rate"), partial(learning_rate, rates)))

@@ -128,6 +128,7 @@ METRICS: dict[str, Metric] = {
         Metric("loss", Text("perte", "loss"), higher_is_better=False),
         Metric("perplexity", Text("perplexité", "perplexity"), higher_is_better=False),
         Metric("bits_per_byte", Text("bits par octet", "bits per byte"), higher_is_better=False),
+        Metric("expert_entropy", Text("égalité des parts des experts", "evenness of the experts' shares"), share=True),
         Metric("ece", Text("erreur de calibration (ECE)", "calibration error (ECE)"), share=True, higher_is_better=False),
     )
 }

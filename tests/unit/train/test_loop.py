@@ -295,3 +295,14 @@ def test_tensorboard_gets_the_same_numbers(tmp_path):
 def test_a_step_of_a_run_limited_by_minutes_alone_has_a_rate(tmp_path):
     loop = Loop(toy.job(toy.folder(tmp_path / "run"), toy.settings(steps=0, minutes=1.0)), Ranks(), Silent(), Interrupts())
     assert 0 < loop.rate() < loop.config.lr
+
+
+def test_small_data_are_passed_over_until_there_are_steps_enough(tmp_path):
+    words = Words()
+    place = toy.train(tmp_path / "run", toy.settings(steps=0, epochs=2.0, min_steps=33, eval_every=1.0), display=words)
+    per_epoch = 6
+    assert place.ended == "epochs"
+    assert place.step == 33
+    valid = [row["step"] for row in rows(tmp_path / "run") if row.get("split") == "valid"]
+    assert len(valid) == 2  # as many evaluations as were asked for
+    assert len([line for line in words.lines if line.startswith("epoch ")]) < place.step / per_epoch

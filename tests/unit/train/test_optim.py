@@ -3,6 +3,7 @@ import torch
 import toy
 from torch import nn
 
+from attentif.nn.linear import StackedLinear
 from attentif.train.optim import Muon, load_state, optimizers, orthogonal, set_rate, state_of
 
 KINDS = ["adamw", "adafactor", "muon"]
@@ -36,6 +37,13 @@ def test_biases_and_embeddings_do_not_decay():
         "hidden.bias": ("AdamW", 0.0),
         "head.bias": ("AdamW", 0.0),
     }
+
+
+def test_the_stacked_biases_of_experts_do_not_decay_either():
+    model = nn.ModuleDict({"up": StackedLinear(4, 8, 6)})
+    for optimizer in ("adamw", "muon"):
+        found = groups_of(optimizers(model, toy.settings(optimizer=optimizer, weight_decay=0.1)), model)
+        assert found == {"up.weight": ("AdamW", 0.1), "up.bias": ("AdamW", 0.0)}
 
 
 def test_muon_takes_hidden_matrices_and_leaves_the_rest_to_adamw():

@@ -5,7 +5,7 @@ import pytest
 
 from attentif.view import AttentionMaps, Contender, FigureBlock, Paragraph, Score, Section, Text
 from attentif.view.page import render
-from attentif.view.report import Cost, Origin, Outcome, RunReport, headline, page, points, scores_table, write_report
+from attentif.view.report import Cost, Origin, Outcome, RunReport, headline, page, points, scores_table, training, write_report
 
 HISTORY = [
     {"step": 1, "loss": 2.0, "lr": 1e-4, "padding": 0.1, "seconds": 1.0},
@@ -107,3 +107,12 @@ def test_a_run_with_little_to_say_still_has_a_report(history):
     html = render(page(empty))
     assert "No score was measured." in html
     assert "What was done" not in html
+
+
+def test_a_run_with_experts_shows_their_balance():
+    rows = [row | {"expert_entropy": 0.9, "expert_shares": {"decoder.blocks.0.ffn": [0.5, 0.5]}} for row in HISTORY if "split" not in row]
+    titles = [block.title for block in training(rows, Outcome("accuracy", {})) if isinstance(block, FigureBlock)]
+    assert Text("Équilibre des experts", "Balance of the experts") in titles
+    assert Text("Équilibre des experts", "Balance of the experts") not in [
+        block.title for block in training(HISTORY, Outcome("accuracy", {})) if isinstance(block, FigureBlock)
+    ]
