@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,11 @@ import typer
 from attentif.cli.out import Json, print_json, print_table
 
 if TYPE_CHECKING:
-    from attentif.nn.mixer import MixerConfig
+    from attentif.nn.mixer import CrossMixer, Mixer, MixerConfig
+    from attentif.nn.state import State, StateTree
 
 Entry = dict[str, Any]
+WIDTH = 256  # of the model that a mixer's state is shown for
 
 
 class What(StrEnum):
@@ -39,7 +42,7 @@ def list_(
         return
     for kind, entries in found.items():
         columns = list(entries[0]) if entries else ["name"]
-        print_table(columns, [[str(entry[column]) for column in columns] for entry in entries], title=kind)
+        print_table(columns, [[str(entry[column]) for column in columns] for entry in entries], title=TITLES.get(kind, kind))
 
 
 def _recipes() -> list[Entry]:
@@ -84,28 +87,79 @@ def _mixers() -> list[Entry]:
     import attentif.models  # noqa: F401  registers them
     from attentif.nn.mixer import MIXERS
 
-    return [
-        {"kind": kind, "description": _first_line(MIXERS[kind]), "abilities": _abilities(MIXERS[kind]), "paper": _papers(MIXERS[kind])}
-        for kind in MIXERS
-    ]
+    return [_mixer(kind, MIXERS[kind]) for kind in MIXERS]
 
 
-def _abilities(cls: "type[MixerConfig]") -> str:
-    """What the mixers of this kind can do, by their own declaration."""
-    import torch
+def _mixer(kind: str, cls: "type[MixerConfig]") -> Entry:
+    built = _variants(cls)
+    return {
+        "kind": kind,
+        "description": _first_line(cls),
+        "abilities": _abilities(built) if built else OF_ITS_PARTS,
+        "cost": cls.cost or "not said",
+        "state": _state(built[-1]) if built else OF_ITS_PARTS,
+        "paper": _papers(cls),
+    }
+
+
+def _variants(cls: "type[MixerConfig]") -> "list[Mixer | CrossMixer]":
+    """A mixer of this kind without weights, by its defaults; two where it may be causal or not; none where it is made of others."""
     from pydantic import ValidationError
 
+    from attentif.nn.init import on_paper
     from attentif.nn.mixer import Site
 
     variants = [{"causal": False}, {"causal": True}] if "causal" in cls.model_fields else [{}]
     try:
-        with torch.device("meta"):
-            caps = [
-                cls.model_validate({"kind": cls.model_fields["kind"].default} | v).build(Site(width=64, memory_width=64)).caps
-                for v in variants
-            ]
+        with on_paper():
+            configs = [cls.model_validate({"kind": cls.model_fields["kind"].default} | values) for values in variants]
+            return [config.build(Site(width=WIDTH, memory_width=WIDTH)) for config in configs]
     except ValidationError:
-        return "those of its parts"
+        return []
+
+
+def _state(mixer: "Mixer | CrossMixer") -> str:
+    """How many numbers one row keeps between two tokens, from states of two sizes: what stays the same, and what grows with T (or S)."""
+    import torch
+
+    from attentif.errors import ConfigError
+    from attentif.nn.mixer import Mixer
+    from attentif.nn.seq import Seq
+
+    if mixer.caps.streaming == "none":
+        return "cannot stream"
+    letter, sizes = "T", (1 << 14, 1 << 15)  # beyond every window: a state that stops growing has stopped
+    with torch.no_grad():
+        if isinstance(mixer, Mixer):
+            try:
+                with torch.device("meta") as meta:
+                    states = [mixer.init_state(1, size, device=meta, dtype=torch.float32) for size in sizes]
+            except ConfigError:  # a plug-in that says it streams and has no state: the list still shows the others
+                return "it has none"
+        else:  # made from a memory, by weights: those of no value serve
+            letter, sizes, mixer = "S", (8, 16), mixer.to_empty(device="cpu")
+            states = [mixer.init_state(torch.zeros(1, size, WIDTH), Seq.padded([size])) for size in sizes]
+    first, second = (_numbers(state) for state in states)
+    growth = (second - first) // (sizes[1] - sizes[0])
+    fixed = first - growth * sizes[0]
+    parts = [f"{fixed:,}"] * bool(fixed) + [f"{growth:,}·{letter}"] * bool(growth)
+    return " + ".join(parts) or "0"
+
+
+def _numbers(state: "State | StateTree") -> int:
+    import torch
+
+    from attentif.nn.state import StateTree
+
+    if isinstance(state, StateTree):
+        return sum(_numbers(part) for part in state.values())
+    tensors = [value for part in fields(state) if isinstance(value := getattr(state, part.name), torch.Tensor)]
+    return sum(tensor.numel() * (2 if tensor.is_complex() else 1) for tensor in tensors)
+
+
+def _abilities(built: "list[Mixer | CrossMixer]") -> str:
+    """What the mixers of this kind can do, by their own declaration."""
+    caps = [mixer.caps for mixer in built]
     words = ["causal"] * any(c.causal for c in caps) + ["bidirectional"] * any(c.bidirectional for c in caps)
     if (streaming := caps[-1].streaming) != "none":
         words.append("streaming" if streaming == "exact" else "streaming (approximate)")
@@ -123,6 +177,8 @@ def _first_line(cls: type) -> str:
     return (cls.__doc__ or "").strip().partition("\n")[0]
 
 
+OF_ITS_PARTS = "of its parts"
+TITLES = {"mixers": f"mixers (state: numbers that one row keeps, at width {WIDTH})"}
 LISTERS: dict[What, Callable[[], list[Entry]]] = {
     What.recipes: _recipes,
     What.models: _models,

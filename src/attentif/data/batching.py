@@ -1,7 +1,8 @@
 """Batches to a token budget.
 
 A padded batch costs rows × longest, so rows of similar length go together; a packed one costs the sum of its lengths. Where a row has
-two sides, a source and a target, `lengths` has a column for each, and each side is padded to its own longest. The plan of an epoch is a function of (seed, epoch) and the lengths, nothing else: a run that is resumed finds its place again.
+two sides, a source and a target, `lengths` has a column for each, and each side is padded to its own longest. The plan of an epoch is
+a function of (seed, epoch) and the lengths, nothing else: a run that is resumed finds its place again.
 
 Within large chunks of a shuffled order, rows are sorted by length with a little noise (or each epoch would see nearly the same batches),
 cut into batches as large as the budget allows, and the batches are shuffled.

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from benchmarks.__main__ import updated
 from benchmarks.common import QUICK, Result, Timing, interleave
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
@@ -18,11 +19,16 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("name", ["train_step", "recording"])
+@pytest.mark.parametrize("name", ["train_step", "recording", "decode", "experts", "gated"])
 def test_every_case_of_a_benchmark_is_measured(name: str) -> None:
     for result in importlib.import_module(f"benchmarks.{name}").run(QUICK):
         assert all(len(seconds) == QUICK.repeats for seconds in result.timing.seconds.values())
-        assert "| transformers" in result.markdown() or "recording" in result.markdown() or "output_attentions" in result.markdown()
+        assert (
+            "| transformers" in result.markdown()
+            or "recording" in result.markdown()
+            or "output_attentions" in result.markdown()
+            or "loop over" in result.markdown()
+        )
 
 
 def test_an_epoch_without_the_data_says_why_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +47,14 @@ def test_contestants_take_turns() -> None:
     order: list[str] = []
     interleave({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeats=2, warmup=0)
     assert order == ["a", "b", "b", "a"]
+
+
+def test_a_section_is_measured_again_without_touching_the_others() -> None:
+    page = updated("", "Decoding", "## Decoding\n\nfirst\n")
+    page = updated(page, "A training step", "## A training step\n\nstep\n")
+    assert page.index("## A training step") < page.index("## Decoding")
+    again = updated(page, "Decoding", "## Decoding\n\nsecond\n")
+    assert "second" in again
+    assert "first" not in again
+    assert again.count("step\n") == page.count("step\n")
+    assert updated(again, "Decoding", "## Decoding\n\nsecond\n") == again

@@ -1,6 +1,7 @@
 """`attentif list` and `attentif show`: everything that has a name, and what it stands for."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -33,6 +34,18 @@ def test_mixers_say_what_they_can_do_and_where_they_come_from(capsys: pytest.Cap
     assert mixers["attention"]["abilities"] == "causal, bidirectional, streaming, packed, maps"
     assert "Vaswani et al. 2017" in mixers["attention"]["paper"]
     assert "maps" not in mixers["feed-forward"]["abilities"]
+    assert mixers["parallel"]["abilities"] == mixers["parallel"]["state"] == "of its parts"
+
+
+def test_mixers_say_what_they_cost_and_keep(capsys: pytest.CaptureFixture[str]) -> None:
+    """From the states themselves, at width 256: keys and values of every token; of the memory's; nothing."""
+    mixers = {entry["kind"]: (entry["cost"], entry["state"]) for entry in json.loads(printed(capsys, "list", "mixers", "--json"))}
+    assert mixers["attention"][0].startswith("T²")
+    assert mixers["attention"][1] == "512·T"
+    assert mixers["cross-attention"][1] == "512·S"
+    assert mixers["feed-forward"] == mixers["experts"] == ("T", "0")
+    assert all(re.fullmatch(r"[\d,]+( \+ [\d,]+·[TS])?|[\d,]+·[TS]|cannot stream|of its parts", state) for _, state in mixers.values())
+    assert "at width 256" in printed(capsys, "list", "mixers")
 
 
 def test_a_list_that_is_piped_has_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,8 +67,8 @@ def test_a_preset_is_shown_as_a_whole_run(name: str, capsys: pytest.CaptureFixtu
     file = tmp_path / "shown.toml"
     file.write_text(printed(capsys, "show", name))
     config = load_run_config(file)
-    task = {"encoder": "classify", "decoder": "language", "gpt2": "language"}.get(name.split("-")[0], "translate")
-    assert config.task.kind == task
+    both = config.model.encoder is not None and config.model.decoder is not None
+    assert config.task.kind == ("translate" if both else "classify" if config.model.head.kind == "classify" else "language")
     assert config.model.base == {"vaswani-2017": "transformer-base"}.get(name, name)
 
 
