@@ -15,19 +15,21 @@ from attentif.nn.mixer import MixerConfig, Site
 from attentif.nn.mixers.mamba import MambaConfig as OwnMambaConfig
 from attentif.nn.mixers.mamba2 import Mamba2Config as OwnMamba2Config
 from attentif.nn.seq import Seq
+from attentif.train.machine import keep_buffers
 from benchmarks.common import Result, Scale, alone, interleave
 from benchmarks.gated import there_and_back
 
 TITLE = "State spaces"
 ABOUT = """
-Forward and backward in float32. The scan is alone, with step sizes and what is written and read given; mambapy's is the parallel scan of
-its `pscan`, with the products around it. A layer is whole: projections, short convolution, scan, gate. transformers has two ways on a CPU:
-`use_mambapy=True`, and by default a Python loop over time. How these mixers grow with the length, and what a decoding step costs, is in
-*Time against length*.
+Forward and backward in float32, with memory kept between steps as training keeps it, for all contestants. The scan is alone, with step
+sizes and what is written and read given; mambapy's is the parallel scan of its `pscan`, with the products around it. A layer is whole:
+projections, short convolution, scan, gate. transformers has two ways on a CPU: `use_mambapy=True`, and by default a Python loop over
+time. How these mixers grow with the length, and what a decoding step costs, is in *Time against length*.
 """
 
 
 def run(scale: Scale) -> Iterator[Result]:
+    keep_buffers()
     yield scans(*scale.pick((2, 2048, 512, 16), (1, 16, 8, 4)), scale.pick(7, 2))
     yield mamba_layers(*scale.pick((2, 512, 256), (1, 16, 16)), scale.pick(7, 2))
     yield mamba2_layers(*scale.pick((2, 512, 256), (1, 16, 32)), scale.pick(7, 2))
