@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from attentif.errors import ConfigError
+from attentif.kernels.gate import silu_gate
 from attentif.kernels.gated_linear import gated_linear, gated_linear_weights
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
@@ -95,7 +96,7 @@ class GatedLinear(Mixer):
             state.seen = None
         o = in_groups(self.mixed, seq, q, k, v, g) if seq.is_packed else self.mixed(q, k, v, g, seq, state)
         o = self.norm(o).flatten(-2)
-        return self.out(o if self.gate is None else o * F.silu(self.gate(x)))
+        return self.out(o if self.gate is None else silu_gate(o, self.gate(x)))
 
     def mixed(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, seq: Seq, state: SumState | None = None) -> Tensor:
         """(B, T, H, K) queries, keys and decays and (B, T, H, V) values to (B, T, H, V)."""

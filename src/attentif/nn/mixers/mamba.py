@@ -29,6 +29,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.kernels.conv import causal_conv, next_tail
+from attentif.kernels.gate import silu_gate
 from attentif.kernels.selective_scan import selective_scan
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
@@ -121,7 +122,7 @@ class Mamba(Mixer):
         if state is not None:
             state.tail, state.h = next_tail(u, state.tail, lengths, seq.dense), h
             state.past = past if tape is not None else None
-        return self.out(y.view(z.shape) * F.silu(z))
+        return self.out(silu_gate(y.view(z.shape), z))
 
     def maps(self, record: MambaRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
         seq, written, C = record.seq, whole_past(record.written), record.C

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from attentif.errors import ConfigError
 from attentif.kernels.conv import causal_conv, next_tail
+from attentif.kernels.gate import silu_gate
 from attentif.kernels.ssd import ssd
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
@@ -129,7 +130,7 @@ class Mamba2(Mixer):
         if state is not None:
             state.tail, state.h = next_tail(raw, state.tail, seq.lengths, seq.dense), h
             state.past = past if tape is not None else None
-        return self.out(self.norm(y * F.silu(z)))
+        return self.out(self.norm(silu_gate(y, z)))
 
     def scan(self, u: Tensor, delta: Tensor, B: Tensor, C: Tensor, seq: Seq, h0: Tensor | None) -> tuple[Tensor, Tensor]:
         """(B, T, E) outputs of a padded batch, and the states after each row's own last token."""

@@ -42,7 +42,7 @@ class MemoryConfig(MixerConfig):
     heads: int = Field(8, gt=0, description="heads")
     head_width: int | None = Field(None, gt=0, description="width of a head; by default width / heads")
     window: int = Field(128, gt=0, description="last tokens that are all seen, the present one included")
-    size: int = Field(1024, gt=0, description="tokens further back that the memory holds; the oldest is dropped")
+    size: int = Field(512, gt=0, description="tokens further back that the memory holds; the oldest is dropped")
     top: int = Field(32, gt=0, description="nearest tokens of the memory that each head reads")
     qk_norm: Norm | None = Field(None, description="normalise each head's queries and keys, as the paper does")
     scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√head_width")

@@ -1,0 +1,93 @@
+"""A gate: one branch multiplied by the other's silu.
+
+    out = y ⊙ silu(z),     silu(z) = z σ(z),     silu'(z) = σ(z) + z σ(z) (1 − σ(z))
+
+    dy = g ⊙ silu(z),     dz = g ⊙ y ⊙ silu'(z)          g  the gradient of out
+
+torch takes two passes forwards and four backwards, each with a buffer of its own; here it is one each way, and σ(z) is worked out twice
+instead of kept. Mamba's block ends with it (Gu & Dao 2023).
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attentif.kernels.exp import sigmoid
+from attentif.kernels.jit import compiled, share
+
+BLOCK = 8192  # numbers of one piece of work
+FEW = 4 * BLOCK  # numbers below which torch's two passes cost less than the call
+
+
+def silu_gate_naive(y: Tensor, z: Tensor) -> Tensor:
+    """The equation."""
+    return y * z / (1 + torch.exp(-z))
+
+
+def silu_gate(y: Tensor, z: Tensor) -> Tensor:
+    """The same for y and z of one shape: a compiled loop on a CPU, torch's own passes elsewhere and for small tensors."""
+    if not y.is_cpu or y.numel() < FEW or y.dtype not in (torch.float32, torch.float64):
+        return y * F.silu(z)
+    gated: Tensor = _gate(y.contiguous(), z.contiguous())
+    return gated
+
+
+@torch.library.custom_op("attentif::silu_gate", mutates_args=())
+def _gate(y: Tensor, z: Tensor) -> Tensor:
+    out = torch.empty_like(y)
+    share(_forward, _pieces(y), *(t.detach().view(-1).numpy() for t in (y, z, out)))
+    return out
+
+
+@_gate.register_fake
+def _(y: Tensor, z: Tensor) -> Tensor:
+    return torch.empty_like(y)
+
+
+@torch.library.custom_op("attentif::silu_gate_backward", mutates_args=())
+def _gradients(y: Tensor, z: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    dy, dz = torch.empty_like(y), torch.empty_like(z)
+    share(_backward, _pieces(y), *(t.detach().view(-1).numpy() for t in (y, z, g, dy, dz)))
+    return dy, dz
+
+
+@_gradients.register_fake
+def _(y: Tensor, z: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(y), torch.empty_like(z)
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backpropagate(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
+    dy, dz = _gradients(*ctx.saved_tensors, g.contiguous())
+    return dy, dz
+
+
+_gate.register_autograd(_backpropagate, setup_context=_keep)
+
+
+def _pieces(y: Tensor) -> int:
+    return -(-y.numel() // BLOCK)
+
+
+@compiled(fastmath={"contract"})
+def _forward(start: int, stop: int, y: np.ndarray, z: np.ndarray, out: np.ndarray) -> None:
+    low, high = start * BLOCK, min(stop * BLOCK, len(y))
+    y_, z_, out_ = y[low:high], z[low:high], out[low:high]
+    for i in range(high - low):
+        out_[i] = y_[i] * (z_[i] * sigmoid(z_[i]))
+
+
+@compiled(fastmath={"contract"})
+def _backward(start: int, stop: int, y: np.ndarray, z: np.ndarray, g: np.ndarray, dy: np.ndarray, dz: np.ndarray) -> None:
+    low, high = start * BLOCK, min(stop * BLOCK, len(y))
+    y_, z_, g_, dy_, dz_ = y[low:high], z[low:high], g[low:high], dy[low:high], dz[low:high]
+    for i in range(high - low):
+        s = sigmoid(z_[i])
+        dy_[i] = g_[i] * (z_[i] * s)
+        dz_[i] = g_[i] * (y_[i] * (s + z_[i] * (s - s * s)))
