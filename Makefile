@@ -3,19 +3,23 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+TOOLS  := $(VENV)/.tools
 
 .PHONY: help setup demo test check format bench real clean
 
 help:  ## this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-setup: $(READY)  ## a virtual environment in .venv with everything installed
+setup: $(TOOLS)  ## a virtual environment in .venv with everything installed, tests and checks included
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test,check]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $(READY)
+$(TOOLS): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[test,check]"
+	@touch $(TOOLS)
 
-demo: setup  ## train on the built-in French reviews, compare with the baselines, answer three sentences, write the report
+demo: $(READY)  ## train on the built-in French reviews, compare with the baselines, answer three sentences, write the report
 	$(BIN)/attentif train reviews --out runs/demo --force
 	$(BIN)/attentif predict runs/demo "Un film magnifique, porté par des acteurs justes." \
 	  "On m'avait promis un chef-d'œuvre ; je me suis ennuyé." "Pas mal du tout, malgré un début un peu lent."
