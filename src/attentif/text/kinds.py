@@ -340,12 +340,13 @@ def _train_interruptibly(rust: Rust, trainer: Any, texts: Iterable[str]) -> None
             done.set_exception(error)
 
     thread = Thread(target=train, daemon=True)
-    thread.start()
     try:
+        thread.start()  # a Ctrl-C may arrive here already
         done.result()
     except BaseException:
         stopped.set()
-        thread.join(1.0)  # time to stop if it is reading; what it is learning is nobody's any more
+        if thread.ident is not None:
+            thread.join(1.0)  # time to stop if it is reading; what it is learning is nobody's any more
         raise
 
 

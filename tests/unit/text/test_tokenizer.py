@@ -255,6 +255,21 @@ def test_training_is_interrupted_at_once_and_reads_no_further():
         assert not thread.is_alive()
 
 
+def test_an_interruption_while_training_begins_stops_it_too(monkeypatch: pytest.MonkeyPatch):
+    before, start = set(threading.enumerate()), threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("attentif.text.kinds.Thread.start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        config("bpe").fit("un film génial" for _ in iter(int, 1))  # without end
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
 def test_an_error_in_the_texts_reaches_the_caller():
     def broken():
         yield from TEXTS
