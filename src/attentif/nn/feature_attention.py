@@ -16,8 +16,8 @@ from attentif.errors import ConfigError
 from attentif.kernels.linear_attention import linear_attention, linear_attention_weights
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.past import SumState, whole_past, with_past
 from attentif.nn.ragged import in_groups
-from attentif.nn.seen import SumState, known, seen_so_far
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.tape import tape_for
 
@@ -80,7 +80,7 @@ class FeatureAttention(Mixer):
         if (tape := tape_for(self)) is not None:
             tape.keep(self, self.recorded(q.detach(), k.detach(), seq, state))
         elif state is not None:
-            state.seen = None
+            state.past = None
         return self.out(in_groups(self.mixed, seq, q, k, v) if seq.is_packed else self.mixed(q, k, v, seq, state))
 
     def mixed(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq, state: SumState | None = None) -> Tensor:
@@ -98,15 +98,16 @@ class FeatureAttention(Mixer):
         if seq.is_packed:
             q, k, seq = unpack(q, seq), unpack(k, seq), Seq.padded(seq.lengths)
         q, k = self.featured(q.transpose(1, 2), k.transpose(1, 2), None if seq.dense else seq.valid)
-        seen = seen_so_far(state, k.transpose(1, 2), seq)
+        new = k.transpose(1, 2)
+        seen = new if state is None else with_past(state.past, new, seq)
         if state is not None:
-            state.seen = seen
+            state.past = seen
         return FeatureRecord(q, None if seen is None else seen.transpose(1, 2), seq)
 
     def maps(self, record: FeatureRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
         row = slice(None) if rows is None else rows
         heads = slice(None) if head is None else slice(head, head + 1)
-        q, k = record.q[row, heads], known(record.k)[row, heads]
+        q, k = record.q[row, heads], whole_past(record.k)[row, heads]
         mask = record.seq.valid[row, None, :, None].expand(-1, -1, -1, k.shape[2])
         if self.causal:
             mask = mask & (torch.arange(k.shape[2], device=k.device) <= record.seq.pos[row, None, :, None])

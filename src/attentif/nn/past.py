@@ -1,10 +1,25 @@
-"""What a recurrent mixer wrote at every earlier place: kept only while a tape is open, so that its map can reach back before this call."""
+"""What a mixer of fixed memory wrote at every earlier place, kept only while a tape is open: its map can then reach back before this call.
+
+A state that is a sum, or the last of a recurrence, cannot say what each earlier token weighs. Once a piece is read unwatched, what was
+kept is let go.
+"""
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from attentif.errors import ConfigError
 from attentif.nn.seq import Seq
+from attentif.nn.state import State
+
+
+@dataclass(slots=True)
+class SumState(State):
+    """A sum over the tokens read so far."""
+
+    sums: Tensor  # (B, H, F, K)
+    past: Tensor | None = None  # (B, S, ...): by place, what the weights are worked out from; only while a tape is open
 
 
 def with_past(past: Tensor | None, new: Tensor, seq: Seq) -> Tensor | None:
@@ -24,7 +39,7 @@ def with_past(past: Tensor | None, new: Tensor, seq: Seq) -> Tensor | None:
 def whole_past(past: Tensor | None) -> Tensor:
     """The same, or an error for the person who asked for a map that cannot be worked out."""
     if past is None:
-        raise ConfigError("the map reaches back before the tape was opened: open it before the first piece of the sequence is read")
+        raise ConfigError("the map reaches back before the tape was opened: record from the first token on")
     return past
 
 

@@ -6,7 +6,8 @@ import torch
 from common import SITE, Case, Twin, make
 from torch import Tensor
 
-from attentif.nn.mixers.mamba import MAP_HEADS, Mamba, MambaConfig
+from attentif.nn.channels import MAP_HEADS
+from attentif.nn.mixers.mamba import Mamba, MambaConfig
 from attentif.nn.mixers.mamba2 import Mamba2, Mamba2Config
 from attentif.nn.mixers.s4 import S4, S4Config
 

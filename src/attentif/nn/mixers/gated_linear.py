@@ -25,8 +25,8 @@ from attentif.kernels.gated_linear import gated_linear, gated_linear_weights
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
 from attentif.nn.norm import Norm, RMSNormConfig
+from attentif.nn.past import SumState, whole_past, with_past
 from attentif.nn.ragged import in_groups
-from attentif.nn.seen import SumState, known, seen_so_far
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.tape import tape_for
 
@@ -93,7 +93,7 @@ class GatedLinear(Mixer):
         if (tape := tape_for(self)) is not None:
             tape.keep(self, self.recorded(q.detach(), torch.cat([k, g], -1).detach(), seq, state))
         elif state is not None:
-            state.seen = None
+            state.past = None
         o = in_groups(self.mixed, seq, q, k, v, g) if seq.is_packed else self.mixed(q, k, v, g, seq, state)
         o = self.norm(o).flatten(-2)
         return self.out(o if self.gate is None else silu_gate(o, self.gate(x)))
@@ -113,15 +113,15 @@ class GatedLinear(Mixer):
         if seq.is_packed:
             q, new, seq = unpack(q, seq), unpack(new, seq), Seq.padded(seq.lengths)
         new = new.masked_fill(~seq.valid[..., None, None], 0.0)
-        seen = seen_so_far(state, new, seq)
+        seen = new if state is None else with_past(state.past, new, seq)
         if state is not None:
-            state.seen = seen
+            state.past = seen
         return GatedRecord(q, seen, seq)
 
     def maps(self, record: GatedRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
         row = slice(None) if rows is None else rows
         heads = slice(None) if head is None else slice(head, head + 1)
-        k, g = known(record.seen)[row, :, heads].chunk(2, -1)
+        k, g = whole_past(record.seen)[row, :, heads].chunk(2, -1)
         pos = record.seq.pos[row].clamp(max=k.shape[1] - 1)  # that of padding may lie beyond
         weights = gated_linear_weights(record.q[row, :, heads], k, g, pos)
         return weights * record.seq.valid[row, None, :, None]

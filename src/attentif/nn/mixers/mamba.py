@@ -16,7 +16,7 @@ Maps: written out, the recurrence is a lower triangular matrix for each channel 
 
     M_d[t, s] = Δ_s[d] Σ_n C_t[n] B_s[n] exp(A[d, n] (Δ_{s+1}[d] + ... + Δ_t[d])),     and D[d] more where s = t
 
-Weights of either sign that do not sum to one. Channels are shown in MAP_HEADS groups of neighbours, each as the mean over its channels.
+Weights of either sign that do not sum to one. Channels are shown in groups of neighbours (`nn/channels.py`).
 """
 
 import math
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from attentif.kernels.conv import causal_conv, next_tail
 from attentif.kernels.gate import silu_gate
 from attentif.kernels.selective_scan import selective_scan
+from attentif.nn.channels import mean_maps
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
 from attentif.nn.past import back_only, whole_past, with_past
@@ -38,8 +39,6 @@ from attentif.nn.selective import begin_selective
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.state import State
 from attentif.nn.tape import tape_for
-
-MAP_HEADS = 8
 
 
 @MIXERS.register
@@ -131,24 +130,13 @@ class Mamba(Mixer):
         chosen = torch.arange(len(C), device=C.device) if rows is None else rows
         q_pos, sees = seq.pos[chosen], back_only(seq.pos, written.shape[1], seq.valid)[chosen]
         delta, B = written[chosen].split([self.inner, self.config.state], -1)
-        heads = min(MAP_HEADS, self.inner)
-        groups = torch.arange(self.inner, device=C.device).tensor_split(heads)
-        return torch.stack(
-            [
-                self._mean_map(groups[number], delta, B, C[chosen], q_pos, sees)
-                for number in (range(heads) if head is None else range(head, head + 1))
-            ],
-            1,
-        )
-
-    def _mean_map(self, channels: Tensor, delta: Tensor, B: Tensor, C: Tensor, q_pos: Tensor, sees: Tensor) -> Tensor:
-        """(rows, T, S): the mean of the channels' matrices, one channel at a time so that memory does not grow with their number."""
         A, total = -torch.exp(self.A_log), delta.cumsum(1)
         place = torch.arange(delta.shape[1], device=delta.device)
-        result = torch.zeros_like(sees, dtype=delta.dtype)
-        for d in channels.tolist():
+
+        def one(d: int) -> Tensor:
             gone = (total[:, :, d].gather(1, q_pos.clamp(max=len(place) - 1))[:, :, None] - total[:, None, :, d]).clamp(min=0)
             kept = torch.exp(A[d] * gone[..., None])  # (rows, T, S, N)
-            weights = torch.einsum("btn,bsn,btsn->bts", C, B, kept) * delta[:, None, :, d]
-            result += torch.where(place == q_pos[..., None], weights + self.D[d], weights)
-        return torch.where(sees, result / len(channels), 0)
+            weights = torch.einsum("btn,bsn,btsn->bts", C[chosen], B, kept) * delta[:, None, :, d]
+            return torch.where(sees, torch.where(place == q_pos[..., None], weights + self.D[d], weights), 0)
+
+        return mean_maps(self.inner, head, one)

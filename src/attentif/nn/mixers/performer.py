@@ -21,7 +21,7 @@ from attentif.kernels.random_features import key_constant, orthogonal_directions
 from attentif.nn.aside import Counting
 from attentif.nn.feature_attention import FeatureAttention, FeatureConfig
 from attentif.nn.mixer import MIXERS, Site
-from attentif.nn.seen import SumState
+from attentif.nn.past import SumState
 from attentif.nn.seq import Seq
 
 
