@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
 
-.PHONY: help setup demo test check format bench real clean
+.PHONY: help setup demo test check format bench real real-long clean
 
 help:  ## this list
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 setup: $(TOOLS)  ## a virtual environment in .venv with everything installed, tests and checks included
 $(READY): pyproject.toml
@@ -41,8 +41,11 @@ format: setup  ## put the code in shape
 bench: setup  ## speed against named peers, interleaved; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-real: setup  ## quality on real data (ATTENTIF_DATA names its folder); writes benchmarks/REAL.md
+real: setup  ## quality on real data (ATTENTIF_DATA names its folder); writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.real
+
+real-long: setup  ## the same with what takes more than half an hour
+	$(BIN)/python -m benchmarks.real --long
 
 clean:  ## what can be made again
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache runs/demo

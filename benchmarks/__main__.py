@@ -4,11 +4,9 @@ python -m benchmarks [--quick] [NAME ...]
 """
 
 import argparse
-import re
 import subprocess
 import sys
 from datetime import date
-from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -29,25 +27,10 @@ from benchmarks import (
     window,
 )
 from benchmarks.common import FULL, QUICK, environment, section
+from benchmarks.page import put
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
-HEADER = """# Speed against named peers
-Written by `make bench`; `python -m benchmarks NAME` measures one section again.
-
-Contestants take turns in one process, round after round, with the same number of threads. A ratio is the median over the rounds of the
-ratio within a round, its quartiles in brackets; above 1, the contestant took longer than the first one of its table.
-"""
-# in the order of the page
 MODULES = (train_step, epoch, recording, decode, recurrence, state_space, gated, window, reformer, linear, seq2seq, experts, lengths)
 NAMES: dict[str, ModuleType] = {module.__name__.rpartition(".")[2]: module for module in MODULES}
-
-
-def updated(page: str, title: str, text: str) -> str:
-    """The page with one section new; sections stand in the order of `MODULES`."""
-    _, *old = re.split(r"^(?=## )", page, flags=re.MULTILINE)
-    sections = {part.splitlines()[0].removeprefix("## "): part for part in old} | {title: text}
-    known = [module.TITLE for module in MODULES]
-    return HEADER + "\n" + "".join(sections[name].rstrip() + "\n\n" for name in known if name in sections).rstrip() + "\n"
 
 
 def measure(name: str, quick: bool) -> None:
@@ -60,8 +43,7 @@ def measure(name: str, quick: bool) -> None:
         print(part, flush=True)
         parts.append(part)
     if not quick:
-        page = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
-        RESULTS.write_text(updated(page, module.TITLE, "\n".join(parts)), encoding="utf-8")
+        put(module.TITLE, "\n".join(parts))
 
 
 def main() -> None:

@@ -86,7 +86,7 @@ def load(run: str | Path, *, device: str = "auto", threads: int = 0) -> "Run":
     config = load_run_config(folder.config)
     if threads:
         torch.set_num_threads(threads)
-    tokenizers = folder.tokenizers()
+    tokenizers = folder.tokenizers(needed=config.tokenizer is not None)
     model = build(config.model).to(device_of(device))
     read_weights(folder.latest_weights(), model)
     return Run(folder, config, model.eval(), tokenizers)
@@ -149,7 +149,7 @@ class Run:
 
     def read(self, file: str | Path, column: str | None = None) -> list[str | Example]:
         """The inputs that a file holds: its lines, or the rows of a table, whose column of texts is named or detected."""
-        role = "source" if isinstance(self.task, Translate) else "text"
+        role = self.task.reads
         reader = open_reader(Path(file), Tolerance())
         if isinstance(reader, PlainText):
             return [values[0] for _, values in reader.rows([role])]

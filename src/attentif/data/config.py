@@ -14,7 +14,7 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 class DataConfig(Config):
     """A built-in set by its `name`, or files: JSONL, CSV, TSV, Parquet or plain text, gzipped or not."""
 
-    name: str | None = Field(None, description="a built-in set: reviews, numbers, stdlib; empty where files are given")
+    name: str | None = Field(None, description="a built-in set (`attentif list data`); empty where files are given")
     train: str | list[str] | None = Field(None, description="file or files of training examples")
     valid: str | list[str] | None = Field(None, description="file or files to choose by; cut from `train` where not given")
     test: str | list[str] | None = Field(None, description="file or files to score at the end; cut from `train` where not given")
@@ -26,6 +26,7 @@ class DataConfig(Config):
     pair: str | None = Field(None, description="name of the column of second texts")
     source: str | None = Field(None, description="translation: name of the column to translate")
     target_column: str | None = Field(None, description="translation: name of the column of translations")
+    columns: dict[str, str] = Field({}, description='names of other columns by role: columns = { audio = "wav", date = "jour" }')
     group: str | None = Field(None, description="name of a column (an author, a series) whose rows stay together when `train` is cut")
     valid_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to choose by, where no `valid` is given")
     test_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to score at the end, where no `test` is given")
@@ -58,7 +59,7 @@ class DataConfig(Config):
             known = ", ".join(BUILTIN)
             raise ValueError(f"name: no built-in set is called {self.name!r}{did_you_mean(str(self.name), BUILTIN)} (there are {known})")
         fixed = ("train", "valid", "test", "target", "valid_target", "test_target")
-        columns = ("text", "label", "pair", "source", "target_column", "group")
+        columns = ("text", "label", "pair", "source", "target_column", "columns", "group")
         if given := [key for key in (*fixed, *columns) if getattr(self, key)]:
             raise ValueError(f"{given[0]}: goes with files, but `name` asks for the built-in set {self.name!r}; give one of them")
 
@@ -73,7 +74,7 @@ class DataConfig(Config):
 
     def column(self, role: str) -> str | None:
         """The column that was asked for by name, if any."""
-        given = getattr(self, "target_column" if role == "target" else role)
+        given = getattr(self, "target_column" if role == "target" else role, None) or self.columns.get(role)
         return str(given) if given else None
 
     def fraction(self, split: Split) -> float:

@@ -13,13 +13,15 @@ from attentif.nn.seq import Seq
 class Input:
     """Sequences of one kind, as a frontend reads them."""
 
-    data: Tensor  # token ids (B, T) or (N,); later pixels, frames, measurements
+    data: Tensor  # token ids (B, T) or (N,), pixels (B, C, H, W), frames or measurements (B, T, C)
     seq: Seq
     segments: Tensor | None = None  # which text of a pair each token belongs to, shaped as `data`
+    beside: "Input | None" = None  # data of another kind about the same examples, for a frontend that joins the two
 
     def to(self, device: torch.device | str) -> Self:
         segments = None if self.segments is None else self.segments.to(device, non_blocking=True)
-        return replace(self, data=self.data.to(device, non_blocking=True), seq=self.seq.to(device), segments=segments)
+        beside = None if self.beside is None else self.beside.to(device)
+        return replace(self, data=self.data.to(device, non_blocking=True), seq=self.seq.to(device), segments=segments, beside=beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,9 @@ class Batch:
 
     source: Input  # read by the only stack, or by the encoder
     target: Input | None = None  # read by the decoder of an encoder-decoder
-    labels: Tensor | None = None  # what the task scores: (B,) classes, or shaped as the decoder's input; -100 is not scored
+    labels: Tensor | None = (
+        None  # what the task scores: (B,) classes, (B, horizon, C) values, or shaped as the decoder's input; -100 is not scored
+    )
     rows: tuple[int, ...] = ()  # which examples of the split these are
 
     def to(self, device: torch.device | str) -> Self:

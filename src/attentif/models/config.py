@@ -1,6 +1,6 @@
 """A model as a page of configuration: a frontend, one or two stacks of blocks, a head."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -103,16 +103,33 @@ class ModelConfig(Config):
             mixers = [sublayer.mixer.build(self._site(stack)) for _, sublayer in stack.sublayers()]
         return min((limit for limit in (frontend.limit, *(mixer.caps.max_len for mixer in mixers)) if limit is not None), default=None)
 
-    def with_sizes(self, *, vocab: int | None = None, target_vocab: int | None = None, classes: int | None = None) -> Self:
-        """What the data decide, filled in where the configuration left it open."""
+    def with_sizes(
+        self,
+        *,
+        vocab: int | None = None,
+        target_vocab: int | None = None,
+        classes: int | None = None,
+        frontend: Mapping[str, Any] | None = None,
+        head: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """What the data decide, filled in where the configuration left it open; `frontend` and `head` are for keys of other kinds."""
+        given = {
+            "frontend": {"vocab": vocab, **(frontend or {})},
+            "target": {"vocab": target_vocab or vocab},
+            "head": {"classes": classes, **(head or {})},
+        }
         changes: dict[str, Any] = {}
-        for name, size in (("frontend", vocab), ("target", target_vocab or vocab)):
-            frontend = getattr(self, name)
-            if isinstance(frontend, TokensConfig) and frontend.vocab is None and size is not None:
-                changes[name] = frontend.changed(vocab=size)
-        if classes is not None and "classes" in type(self.head).model_fields and getattr(self.head, "classes", None) is None:
-            changes["head"] = self.head.changed(classes=classes)
+        for name, sizes in given.items():
+            part: FrontendConfig | HeadConfig | None = getattr(self, name)
+            wanted = [key for key in part.from_data if getattr(part, key) is None and sizes.get(key) is not None] if part else []
+            if part is not None and wanted:
+                changes[name] = part.changed(**{key: sizes[key] for key in wanted})
         return self.changed(**changes) if changes else self
+
+    def with_any_size(self) -> Self:
+        """The model with anything where the data would decide: to be built on paper."""
+        target = {} if self.target is None else {"target": self.target.with_any_size()}
+        return self.changed(frontend=self.frontend.with_any_size(), head=self.head.with_any_size(), **target)
 
     def with_head(self, head: HeadConfig) -> Self:
         return self.changed(head=head)

@@ -12,12 +12,10 @@ from attentif.models import Batch, Model, ModelConfig, build
 from attentif.tasks.task import Dataset, Example, Progress, Say
 from attentif.text import Tokenizer, TokenizerConfig
 
-ANY_SIZE = 16  # of a vocabulary or a set of classes while nothing is known about the data
-
 
 def on_paper(model: ModelConfig) -> Model:
     """The model without weights: what cannot be built is refused here, before any data are read."""
-    return build(model.with_sizes(vocab=ANY_SIZE, target_vocab=ANY_SIZE, classes=ANY_SIZE), device="meta")
+    return build(model.with_any_size(), device="meta")
 
 
 def device_of(model: Model) -> torch.device:

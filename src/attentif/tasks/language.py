@@ -234,7 +234,8 @@ class Language(Task):
         if known < len(train.stream):
             say(f"n-grams are counted in the first {known:,} tokens of {len(train.stream):,}")
         streams = (split.stream.window(0, size).astype(np.int64) for split, size in ((train, known), (test, len(test.stream))))
-        return language_baselines(*streams, vocab=prepared.sizes.vocab, end=test.tokenizer.eos, text_bytes=test.stream.text_bytes, say=say)
+        vocab = test.tokenizer.vocab
+        return language_baselines(*streams, vocab=vocab, end=test.tokenizer.eos, text_bytes=test.stream.text_bytes, say=say)
 
     def prompt(self, tokenizers: Tokenizers, text: str) -> list[int]:
         """The ids that a continuation of `text` starts from."""

@@ -71,20 +71,25 @@ class Dataset(Protocol):
 class Sizes:
     """What the data decide about the model: `model.with_sizes(vocab=..., target_vocab=..., classes=...)`."""
 
-    vocab: int
+    vocab: int | None = None
     target_vocab: int | None = None
     classes: int | None = None
     max_len: int | None = None  # the longest example, in tokens
+    frontend: Mapping[str, Any] = field(default_factory=dict)  # of keys of its own: {"channels": 3}
+    head: Mapping[str, Any] = field(default_factory=dict)
 
     def fill(self, model: ModelConfig) -> ModelConfig:
         """The model with these sizes; ConfigError where it was given others that cannot serve."""
-        filled = model.with_sizes(vocab=self.vocab, target_vocab=self.target_vocab, classes=self.classes)
-        needs = (("frontend", "vocab", self.vocab), ("target", "vocab", self.target_vocab or self.vocab), ("head", "classes", self.classes))
+        filled = model.with_sizes(
+            vocab=self.vocab, target_vocab=self.target_vocab, classes=self.classes, frontend=self.frontend, head=self.head
+        )
+        needs = [("frontend", "vocab", self.vocab), ("target", "vocab", self.target_vocab or self.vocab), ("head", "classes", self.classes)]
+        needs += [(part, key, needed) for part in ("frontend", "head") for key, needed in getattr(self, part).items()]
         for part, key, needed in needs:
             given = getattr(getattr(filled, part), key, None)
             if given is None or needed is None or given == needed:
                 continue
-            if given < needed or key == "classes":  # a vocabulary may have room to spare; a class without a name could not be answered
+            if given < needed or key != "vocab":  # a vocabulary may have room to spare; a class without a name could not be answered
                 wrong = "small" if given < needed else "large"
                 raise ConfigError(f"model.{part}.{key}: {given} is too {wrong}, the data have {needed}; leave it out to have it filled in")
         return filled
@@ -172,6 +177,8 @@ class Task(ABC):
 
     config: TaskConfig
     metric: str  # the score that counts: early stopping, the best checkpoint, the report's headline
+    reads: str = "text"  # the role of what is given to `predict`, and of the column that holds it
+    needs_tokenizer: bool = True  # False: pictures, series, sounds without transcripts
 
     def __init__(self, config: TaskConfig) -> None:
         self.config = config

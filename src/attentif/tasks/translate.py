@@ -102,6 +102,7 @@ class Pairs:
 
 class Translate(Task):
     config: TranslateConfig
+    reads = "source"
 
     def __init__(self, config: TranslateConfig) -> None:
         super().__init__(config)

@@ -88,7 +88,7 @@ class RunConfig(Config):
     version: int = Field(VERSION, description="of this format")
     data: DataConfig = Field(description="where the examples come from")
     task: Annotated[TaskConfig, OneOf(TASKS)] = Field(description="what is predicted")
-    tokenizer: Annotated[TokenizerConfig, OneOf(TOKENIZERS)] = Field(description="from text to tokens")
+    tokenizer: Annotated[TokenizerConfig, OneOf(TOKENIZERS)] | None = Field(None, description="from text to tokens, where there is text")
     model: ModelConfig = Field(description="frontend, stacks, head")
     train: TrainConfig = Field(description="how it is trained")
     made: MadeConfig | None = Field(None, description="what a run was made with; a record, not a setting")

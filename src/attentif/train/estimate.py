@@ -46,7 +46,7 @@ def estimate(config: RunConfig, say: Say) -> Estimate:
     """Read the data, build the model, try a few steps."""
     settings = config.train
     task, adapted = check(config)
-    prepared = task.prepare(config.data, config.tokenizer, adapted, say)
+    prepared = task.prepare(config.data, config.tokenizer or {}, adapted, say)
     model = fresh_model(prepared.sizes.fill(adapted), settings, device_of(settings.device))
     trial = Trial(task, model, prepared.train, settings)
     lengths, batches = prepared.train.lengths, trial.batches

@@ -19,7 +19,7 @@ from attentif.train.config import RunConfig
 Source = str | Path | Mapping[str, Any]  # a recipe's name, a TOML file, a run folder, or plain values
 
 # keys of [data] that belong to one origin of examples: an option that names another origin makes the recipe's void
-COLUMNS = {"text", "label", "pair", "source", "target_column", "group"}
+COLUMNS = {"text", "label", "pair", "source", "target_column", "group", "columns"}
 ORIGIN = COLUMNS | {"name", "train", "valid", "test", "target", "valid_target", "test_target"}
 
 
@@ -36,6 +36,9 @@ def load_run_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig:
     document = resolved(source_layer(source), layers)
     config = document.build(RunConfig)
     task = config.task.build()
+    if task.needs_tokenizer != (config.tokenizer is not None):
+        why = "reads text and needs one" if task.needs_tokenizer else "reads no text: leave it out"
+        raise document.error(("tokenizer",), f"the task {config.task.kind!r} {why}")
     try:
         task.check(task.adapt(config.model))
     except ConfigError as error:  # a contradiction between task and model, or inside the model

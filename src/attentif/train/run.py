@@ -44,7 +44,7 @@ def train(config: RunConfig, *, name: str = "run", out: Path | None = None, forc
     with Joined(device_of(config.train.device)) as ranks:
         if not ranks.main:  # what the first process has made is there for the others to read
             return go_on(RunFolder(Path(ranks.share(None))), ranks, Silent())
-        prepared = task.prepare(config.data, config.tokenizer, model, display.say)
+        prepared = task.prepare(config.data, config.tokenizer or {}, model, display.say)
         settled = config.changed(task=prepared.task, model=prepared.sizes.fill(model), made=made(name, prepared))
 
         def fill(path: Path) -> None:
@@ -72,7 +72,7 @@ def go_on(folder: RunFolder, ranks: Ranks, display: Display) -> RunFolder:
     """Complete a run with the configuration and the tokenizers of its folder."""
     config = load_run_config(folder.path)
     task = config.task.build()
-    prepared = task.prepare(config.data, folder.tokenizers(), config.model, display.say)
+    prepared = task.prepare(config.data, folder.tokenizers(needed=task.needs_tokenizer), config.model, display.say)
     if config.made is None:
         raise RunError("has no [made] table: it was not written by a run", file=folder.config)
     if prepared.digest != config.made.data:

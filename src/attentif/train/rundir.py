@@ -67,9 +67,10 @@ class RunFolder:
             return path / "model.safetensors"
         raise RunError("has no weights yet: it was stopped before its first checkpoint", file=self.path)
 
-    def tokenizers(self) -> dict[str, Tokenizer]:
+    def tokenizers(self, *, needed: bool = True) -> dict[str, Tokenizer]:
+        """Those of the run; one at least where its task reads text."""
         found = {key: self.path / name for key, name in TOKENIZER_FILES.items()}
-        return {key: Tokenizer.load(path) for key, path in found.items() if key == "tokenizer" or path.is_file()}
+        return {key: Tokenizer.load(path) for key, path in found.items() if (needed and key == "tokenizer") or path.is_file()}
 
 
 def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:

@@ -14,6 +14,8 @@ triples) or "unseen combination" (a triple in a place where training never had i
 
 from random import Random
 
+from attentif.data.builtin.registry import BuiltIn
+
 LIMIT = 1_000_000_000
 UNSEEN_NUMBER, UNSEEN_COMBINATION = "unseen number", "unseen combination"
 HELD_OUT_TRIPLES = 40  # for each of the two places
@@ -141,3 +143,13 @@ def _sample(rng: Random) -> int:
 
 def _pairs(rows: list[int]) -> dict[str, list[str]]:
     return {"source": [french(number) for number in rows], "target": [english(number) for number in rows]}
+
+
+SET = BuiltIn(
+    name="numbers",
+    roles=("source", "target"),
+    description="French number words to English number words, 0 to 999,999,999",
+    size="30,000 train, 1,000 valid, 2,000 test pairs",
+    synthetic=True,
+    load=load,
+)

@@ -11,6 +11,7 @@ from random import Random
 from zlib import crc32
 
 from attentif.data.builtin.grammar import Grammar, finish
+from attentif.data.builtin.registry import BuiltIn
 from attentif.data.builtin.reviews_grammar import RULES
 from attentif.data.builtin.reviews_lexicon import LEXICON
 
@@ -68,3 +69,13 @@ def _grammar() -> Grammar:
 @cache
 def _held_out(seed: int, template: str, word: str) -> bool:
     return crc32(f"{seed}:{template}:{word}".encode()) < HELD_OUT * 2**32
+
+
+SET = BuiltIn(
+    name="reviews",
+    roles=("text", "label"),
+    description="French film reviews, written by a grammar in which counting words is not enough",
+    size="20,000 train, 2,000 valid, 2,000 test reviews",
+    synthetic=True,
+    load=load,
+)

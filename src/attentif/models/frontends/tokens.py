@@ -1,34 +1,18 @@
-"""From data to vectors. A frontend reads an `Input` and returns (x, Seq); the Seq may differ from the one it was given."""
+"""Token ids to vectors."""
 
 import math
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.config import Config, OneOf, Registry
 from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.models.batch import Input
+from attentif.models.frontends.base import FRONTENDS, FrontendConfig
 from attentif.nn.norm import Norm
 from attentif.nn.position import Position
 from attentif.nn.seq import Seq
-
-
-class FrontendConfig(Config):
-    kind: str
-
-    def build(self, width: int, dropout: float) -> nn.Module:
-        raise NotImplementedError
-
-    @property
-    def limit(self) -> int | None:
-        """Longest sequence it can read, where there is one."""
-        return None
-
-
-FRONTENDS: Registry[FrontendConfig] = Registry("frontend")
-Frontend = Annotated[FrontendConfig, OneOf(FRONTENDS)]
 
 
 @FRONTENDS.register
@@ -36,6 +20,7 @@ class TokensConfig(FrontendConfig):
     """Token ids: embedding, position, segment, norm, dropout, in this order."""
 
     kind: Literal["tokens"] = Field("tokens", description="token ids")
+    from_data = ("vocab",)
     vocab: int | None = Field(None, gt=0, description="tokens of the vocabulary; by default the tokenizer's")
     segments: int = Field(0, ge=0, description="texts told apart by a learned vector each (BERT: 2); 0: none")
     scale: bool = Field(False, description="multiply embeddings by √width (2017)")

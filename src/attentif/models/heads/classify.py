@@ -1,0 +1,58 @@
+"""A score for each class, for a whole sequence."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.errors import ConfigError
+from attentif.kernels.dropout import dropout
+from attentif.models.heads.base import HEADS, HeadConfig
+from attentif.nn.seq import Seq, unpack
+
+
+@HEADS.register
+class ClassifyHeadConfig(HeadConfig):
+    """A score for each class, for the whole sequence."""
+
+    kind: Literal["classify"] = Field("classify", description="a score for each class, for the whole sequence")
+    from_data = ("classes",)
+    classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
+    pool: Literal["first", "last", "mean", "max"] = Field("mean", description="how places become one vector: first, last, mean, max")
+    hidden: bool = Field(False, description="a linear map and a tanh before the scores (BERT's pooler)")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of the pooled vector; by default the model's")
+
+    def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "ClassifyHead":
+        return ClassifyHead(self, width, dropout)
+
+
+class ClassifyHead(nn.Module):
+    def __init__(self, config: ClassifyHeadConfig, width: int, dropout: float) -> None:
+        super().__init__()
+        if config.classes is None:
+            raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
+        self.pool, self.dropout = config.pool, dropout if config.dropout is None else config.dropout
+        self.hidden = nn.Linear(width, width) if config.hidden else None
+        self.out = nn.Linear(width, config.classes)
+
+    def forward(self, x: Tensor, seq: Seq) -> Tensor:
+        x = pooled(x, seq, self.pool)
+        if self.hidden is not None:
+            x = torch.tanh(self.hidden(x))
+        return self.out(dropout(x, self.dropout, self.training))
+
+
+def pooled(x: Tensor, seq: Seq, how: Literal["first", "last", "mean", "max"]) -> Tensor:
+    """One vector (B, D) for each sequence; padding does not count."""
+    if how in ("first", "last"):
+        places = seq.first() if how == "first" else seq.last()
+        return x.reshape(-1, x.shape[-1])[places]
+    if how == "max":
+        padded = unpack(x, seq) if seq.is_packed else x
+        return padded.masked_fill(~seq.valid_padded()[..., None], float("-inf")).amax(1)
+    if seq.is_packed:
+        total = x.new_zeros(seq.batch, x.shape[-1]).index_add(0, seq.row, x)
+    else:
+        total = (x if seq.dense else x.masked_fill(~seq.valid[..., None], 0)).sum(1)
+    return total / seq.lengths[:, None].clamp(min=1)

@@ -1,0 +1,36 @@
+"""A score for each class, at every place."""
+
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.errors import ConfigError
+from attentif.kernels.dropout import dropout
+from attentif.models.heads.base import HEADS, HeadConfig
+from attentif.nn.seq import Seq
+
+
+@HEADS.register
+class TokensHeadConfig(HeadConfig):
+    """A score for each class, at every place: tagging."""
+
+    kind: Literal["tokens"] = Field("tokens", description="a score for each class, at every place (tagging)")
+    from_data = ("classes",)
+    classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of each vector; by default the model's")
+
+    def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "TokensHead":
+        return TokensHead(self, width, dropout)
+
+
+class TokensHead(nn.Module):
+    def __init__(self, config: TokensHeadConfig, width: int, dropout: float) -> None:
+        super().__init__()
+        if config.classes is None:
+            raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
+        self.dropout = dropout if config.dropout is None else config.dropout
+        self.out = nn.Linear(width, config.classes)
+
+    def forward(self, x: Tensor, seq: Seq) -> Tensor:
+        return self.out(dropout(x, self.dropout, self.training))
