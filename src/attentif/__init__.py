@@ -10,12 +10,19 @@ The names below are imported when they are first used: `import attentif` alone d
 """
 
 import importlib
+import os
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from attentif.errors import AttentifError, ConfigError, DataError, RunError, UsageError
 from attentif.version import __version__
+
+if "OMP_WAIT_POLICY" not in os.environ:
+    # After each of torch's parallel operations its threads spin for milliseconds, on the very cores that the threads of our kernels need,
+    # or those of another program: a Mamba layer took 1.5 times as long, and five times on a busy machine. GNU's OpenMP reads this once,
+    # when torch is imported.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
     from attentif.api import Maps, Run, load, record, train

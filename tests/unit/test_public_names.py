@@ -1,8 +1,11 @@
 """What `import attentif` promises: changing these lists is changing the interface."""
 
+import os
 import subprocess
 import sys
 from types import ModuleType
+
+import pytest
 
 import attentif
 
@@ -48,6 +51,14 @@ def test_train_is_a_function_and_a_package() -> None:
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = "import sys, attentif; assert not {'torch', 'numpy', 'pydantic', 'rich', 'typer'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")])
+def test_waiting_threads_leave_the_cores_to_the_kernels_unless_told_otherwise(given: dict[str, str], expected: str) -> None:
+    outside = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    code = "import os, attentif; print(os.environ.get('GOMP_SPINCOUNT'))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=outside | given)
+    assert done.stdout.strip() == expected
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
