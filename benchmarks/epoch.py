@@ -12,7 +12,8 @@ import transformers
 from attentif.data import DataConfig
 from attentif.data.batching import padding_waste, plan
 from attentif.models import Model
-from attentif.tasks.classify import ClassifyConfig, LabelledTexts
+from attentif.tasks.classify import ClassifyConfig
+from attentif.tasks.classify_data import LabelledTexts
 from attentif.tasks.task import Task
 from attentif.text.kinds import WordPiece
 from attentif.train.config import TrainConfig

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attentif.recipes import recipe_layer, recipe_names
 from attentif.view.words import duration, metric
 
 HERE = Path(__file__).parent
+BESIDE = ("f1", "rouge1", "rouge2", "bleu", "chrf", "exact_match")  # scores shown beside the one that counts
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,9 @@ def trained(command: str, *, quick: bool) -> dict[str, Any]:
     """The results of `attentif train`, in a folder that is thrown away."""
     data = os.environ.get("ATTENTIF_DATA", "")
     words = [word.replace("$ATTENTIF_DATA", data).replace("benchmarks/", f"{HERE.parent}{os.sep}") for word in command.split()]
-    short = ["train.epochs=0", "train.steps=2", "data.limit=300"] if quick else []
+    short = ["train.steps=2", "data.limit=300"] if quick else []
+    if quick and words[0] in recipe_names() and "pretrain" in recipe_layer(words[0]).values:
+        short.append("pretrain.steps=2")
     with tempfile.TemporaryDirectory() as folder:
         call = [sys.executable, "-m", "attentif", "train", *words, *short, "--out", f"{folder}/run", "--json"]
         done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=False)
@@ -42,7 +46,7 @@ def table(results: Mapping[str, Any]) -> Iterator[str]:
     """The run beside its baselines, the score that counts first."""
     keys = [
         results["metric"],
-        *(key for key in ("f1", "bleu", "chrf", "exact_match") if key != results["metric"] and key in results["scores"]),
+        *(key for key in BESIDE if key != results["metric"] and key in results["scores"]),
     ]
     yield "| | " + " | ".join(metric(key).title.en for key in keys) + " |"
     yield "|---" * (len(keys) + 1) + "|"
@@ -62,7 +66,11 @@ def written(key: str, scored: Mapping[str, Any]) -> str:
 
 def section(trial: Trial, *, quick: bool) -> str:
     """One trial: the command, what it is about, the table."""
-    results = trained(trial.command, quick=quick)
+    return told(trial, trained(trial.command, quick=quick))
+
+
+def told(trial: Trial, results: Mapping[str, Any]) -> str:
+    """The same of a trial whose results are known."""
     cost = results["cost"]
     size = f"{sum(cost['parameters'].values()) / 1e6:.2f} million parameters"
     facts = f"{results['examples']:,} test examples; {size}, {results['steps']:,} steps, {duration(cost['seconds']).en} of training."

@@ -5,7 +5,6 @@ run.predict(["Quel film !"])                 # [Prediction(output="positif", pro
 run.maps("Quel film !").save("maps.html")    # or the last line of a notebook's cell
 """
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from attentif.config import Document, Layer
-from attentif.data import DataConfig, Roles
+from attentif.config import Layer
+from attentif.data import Roles
 from attentif.data.columns import find_columns
 from attentif.data.config import SPLITS
 from attentif.data.readers import PlainText, Tolerance, open_reader
@@ -27,15 +28,20 @@ from attentif.nn.tape import record
 from attentif.plugin import load_installed
 from attentif.tasks import Evaluation, Language, Prediction, Translate
 from attentif.tasks.language import generate_options
+from attentif.tasks.paint import Paint
 from attentif.tasks.task import Example, Progress, Say, Tokenizers
 from attentif.text import Tokenizer
 from attentif.text.explain import is_byte_level, readable
+from attentif.text.vectors import WordVectors
 from attentif.train import run as training
 from attentif.train.config import RunConfig
 from attentif.train.distributed import device_of
-from attentif.train.load import COLUMNS, Source, load_run_config, source_name
+from attentif.train.fitted import FitConfig, fit, load_config
+from attentif.train.fitted_run import open_fitted
+from attentif.train.load import Source, load_run_config, other_rows, source_name
 from attentif.train.progress import Display, display
-from attentif.train.rundir import RunFolder
+from attentif.train.rundir import RunFolder, read_results
+from attentif.train.vectors import embedding_vectors
 from attentif.train.weights import read_weights
 from attentif.view.blocks import AttentionMaps, Cell, Section, Table
 from attentif.view.maps import maps_page
@@ -68,8 +74,10 @@ def train(
 def start(source: Source, layers: Sequence[Layer], *, out: str | Path | None = None, force: bool = False, watch: Display) -> Path:
     """Train what `source` says, `layers` of options over it; the folder of the run."""
     load_installed()
-    config = load_run_config(source, layers)
+    config = load_config(source, layers)
     place = Path(out) if out is not None else None
+    if isinstance(config, FitConfig):
+        return fit(config, name=source_name(source), out=place, force=force, display=watch).path
     return training.train(config, name=source_name(source), out=place, force=force, display=watch).path
 
 
@@ -79,10 +87,15 @@ def resume(run: str | Path, *, watch: Display) -> Path:
     return training.resume(Path(run), display=watch).path
 
 
-def load(run: str | Path, *, device: str = "auto", threads: int = 0) -> "Run":
-    """Open a run: its weights (of its newest checkpoint, while it goes on), its tokenizers, its configuration."""
+def load(run: str | Path, *, device: str = "auto", threads: int = 0) -> Any:
+    """Open a run: its weights (of its newest checkpoint, while it goes on), its tokenizers, its configuration.
+
+    A `Run`, or, where it was fitted and not trained step by step (word vectors, n-grams), a `FittedRun` with what that can do.
+    """
     load_installed()
     folder = RunFolder.open(Path(run))
+    if (fitted := open_fitted(folder)) is not None:
+        return fitted
     config = load_run_config(folder.config)
     if threads:
         torch.set_num_threads(threads)
@@ -98,6 +111,7 @@ class Run:
     def __init__(self, folder: RunFolder, config: RunConfig, model: Model, tokenizers: Tokenizers) -> None:
         self.folder, self.config, self.model, self.tokenizers = folder, config, model, tokenizers
         self.task = config.task.build()
+        self.task.recall(folder.path)
 
     @property
     def path(self) -> Path:
@@ -107,6 +121,11 @@ class Run:
     def tokenizer(self) -> Tokenizer:
         """That of the texts, or of the source."""
         return self.tokenizers["tokenizer"]
+
+    @cached_property
+    def vectors(self) -> WordVectors:
+        """The embedding as word vectors, where tokens are words: `run.vectors.neighbours("plage")`."""
+        return embedding_vectors(self.model, self.config, self.tokenizers)
 
     @cached_property
     def results(self) -> dict[str, Any]:
@@ -120,6 +139,12 @@ class Run:
         if isinstance(inputs, str):
             raise UsageError("predict takes a list of texts: predict([text])")
         return self.task.predict(self.model, self.tokenizers, inputs, **options) if inputs else []
+
+    def paint(self, text: str, *, count: int = 16, **options: Any) -> NDArray[np.uint8]:
+        """Pictures (count, H, W) or (count, H, W, 3) of what a text asks for; `options` are those of drawing, such as temperature=0.8."""
+        if not isinstance(self.task, Paint):
+            raise UsageError(f"this run does not paint: its task is {self.config.task.kind}", file=self.path)
+        return self.task.paint(self.model, self.tokenizers, text, count, **options)
 
     def translate(self, texts: Sequence[str], **options: Any) -> list[str]:
         """The translations of texts; `options` are those of decoding, such as beams=4."""
@@ -149,11 +174,13 @@ class Run:
 
     def read(self, file: str | Path, column: str | None = None) -> list[str | Example]:
         """The inputs that a file holds: its lines, or the rows of a table, whose column of texts is named or detected."""
+        if (own := self.task.inputs(Path(file), column)) is not None:
+            return own
         role = self.task.reads
         reader = open_reader(Path(file), Tolerance())
         if isinstance(reader, PlainText):
             return [values[0] for _, values in reader.rows([role])]
-        config = _other_rows(self.config.data, {"train": str(file)} | ({role: column} if column else {}))
+        config = other_rows(self.config.data, {"train": str(file)} | ({role: column} if column else {}))
         names = find_columns(reader.columns, Path(file), config, Roles((role,), optional=("pair",)))
         return [dict(zip(names, values, strict=True)) for _, values in reader.rows(list(names.values()))]
 
@@ -172,7 +199,7 @@ class Run:
             raise UsageError(f"there is no split {split!r}: there are {', '.join(SPLITS)}")
         said = say or (lambda _: None)
         if data is not None:
-            dataset = self.task.read(_other_rows(self.config.data, data), self.tokenizers, self.config.model, said)
+            dataset = self.task.read(other_rows(self.config.data, data), self.tokenizers, self.config.model, said)
         else:
             prepared = self.task.prepare(self.config.data, self.tokenizers, self.config.model, said)
             if self.config.made is not None and prepared.digest != self.config.made.data:
@@ -219,21 +246,6 @@ class Maps:
 
     def _repr_html_(self) -> str:
         return Fragment([Section(shown.title, [shown]) for shown in self.maps])._repr_html_()
-
-
-def read_results(folder: RunFolder) -> dict[str, Any]:
-    """`results.json`, or nothing where the run is not finished."""
-    try:
-        return dict(json.loads(folder.results.read_text(encoding="utf-8"))) if folder.finished else {}
-    except ValueError:
-        raise RunError("is damaged: not JSON", file=folder.results) from None
-
-
-def _other_rows(config: DataConfig, data: str | Path | Mapping[str, Any]) -> DataConfig:
-    """Other files than the run's own; columns named for those are theirs too."""
-    given = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
-    named = {key: value for key in (*COLUMNS, "normalise_labels") if (value := getattr(config, key))}
-    return Document([Layer(named | given, "data")]).build(DataConfig)
 
 
 def _only(shown: AttentionMaps, layers: Collection[int]) -> AttentionMaps:

@@ -33,7 +33,9 @@ MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}  # versio
 class Config(BaseModel):
     """Base of every configuration: frozen, strict about types, closed to unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_default=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, validate_default=True, arbitrary_types_allowed=True, populate_by_name=True
+    )
 
     def changed(self, **values: Any) -> Self:
         """A copy with some values changed, validated again."""
@@ -41,6 +43,11 @@ class Config(BaseModel):
 
 
 C = TypeVar("C", bound=Config)
+
+
+def toml_keys(cls: type[BaseModel]) -> dict[str, str]:
+    """The names of the fields by their spelling in TOML: `from`, which Python reserves, is `from_` here."""
+    return {field.alias or name: name for name, field in cls.model_fields.items()}
 
 
 class Registry(Generic[C]):
@@ -118,7 +125,7 @@ def problems_of(error: ValidationError, cls: type[BaseModel]) -> list[tuple[Keys
                 found += [(path + tuple(inner), message) for inner, message in item["ctx"]["problems"]]
             case "extra_forbidden":
                 owner = _class_at(cls, path[:-1])
-                known = owner.model_fields if owner else ()
+                known = toml_keys(owner) if owner else ()
                 found.append((path, f"unknown key{did_you_mean(str(path[-1]), known)}"))
             case "value_error":
                 found.append((path, str(item["ctx"]["error"])))
@@ -325,8 +332,8 @@ def to_toml(config: Config, *, comments: bool = False, header: str = "") -> str:
 
 def _write_table(config: Config, path: tuple[str, ...], lines: list[str], comments: bool) -> None:
     tables: list[tuple[str, Any]] = []
-    for key, field in type(config).model_fields.items():
-        value = getattr(config, key)
+    for key, name in toml_keys(type(config)).items():
+        field, value = type(config).model_fields[name], getattr(config, name)
         if _is_table(value):
             tables.append((key, value))
             continue

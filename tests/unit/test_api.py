@@ -9,9 +9,8 @@ import torch
 
 import attentif
 from attentif import ConfigError, RunError, UsageError
-from attentif.api import read_results
 from attentif.train.progress import Silent
-from attentif.train.rundir import RunFolder
+from attentif.train.rundir import RunFolder, read_results
 
 GOOD, BAD = ("superbe", "touchant", "drôle"), ("ennuyeux", "raté", "creux")
 TINY = {

@@ -23,8 +23,8 @@ NAMES = [
     "train",
 ]
 RUN = {
-    "config", "evaluate", "folder", "generate", "maps", "model", "path", "predict", "read", "results", "stream", "task", "token_name",
-    "tokenizer", "tokenizers", "translate",
+    "config", "evaluate", "folder", "generate", "maps", "model", "paint", "path", "predict", "read", "results", "stream", "task",
+    "token_name", "tokenizer", "tokenizers", "translate", "vectors",
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.out import Device, Json, RunPath, Threads, print_json
+from attentif.cli.out import Device, Json, RunPath, Threads, print_json, say
 from attentif.cli.scores import print_scores
 from attentif.errors import UsageError
 
@@ -48,6 +48,8 @@ def evaluate(
         )
     finally:
         watch.close()
+    if loaded.task.note:
+        say(loaded.task.note)
     if json:
         print_json(finite({"run": str(run), "data": data, "metric": loaded.task.metric, **asdict(found)}))
     else:

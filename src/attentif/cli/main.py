@@ -18,14 +18,20 @@ import typer
 from typer.main import get_command
 
 import attentif
+from attentif.cli.align import align
+from attentif.cli.chat import chat
+from attentif.cli.curve import curve
 from attentif.cli.evaluate import evaluate
 from attentif.cli.generate import generate
 from attentif.cli.list import list_
 from attentif.cli.maps import maps
+from attentif.cli.neighbours import analogy, neighbours
+from attentif.cli.paint import paint
 from attentif.cli.predict import predict
 from attentif.cli.show import show
 from attentif.cli.tokenizer import app as tokenizer
 from attentif.cli.train import train
+from attentif.cli.vectors import vectors
 from attentif.errors import AttentifError
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -40,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, generate, maps, show):
+for command in (train, curve, evaluate, predict, generate, maps, paint, show, chat, neighbours, analogy, vectors, align):
     app.command()(command)
 app.command("list")(list_)
 app.add_typer(tokenizer, name="tokenizer")

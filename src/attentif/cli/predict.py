@@ -4,7 +4,7 @@ import json as jsonlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ SHOWN = 3  # classes of a table
 
 Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; - reads lines from stdin.", show_default=False)]
 File = Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of a file: its lines, or a column of CSV, TSV, JSONL, Parquet.")]
-Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answers there, one JSON object a line.")]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answers there, one JSON object a line; forecasts as .csv too.")]
 
 
 def predict(
@@ -44,9 +44,13 @@ def predict(
 
     loaded = load(run, device=device, threads=threads)
     predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or []))
+    if loaded.task.note:
+        say(loaded.task.note)
     if out is not None:
-        write_text(out, "".join(jsonlib.dumps(asdict(prediction), ensure_ascii=False) + "\n" for prediction in predictions))
-        say(f"{len(predictions):,} answers written to {out}")
+        rows = _rows_of_tables(predictions) if out.suffix.lower() == ".csv" else []
+        lines = _csv(rows) if rows else [jsonlib.dumps(asdict(prediction), ensure_ascii=False) + "\n" for prediction in predictions]
+        write_text(out, "".join(lines))
+        say(f"{len(rows) or len(predictions):,} {'rows' if rows else 'answers'} written to {out}")
     elif json:
         print_json([asdict(prediction) for prediction in predictions])
     else:
@@ -58,7 +62,26 @@ def _typed(texts: list[str]) -> "list[str | Example]":
     return [line.rstrip("\r\n") for line in sys.stdin] if texts == ["-"] else list(texts)
 
 
+def _rows_of_tables(predictions: "list[Prediction]") -> list[dict[str, Any]]:
+    """The rows of answers that are tables (forecasts), one after the other."""
+    return [row for prediction in predictions for row in prediction.details.get("table", ())]
+
+
+def _csv(rows: list[dict[str, Any]]) -> list[str]:
+    import csv
+    import io
+
+    written = io.StringIO(newline="")
+    writer = csv.DictWriter(written, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return [written.getvalue()]
+
+
 def _print(predictions: "list[Prediction]") -> None:
+    if table := _rows_of_tables(predictions):
+        print_table(list(table[0]), [[f"{value:g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table])
+        return
     if not any(prediction.scores for prediction in predictions):  # translations, continuations: lines that can be piped on
         for prediction in predictions:
             print(prediction.output)

@@ -15,8 +15,12 @@ def print_results(results: Mapping[str, Any]) -> None:
     scored = {key for rival in rivals for key in rival["scores"]} or set(results["scores"])
     keys = [key for key in _main_first(results["scores"], results["metric"]) if key in scored]
     rows = [_row(rival["name"]["en"], rival["scores"], rival["intervals"], keys) for rival in rivals]
-    rows.append(_row("this run", results["scores"], results["intervals"], keys))
-    print_table(["", *map(_title, keys)], rows, title=f"{results['split']}: {results['examples']:,} examples", strong=len(rivals))
+    parts = results.get("details", {}).get("parts", {})  # of a run whose answers are averages
+    rows += [
+        _row(f"this run's {name} alone", parts[name]["scores"], parts[name]["intervals"], keys) for name in ("network",) if name in parts
+    ]
+    rows.append(_row("this run, an average" if parts else "this run", results["scores"], results["intervals"], keys))
+    print_table(["", *map(_title, keys)], rows, title=f"{results['split']}: {results['examples']:,} examples", strong=len(rows) - 1)
 
 
 def print_scores(scores: Scores, intervals: Intervals, *, metric: str, title: str) -> None:

@@ -23,13 +23,13 @@ def show(
     """Print the complete configuration of NAME, each key with its meaning and default. It can be trained as it is."""
     from attentif.config import override, to_toml
     from attentif.plugin import load_installed
-    from attentif.train.load import load_run_config
+    from attentif.train.fitted import load_config
 
     load_installed()
     source, about = _source(name)
-    config = load_run_config(source, [override(word) for word in overrides or ()])
+    config = load_config(source, [override(word) for word in overrides or ()])
     if json:
-        print_json(config.model_dump(mode="json"))
+        print_json(config.model_dump(mode="json", by_alias=True))
     else:
         print(to_toml(config, comments=True, header=about), end="")
 
@@ -54,8 +54,13 @@ def _source(name: str) -> "tuple[Source, str]":
     return {**recipe_layer(recipe).values, "model": {"base": ALIASES.get(name, name)}}, about
 
 
+RECIPES = {"patches": "digits", "series": "forecast"}  # of what is read by frontends that read no text
+
+
 def _recipe_for(model: "ModelConfig") -> str:
     """The recipe whose task such a model can do."""
+    if model.frontend.kind in RECIPES and model.decoder is None:
+        return RECIPES[model.frontend.kind]
     if model.encoder is not None and model.decoder is not None:
         return "numbers"
     return "stdlib" if model.head.kind == "language" else "reviews"

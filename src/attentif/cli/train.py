@@ -66,12 +66,12 @@ def train(
     elif "=" in recipe:
         raise UsageError(f"{recipe!r} is a change: give the recipe or the TOML file first")
     elif dry_run:
-        _estimate(recipe, _layers(given, overrides), json)
+        _estimate(recipe, layers_of(given, overrides), json)
     else:
-        _train(recipe, _layers(given, overrides), out, force, json)
+        _train(recipe, layers_of(given, overrides), out, force, json)
 
 
-def _layers(given: dict[str, Any], overrides: list[str] | None) -> "list[Layer]":
+def layers_of(given: dict[str, Any], overrides: list[str] | None) -> "list[Layer]":
     """Options, then `key=value` words, each of which can be named in an error."""
     from attentif.config import Layer, override
 
@@ -99,9 +99,8 @@ def _resume(run: Path, json: bool) -> None:
 
 def _conclude(path: Path, json: bool) -> None:
     """The table and where the report is; under torchrun the first process says it."""
-    from attentif.api import read_results
     from attentif.train.distributed import is_first
-    from attentif.train.rundir import RunFolder
+    from attentif.train.rundir import RunFolder, read_results
 
     if not is_first():
         return
@@ -117,20 +116,26 @@ def _conclude(path: Path, json: bool) -> None:
 
 def _estimate(recipe: str, layers: "list[Layer]", json: bool) -> None:
     from attentif.plugin import load_installed
+    from attentif.train.config import RunConfig
     from attentif.train.estimate import estimate
-    from attentif.train.load import load_run_config
+    from attentif.train.fitted import load_config
 
     load_installed()
-    found = estimate(load_run_config(recipe, layers), (lambda _: None) if json else say)
+    config = load_config(recipe, layers)
+    if not isinstance(config, RunConfig):
+        raise UsageError("--dry-run measures steps of training, and what is fitted has none: it takes seconds to minutes")
+    found = estimate(config, (lambda _: None) if json else say)
     if json:
         print_json(asdict(found))
     else:
         _print_estimate(found)
 
 
-def _print_estimate(found: "Estimate") -> None:
+def _print_estimate(found: "Estimate", title: str = "what it would take") -> None:
     from attentif.view.words import count, duration, size
 
+    if found.pretrain is not None:
+        _print_estimate(found.pretrain, "what its first stage would take")
     examples = ", ".join(f"{count(number).en} {split}" for split, number in found.examples.items())
     parameters = " + ".join(f"{count(number).en} {part}" for part, number in found.parameters.items())
     memory = " + ".join(f"{size(number).en} {use}" for use, number in found.memory.items())
@@ -142,4 +147,4 @@ def _print_estimate(found: "Estimate") -> None:
         ["tokens", f"{count(found.tokens).en}, {found.padding:.1%} padding"],
         ["time", f"about {duration(found.seconds).en} of training (measured on a few steps), evaluation and baselines not counted"],
     ]
-    print_table(["", "what it would take"], rows)
+    print_table(["", title], rows)

@@ -13,22 +13,50 @@ from attentif.errors import DataError
 NAMES: dict[str, tuple[str, ...]] = {
     "text": (
         "text", "texts", "text1", "texta", "review", "reviews", "sentence", "sentence1", "content", "comment", "comments", "document",
-        "body", "message", "tweet", "premise", "texte", "avis", "critique", "phrase", "phrase1", "commentaire", "contenu",
+        "body", "message", "tweet", "premise", "article", "texte", "avis", "critique", "phrase", "phrase1", "commentaire", "contenu",
+        "transcript", "transcription",
     ),
     "label": (
         "label", "labels", "polarity", "class", "sentiment", "target", "category", "rating", "stars",
         "polarite", "classe", "etiquette", "note", "categorie",
     ),
+    "labels": ("labels", "label", "tags", "classes", "categories", "genres", "topics", "themes", "etiquettes", "sujets"),
     "pair": ("text2", "textb", "pair", "sentence2", "hypothesis", "phrase2", "texte2"),
     "source": ("source", "src", "en", "english", "input", "anglais"),
     "target": ("target", "tgt", "trg", "fr", "french", "output", "translation", "francais", "cible", "traduction"),
+    "summary": ("summary", "abstract", "highlights", "headline", "title", "resume", "titre", "chapeau"),
+    "prefix": ("prefix", "task", "instruction", "prefixe", "tache", "consigne"),
+    "tokens": ("tokens", "words", "mots", "jetons"),
+    "audio": ("audio", "wav", "sound", "file", "path", "filename", "clip", "recording", "son", "fichier", "chemin", "enregistrement"),
+    "tags": ("tags", "nertags", "etiquettes", "labels"),
+    "image": ("image", "images", "img", "picture", "pictures", "photo", "imagefile", "chemin"),
+    "date": (
+        "date", "dates", "datetime", "timestamp", "time", "day", "week", "month", "year", "ds", "jour", "semaine", "mois", "annee",
+        "horodatage", "heure", "instant",
+    ),
+    "question": ("question", "questions", "query", "demande"),
+    "answer": ("answer", "answers", "reponse", "reponses"),
+    "kind": ("kind", "questiontype", "questionkind", "genre"),
+    "signal": ("signal", "series", "values", "samples", "valeurs", "mesures"),
 }  # fmt: skip
 OPTIONS = {  # how to name the column oneself
     "text": "--text NAME",
     "label": "--label NAME",
+    "labels": "--label NAME",
     "pair": "data.pair=NAME",
     "source": "data.source=NAME",
     "target": "data.target_column=NAME",
+    "summary": "data.columns.summary=NAME",
+    "prefix": "data.columns.prefix=NAME",
+    "tokens": "data.columns.tokens=NAME",
+    "tags": "data.columns.tags=NAME",
+    "audio": "data.columns.audio=NAME",
+    "date": "data.columns.date=NAME",
+    "question": "data.columns.question=NAME",
+    "answer": "data.columns.answer=NAME",
+    "kind": "data.columns.kind=NAME",
+    "signal": "data.columns.signal=NAME",
+    "image": "data.columns.image=NAME",
     "group": "data.group=NAME",
 }
 
@@ -44,6 +72,10 @@ class Roles:
 CLASSIFY = Roles(("text", "label"), optional=("pair",))
 LANGUAGE = Roles(("text",))
 TRANSLATE = Roles(("source", "target"))
+SUMMARISE = Roles(("text", "summary"))
+TEXT_TO_TEXT = Roles(("source", "target"), optional=("prefix",))
+TAG = Roles(("tokens", "tags"))
+ANSWER = Roles(("question", "context", "answers"))
 
 
 def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: Roles, *, group: bool = False) -> dict[str, str]:

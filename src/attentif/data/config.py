@@ -1,14 +1,18 @@
 """Where the examples come from."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from attentif.config import Config, did_you_mean
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+# columns without names go by their number, which a command line makes an integer of: data.columns.tags=2
+ColumnName = Annotated[str, BeforeValidator(lambda given: str(given) if type(given) is int else given)]
 
 
 class DataConfig(Config):
@@ -26,12 +30,16 @@ class DataConfig(Config):
     pair: str | None = Field(None, description="name of the column of second texts")
     source: str | None = Field(None, description="translation: name of the column to translate")
     target_column: str | None = Field(None, description="translation: name of the column of translations")
-    columns: dict[str, str] = Field({}, description='names of other columns by role: columns = { audio = "wav", date = "jour" }')
+    columns: dict[str, ColumnName] = Field({}, description='names of other columns by role: columns = { audio = "wav", date = "jour" }')
+    pattern: str = Field(
+        "", description='sounds in a folder: what their names say, "{text}_{speaker}_{take}"; its fields are columns, as those of a table'
+    )
     group: str | None = Field(None, description="name of a column (an author, a series) whose rows stay together when `train` is cut")
     valid_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to choose by, where no `valid` is given")
     test_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to score at the end, where no `test` is given")
     seed: int = Field(0, ge=0, lt=2**63, description="decides which rows are kept apart, and makes the built-in sets")
     limit: int = Field(0, ge=0, description="train on this many examples only, the same ones each time (0: all)")
+    limit_seed: int | None = Field(None, ge=0, lt=2**63, description="decides which examples `limit` keeps; by default `seed`")
     skip_bad: int = Field(0, ge=0, description="leave out up to this many rows that cannot be used")
     normalise_labels: bool = Field(False, description='take labels that differ in case or spaces as one: "Positif" and "positif "')
 

@@ -1,7 +1,7 @@
 """From a configuration to examples in memory."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +15,18 @@ from attentif.data.split import cut, duplicate_notes, sample
 from attentif.data.table import Splits, Table
 from attentif.errors import DataError
 
+# The roles that a file fills, and its rows in that order: how a task whose files are no tables (CoNLL, SQuAD) reads them.
+Open = Callable[[DataConfig, Split, Path, Roles, Tolerance, list[str]], tuple[list[str], Iterator[Row]]]
 
-def load_table(config: DataConfig, roles: Roles, say: Say | None = None) -> Splits:
+
+def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open_rows: Open | None = None) -> Splits:
     """The examples that a task asks for, in three tables, checked; `notes` says what was found on the way."""
     notes: list[str] = []
     if config.name:
-        tables = _built_in(config, roles)
+        tables = built_in(config, roles)
     else:
         tolerance = Tolerance(config.skip_bad)
-        tables = {split: _read(config, split, roles, tolerance, notes, Pulse(say)) for split in SPLITS if config.files(split)}
+        tables = {split: _read(config, split, roles, tolerance, notes, Pulse(say), open_rows) for split in SPLITS if config.files(split)}
         notes += tolerance.notes
         _same_columns(tables)
     labelled = "label" in tables["train"].columns
@@ -35,7 +38,7 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None) -> Spli
     train, valid, test = (tables[split] for split in SPLITS)
     if 0 < config.limit < len(train):
         notes.append(f"trained on {config.limit:,} of {len(train):,} rows, as data.limit asks")
-        train = sample(train, config.limit, config.seed)
+        train = sample(train, config.limit, config.seed if config.limit_seed is None else config.limit_seed)
     labels = class_names(train, [valid, test]) if labelled else []
     if labels:
         counts = Counter(train["label"])
@@ -45,18 +48,18 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None) -> Spli
     return Splits(train, valid, test, labels, notes + duplicate_notes(train, valid, test))
 
 
-def load_rows(config: DataConfig, roles: Roles, say: Say | None = None) -> tuple[Table, list[str]]:
+def load_rows(config: DataConfig, roles: Roles, say: Say | None = None, *, open_rows: Open | None = None) -> tuple[Table, list[str]]:
     """Every row of the `train` files and what was found on the way: examples to be scored, whatever classes they are of."""
     notes: list[str] = []
     tolerance = Tolerance(config.skip_bad)
-    read = _read(config, "train", roles, tolerance, notes, Pulse(say))
+    read = _read(config, "train", roles, tolerance, notes, Pulse(say), open_rows)
     table = Table("test", read.columns, read.files, read.places)  # what is scored is never left out for its length
     if config.normalise_labels and "label" in table.columns:
         table = _normalised(table)
     return table, notes + tolerance.notes
 
 
-def _built_in(config: DataConfig, roles: Roles) -> dict[str, Table]:
+def built_in(config: DataConfig, roles: Roles) -> dict[str, Table]:
     from attentif.data.builtin import BUILTIN
 
     entry = BUILTIN[str(config.name)]
@@ -71,13 +74,15 @@ def _built_in(config: DataConfig, roles: Roles) -> dict[str, Table]:
     return tables
 
 
-def _read(config: DataConfig, split: Split, roles: Roles, tolerance: Tolerance, notes: list[str], pulse: Pulse) -> Table:
+def _read(
+    config: DataConfig, split: Split, roles: Roles, tolerance: Tolerance, notes: list[str], pulse: Pulse, open_rows: Open | None
+) -> Table:
     """The rows of one split's files."""
     columns: dict[str, list[str]] = {}
     files = config.files(split)
     places: list[tuple[int, int]] = []
     for number, file in enumerate(files):
-        names, rows = _rows(config, split, file, roles, tolerance, notes)
+        names, rows = (open_rows or table_rows)(config, split, file, roles, tolerance, notes)
         if columns and set(columns) != set(names):
             raise DataError(f"has {', '.join(names)} where {files[0]} has {', '.join(columns)}", file=file)
         columns = columns or {role: [] for role in names}
@@ -96,7 +101,7 @@ def _read(config: DataConfig, split: Split, roles: Roles, tolerance: Tolerance, 
     return Table(split, columns, [str(file) for file in files], np.array(places, dtype=np.int64))
 
 
-def _rows(
+def table_rows(
     config: DataConfig, split: Split, file: Path, roles: Roles, tolerance: Tolerance, notes: list[str]
 ) -> tuple[list[str], Iterator[Row]]:
     """The roles that a file fills, and its rows in that order."""

@@ -31,13 +31,13 @@ class Tolerance:
         self.count = 0
         self.first: list[str] = []
 
-    def bad(self, reason: str, file: Path, line: int) -> None:
+    def bad(self, reason: str, file: Path, line: int | None) -> None:
         self.count += 1
         if self.count > self.allowed:
             more = f" (after {self.allowed} skipped, as allowed)" if self.allowed else ""
             raise DataError(reason + more, file=file, line=line)
         if len(self.first) < 3:
-            self.first.append(f"{file}:{line}: {reason}")
+            self.first.append(f"{file}{'' if line is None else f':{line}'}: {reason}")
 
     @property
     def notes(self) -> list[str]:
@@ -74,6 +74,14 @@ class Reader(ABC):
             else:
                 yield line, texts
 
+    def values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
+        """The values of these columns as the format gives them: lists where it has lists."""
+        return self._values(columns)
+
+    def cells(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
+        """The same, with values as the format gives them: the texts of a CSV file, the numbers, dates and lists of a Parquet file."""
+        return self._values(columns)
+
     @abstractmethod
     def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
         """The values as the format gives them."""
@@ -81,7 +89,7 @@ class Reader(ABC):
 
 def open_reader(path: Path, tolerance: Tolerance) -> Reader:
     """The reader for a file's suffix; anything unknown is taken as plain text."""
-    _check_file(path)
+    check_file(path)
     kinds: dict[str, type[Reader]] = {
         ".jsonl": JsonLines, ".ndjson": JsonLines, ".json": JsonLines, ".csv": Csv, ".tsv": Csv, ".tab": Csv, ".parquet": Parquet,
     }  # fmt: skip
@@ -276,7 +284,7 @@ def _decompressed(path: Path) -> bytes:
         raise unreadable(error, path, 0) from None
 
 
-def _check_file(path: Path) -> None:
+def check_file(path: Path) -> None:
     """Refuse what is not there, is empty, or is plainly something else than its name says."""
     if path.is_dir():
         raise DataError("is a folder; name a file", file=path)

@@ -9,6 +9,9 @@ import numpy as np
 
 from attentif.data.config import SPLITS
 
+# roles that a model reads; the others are answers
+READ = ("text", "pair", "source", "prefix", "tokens", "image", "question", "context", "signal")
+
 
 @dataclass(frozen=True)
 class Table:
@@ -26,9 +29,9 @@ class Table:
         return self.columns[role]
 
     def place(self, row: int) -> str:
-        """`file:line` of a row."""
+        """`file:line` of a row; of one that is a whole file (a picture, a recording), whose line is 0, the file."""
         file, line = self.places[row]
-        return f"{self.files[file]}:{line}"
+        return f"{self.files[file]}:{line}" if line else self.files[file]
 
     def take(self, rows: Sequence[int] | np.ndarray, name: str | None = None) -> "Table":
         """Some of the rows, in the order given."""
@@ -40,7 +43,7 @@ class Table:
     @cached_property
     def contents(self) -> list[bytes]:
         """A digest of what a model reads of each row: rows alike here are duplicates."""
-        roles = [role for role in ("text", "pair", "source") if role in self.columns]
+        roles = ["audio"] if "audio" in self.columns else [role for role in READ if role in self.columns]
         return [content_of(*row) for row in zip(*(self.columns[role] for role in roles), strict=True)]
 
 

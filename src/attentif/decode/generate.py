@@ -6,7 +6,7 @@
 An encoder-decoder gets its `source`, and prompts that hold the first token of the target.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from attentif.decode.beam import beam_search
 from attentif.decode.options import GenerateOptions
 from attentif.decode.sampling import Sampler
-from attentif.decode.session import Session, check_prompts
+from attentif.decode.session import Session, Writing, check_prompts
 from attentif.decode.text import Decode, Writer
 from attentif.errors import UsageError
 from attentif.models import Input, Model, evaluating
@@ -64,10 +64,16 @@ def generate(
             raise UsageError("a beam search has no alternatives by step: ask beam_search for its tree")
         best = [found[0] for found in beam_search(model, prompts, options, source=source, stop_tokens=stop_tokens)]
         return [Generated(h.tokens, decode(h.tokens) if decode else None, h.finish, h.log_prob) for h in best]
-    steps: list[list[Token]] = [[] for _ in prompts]
-    for token in stream(model, prompts, options, source=source, stop_tokens=stop_tokens, decode=decode, alternatives=alternatives):
+    steps = stream(model, prompts, options, source=source, stop_tokens=stop_tokens, decode=decode, alternatives=alternatives)
+    return collect(steps, len(prompts), decode is not None)
+
+
+def collect(tokens: Iterable[Token], rows: int, with_text: bool) -> list[Generated]:
+    """The steps of some rows as whole continuations."""
+    steps: list[list[Token]] = [[] for _ in range(rows)]
+    for token in tokens:
         steps[token.row].append(token)
-    return [_whole(row, decode is not None) for row in steps]
+    return [_whole(row, with_text) for row in steps]
 
 
 def _whole(steps: list[Token], with_text: bool) -> Generated:
@@ -111,21 +117,34 @@ def _steps(
 ) -> Iterator[Token]:
     with evaluating(model):
         session = Session(model, prompts, options.max_tokens, source)
-        rows = [_Row(number, len(prompt), options, decode, session.limit) for number, prompt in enumerate(prompts)]
-        sampler = Sampler(options, prompts, session.logits.shape[1], session.device)
-        while True:
-            chosen = sampler.choose(session.logits)
-            shown = _probabilities(session.logits, chosen, alternatives)
-            for place, (row, token) in enumerate(zip(rows, chosen.tolist(), strict=True)):
-                yield row.write(token, token in stop_tokens, *shown[place])
-            going = [place for place, row in enumerate(rows) if row.finish is None]
-            if not going:
-                return
-            if len(going) < len(rows):
-                rows, chosen = [rows[place] for place in going], chosen[going]
-                session.select(going)
-                sampler.select(going)
-            session.read(chosen)
+        yield from write(session, prompts, options, stop_tokens=stop_tokens, decode=decode, alternatives=alternatives)
+
+
+def write(
+    session: Writing,
+    prompts: Sequence[Sequence[int]],
+    options: GenerateOptions,
+    *,
+    stop_tokens: Collection[int] = (),
+    decode: Decode | None = None,
+    alternatives: int | None = None,
+) -> Iterator[Token]:
+    """The same from whatever gives scores of the next token: `session` has read the prompts."""
+    rows = [_Row(number, len(prompt), options, decode, session.limit) for number, prompt in enumerate(prompts)]
+    sampler = Sampler(options, prompts, session.logits.shape[1], session.device)
+    while True:
+        chosen = sampler.choose(session.logits)
+        shown = _probabilities(session.logits, chosen, alternatives)
+        for place, (row, token) in enumerate(zip(rows, chosen.tolist(), strict=True)):
+            yield row.write(token, token in stop_tokens, *shown[place])
+        going = [place for place, row in enumerate(rows) if row.finish is None]
+        if not going:
+            return
+        if len(going) < len(rows):
+            rows, chosen = [rows[place] for place in going], chosen[going]
+            session.select(going)
+            sampler.select(going)
+        session.read(chosen)
 
 
 class _Row:

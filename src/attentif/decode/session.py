@@ -1,6 +1,7 @@
 """A model in the middle of a text: the prompts are read, a state is kept, one more token of every row is read at a time."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -9,6 +10,18 @@ from attentif.errors import UsageError
 from attentif.models import Input, Model
 from attentif.models.heads import LanguageHead
 from attentif.nn.seq import Seq
+
+
+class Writing(Protocol):
+    """What can be written from: scores of the next token, read on token by token. A neural model's is a `Session`."""
+
+    logits: Tensor  # (B, V)
+    limit: int | None
+    device: torch.device
+
+    def read(self, tokens: Tensor) -> None: ...
+
+    def select(self, rows: Sequence[int]) -> None: ...
 
 
 class Session:

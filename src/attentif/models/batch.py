@@ -17,11 +17,14 @@ class Input:
     seq: Seq
     segments: Tensor | None = None  # which text of a pair each token belongs to, shaped as `data`
     beside: "Input | None" = None  # data of another kind about the same examples, for a frontend that joins the two
+    index: Tensor | None = None  # (B,): which of these each row of the batch reads, where several rows read one (questions about a picture)
 
     def to(self, device: torch.device | str) -> Self:
         segments = None if self.segments is None else self.segments.to(device, non_blocking=True)
+        index = None if self.index is None else self.index.to(device, non_blocking=True)
         beside = None if self.beside is None else self.beside.to(device)
-        return replace(self, data=self.data.to(device, non_blocking=True), seq=self.seq.to(device), segments=segments, beside=beside)
+        data, seq = self.data.to(device, non_blocking=True), self.seq.to(device)
+        return replace(self, data=data, seq=seq, segments=segments, beside=beside, index=index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ class ModelConfig(Config):
 
     version: int = Field(VERSION, ge=VERSION, le=VERSION, description="of this format")
     base: str | None = Field(None, description="the preset whose values hold where this file says nothing")
+    from_: str | None = Field(
+        None, alias="from", description="the run whose vocabulary and weights, all but the head's, this one begins with"
+    )
     width: int = Field(gt=0, description="components of each token's vector")
     layers: int = Field(gt=0, description="blocks of each stack that does not say its own number")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropped components of each sublayer's output, where nothing else is said")

@@ -88,6 +88,6 @@ def pruned_config(config: ModelConfig, path: str, experts: int) -> ModelConfig:
         place = place[name]["mixer"]["branches"]
     place[names[-1]]["mixer"]["experts"] = experts
     blocks = [{"sublayers": sublayers, "repeat": len(list(alike))} for sublayers, alike in groupby(plan)]
-    values = config.model_dump() | {"base": None}  # a preset beneath would bring its own blocks back
+    values = config.model_dump() | {"base": None, "from_": None}  # a preset beneath would bring its own blocks back
     values[side] |= {"block": {}, "blocks": blocks}
     return ModelConfig.model_validate(values)

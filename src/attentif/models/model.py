@@ -27,6 +27,11 @@ class Memory(NamedTuple):
     seq: Seq
     ended: StateTree | None = None  # the states in which its mixers ended, where a bridge leads on from them
 
+    def repeated(self, index: Tensor) -> "Memory":
+        """A row for each number of the index: rows that read one source share what was made of it."""
+        x, lengths = unpack(self.x, self.seq) if self.seq.is_packed else self.x, self.seq.lengths.index_select(0, index)
+        return Memory(x.index_select(0, index), Seq.padded(lengths, x.shape[1]), None if self.ended is None else self.ended.select(index))
+
 
 class Model(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
@@ -85,9 +90,11 @@ class Model(nn.Module):
             if seq.is_packed:  # a state reads padded rows
                 x, seq = unpack(x, seq), Seq.padded(seq.lengths)
             ended = self.encoder.init_state(seq.batch, seq.max_len, device=x.device, dtype=x.dtype)
-        if not self.config.reverse:
-            return Memory(self.encoder(x, seq, state=ended), seq, ended)
-        return Memory(seq.mirrored(self.encoder(seq.mirrored(x), seq, state=ended)), seq, ended)
+        if self.config.reverse:
+            memory = Memory(seq.mirrored(self.encoder(seq.mirrored(x), seq, state=ended)), seq, ended)
+        else:
+            memory = Memory(self.encoder(x, seq, state=ended), seq, ended)
+        return memory if source.index is None else memory.repeated(source.index)
 
     def decode(
         self,

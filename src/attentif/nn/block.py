@@ -2,6 +2,7 @@
 
     pre        x + s·f(n(x))             post       n(x + s·f(x))
     branch     x + s·n(f(x))             sandwich   x + s·n'(f(n(x)))             none   x + s·f(x)
+    both       n'(x + s·f(n(x)))
 
 s, the weight of the branch, is 1 in most models and ½ in Conformer; without a residual (a plain RNN) x is left out of the sum.
 """
@@ -31,7 +32,7 @@ class SublayerConfig(Config):
 
     mixer: Annotated[MixerConfig, OneOf(MIXERS)] = Field(description="what it computes")
     placement: Placement | None = Field(
-        None, description="where it is normalised: pre, post, branch, sandwich, none; by default as the stack"
+        None, description="where it is normalised: pre, post, both, branch, sandwich, none; by default as the stack"
     )
     residual: bool = Field(True, description="add the input to the output")
     weight: float = Field(1.0, description="factor on the mixer's output")
@@ -45,8 +46,8 @@ class Sublayer(nn.Module):
         self.residual, self.weight = config.residual, config.weight
         self.dropout = site.dropout if config.dropout is None else config.dropout
         self.mixer = config.mixer.build(site)
-        before = self.placement in ("pre", "sandwich")
-        after = self.placement in ("post", "branch", "sandwich")
+        before = self.placement in ("pre", "both", "sandwich")
+        after = self.placement in ("post", "both", "branch", "sandwich")
         self.norm_in = site.norm.build(site.width) if before else nn.Identity()
         self.norm_out = site.norm.build(site.width) if after else nn.Identity()
 
@@ -56,7 +57,7 @@ class Sublayer(nn.Module):
         y = self.branch(x, seq, memory, memory_seq, state)
         if self.residual:
             y = x + y
-        return self.norm_out(y) if self.placement == "post" else y
+        return self.norm_out(y) if self.placement in ("post", "both") else y
 
     def branch(
         self, x: Tensor, seq: Seq, memory: Tensor | None = None, memory_seq: Seq | None = None, state: State | StateTree | None = None
@@ -121,7 +122,7 @@ class Parallel(Mixer):
         if len(config.branches) < 2:
             raise ConfigError("parallel needs two branches at least")
         for name, branch in config.branches.items():
-            if branch.placement == "post" or not branch.residual:
+            if branch.placement in ("post", "both") or not branch.residual:
                 raise ConfigError(f"{name}: a branch has no residual of its own: it cannot be normalised after its sum, nor leave it out")
         self.branches = Block(config.branches, replace(site, placement="none", dropout=0.0))
         if any(isinstance(branch.mixer, CrossMixer) for _, branch in self.branches.sublayers()):

@@ -3,6 +3,7 @@
     sinusoidal  P(p, 2i) = sin(p / 10000^(2i/D)),  P(p, 2i+1) = cos(...)         (Vaswani et al. 2017, section 3.5)
     learned     a table, one row a place                                        (Gehring et al. 2017)
     axial       P(p) = [A(p div n), B(p mod n)]: a place as a row and a column, with two small tables (Kitaev et al. 2020)
+    sinusoidal-2d  P(p) = [S(p div n), S(p mod n)]: the same with half the sinusoids for the row and half for the column, for pictures
 
 and the two that the course shows to fail:
 
@@ -42,15 +43,16 @@ class SinusoidalConfig(PositionConfig):
 
     kind: Literal["sinusoidal"] = Field("sinusoidal", description="sines and cosines of geometrically spaced wavelengths")
     base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π places")
+    halves: bool = Field(False, description="all sines first, then all cosines (Marian), instead of in turns: the same in another order")
 
     def build(self, width: int) -> nn.Module:
-        return Sinusoidal(width, self.base)
+        return Sinusoidal(width, self.base, self.halves)
 
 
 class Sinusoidal(nn.Module):
-    def __init__(self, width: int, base: float) -> None:
+    def __init__(self, width: int, base: float, halves: bool = False) -> None:
         super().__init__()
-        self.width, self.base = width, base
+        self.width, self.base, self.halves = width, base, halves
         self.table = torch.empty(0, width)  # grows on demand; computed, so neither a parameter nor a buffer
 
     def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
@@ -63,7 +65,32 @@ class Sinusoidal(nn.Module):
         """The definition; in float64, because float32 loses the phase of late places."""
         pairs = torch.arange(0, self.width, 2, device=pos.device, dtype=torch.float64)
         angle = pos[..., None] * self.base ** (-pairs / self.width)  # (..., D/2)
-        return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., : self.width]
+        waves = [angle.sin(), angle.cos()[..., : self.width // 2]]
+        return torch.cat(waves, -1) if self.halves else torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., : self.width]
+
+
+@POSITIONS.register
+class PlaneConfig(PositionConfig):
+    """Places as rows and columns of a picture: half the components are sinusoids of the row, half of the column."""
+
+    kind: Literal["sinusoidal-2d"] = Field("sinusoidal-2d", description="sinusoids of the row and of the column of a patch")
+    base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π places")
+    columns: int = Field(64, gt=0, description="places in a row; the frontend of pictures puts its own number of patches here")
+
+    def build(self, width: int) -> nn.Module:
+        if width % 4:
+            raise ConfigError(f"position: sinusoids of a row and of a column need a width that 4 divides, not {width}")
+        return Plane(width, self.columns, self.base)
+
+
+class Plane(nn.Module):
+    def __init__(self, width: int, columns: int, base: float) -> None:
+        super().__init__()
+        self.columns = columns
+        self.axis = Sinusoidal(width // 2, base)
+
+    def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
+        return torch.cat([self.axis(pos // self.columns, dtype), self.axis(pos % self.columns, dtype)], -1)
 
 
 @POSITIONS.register

@@ -34,7 +34,7 @@ def refuse_irreversible(sublayers: Mapping[str, SublayerConfig], placement: Plac
     if len(sublayers) != 2:
         raise ValueError(f"a reversible block has two sublayers, not {len(sublayers)} ({', '.join(sublayers)})")
     for name, sublayer in sublayers.items():
-        if (sublayer.placement or placement) == "post" or not sublayer.residual:
+        if (sublayer.placement or placement) in ("post", "both") or not sublayer.residual:
             raise ValueError(
                 f"{name}: a reversible block adds what its sublayers give: none may be normalised after the sum, nor replace it"
             )

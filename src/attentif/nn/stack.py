@@ -35,8 +35,8 @@ class StackConfig(Config):
     """Blocks all alike (`block`), or several kinds that take turns until there are `layers` of them (`blocks`)."""
 
     layers: int | None = Field(None, gt=0, description="number of blocks; by default the model's layers")
-    placement: Placement = Field("pre", description="where sublayers are normalised: pre, post, branch, sandwich, none")
-    final_norm: bool | None = Field(None, description="a norm after the last block; by default wherever placement is not post or none")
+    placement: Placement = Field("pre", description="where sublayers are normalised: pre, post, both, branch, sandwich, none")
+    final_norm: bool | None = Field(None, description="a norm after the last block; by default where placement is not post, both or none")
     norm: Norm = Field(LayerNormConfig(), description="how they are normalised")
     bias: Bias | None = Field(None, description="positions as a bias on the scores of all its attention: alibi or relative")
     reversible: bool = Field(
@@ -97,7 +97,7 @@ class Stack(nn.Module):
             with within(f"blocks.{layer}."):
                 blocks.append(Block(sublayers, site))
         self.blocks = nn.ModuleList(blocks)
-        last = config.placement not in ("post", "none") if config.final_norm is None else config.final_norm
+        last = config.placement not in ("post", "both", "none") if config.final_norm is None else config.final_norm
         self.width = config.out_width(width)  # of what it gives
         self.reversible, self.halves = config.reversible, config.halves
         self.norm = config.norm.build(self.width) if last else nn.Identity()

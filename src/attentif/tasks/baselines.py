@@ -1,30 +1,31 @@
 """Simple systems that a model must be compared with, fitted on the same training split and scored on the same test split.
 
-TF-IDF weighs a term by how rare it is; its naive-Bayes-weighted form by how much it speaks for a class (Wang & Manning 2012):
-
-    r_c = log (p / ‖p‖₁) / (q / ‖q‖₁),   p = 1 + Σ_{y = c} f,   q = 1 + Σ_{y ≠ c} f        logistic regression on f ∘ r_c
-
-with f the 0/1 presence of words and pairs of words; one classifier a class against the rest where there are more than two.
-Languages are measured against n-grams with absolute discounting (Ney, Essen & Kneser 1994), translations against the closest
-training example.
+Texts are classified by TF-IDF + logistic regression, and by its naive-Bayes-weighted form (`linear.py`; Wang & Manning 2012), one class
+against the rest where there are more than two.
+Languages are measured against n-grams (`text/ngram.py`), translations against the closest training example.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.tasks.metrics import Floats, Interval, bits_per_byte, classification_scores, confusion, perplexity, text_scores
+from attentif.tasks.blend import Answers, best_thresholds, probabilities
+from attentif.tasks.linear import WORDS_AND_MARKS, Linear, logistic, sides
+from attentif.tasks.metrics import Floats, Interval, bits_per_byte, classification_scores, confusion, label_scores, perplexity, text_scores
 from attentif.tasks.task import Baseline, Say
+from attentif.text.ngram import NGramConfig, TokenText
 from attentif.view.words import Text
 
 Ints = NDArray[np.int64]
-WORDS_AND_MARKS = r"\w+|[^\w\s]"  # "!" and "?" speak for a class too
-MOST_NGRAM_TOKENS = 20_000_000  # of training text that n-grams are counted in: about 2 GB while they are
+MAJORITY = Text("classe majoritaire", "majority class")
+USUAL = Text("les étiquettes de plus d'un texte sur deux", "the labels of more than half the texts")
+TFIDF = Text("TF-IDF + régression logistique", "TF-IDF + logistic regression")
+WEIGHTED = Text("n-grammes pondérés bayésiens + régression logistique", "naive-Bayes-weighted logistic regression")
+MOST_NGRAM_TOKENS = 20_000_000  # of training text that n-grams are counted in: about 3 GB while they are
 NEAREST_CHUNK = 200  # test rows compared at once with all of the training split
 
 
@@ -34,7 +35,7 @@ class _Clock:
 
 
 @contextmanager
-def _timed() -> Iterator[_Clock]:
+def timed() -> Iterator[_Clock]:
     clock, start = _Clock(), time.perf_counter()
     try:
         yield clock
@@ -53,117 +54,92 @@ class Labelled:
     labels: Ints
 
 
-def classification_baselines(train: Labelled, test: Labelled, classes: int, say: Say) -> list[Baseline]:
-    """Majority class, TF-IDF + logistic regression, and its naive-Bayes-weighted form."""
-    systems: list[tuple[Text, Callable[[Labelled, Labelled, int], Ints]]] = [
-        (Text("classe majoritaire", "majority class"), _majority),
-        (Text("TF-IDF + régression logistique", "TF-IDF + logistic regression"), _tfidf),
-        (Text("n-grammes pondérés bayésiens + régression logistique", "naive-Bayes-weighted logistic regression"), _naive_bayes),
+def classification_baselines(train: Labelled, test: Labelled, classes: int, say: Say, linear: Linear | None = None) -> list[Baseline]:
+    """Majority class, TF-IDF + logistic regression, and its naive-Bayes-weighted form, which may have been fitted already."""
+    systems: list[tuple[Text, Callable[[], Ints]]] = [
+        (MAJORITY, lambda: np.full(len(test.labels), np.bincount(train.labels, minlength=classes).argmax())),
+        (TFIDF, lambda: _chosen(_tfidf(train, [test.texts], classes)[0])),
+        (WEIGHTED, lambda: (linear or Linear.fit(train.texts, train.labels, classes)).logits(test.texts, classes).argmax(1)),
     ]
     found = []
     for name, predict in systems:
-        with _timed() as clock:
-            predicted = predict(train, test, classes)
+        with timed() as clock:
+            predicted = predict()
         scores, intervals = classification_scores(confusion(test.labels, predicted, classes))
         found.append(Baseline(name, scores, intervals, clock.seconds))
         say(f"baseline {name.en}: accuracy {100 * scores['accuracy']:.1f} % ({clock.seconds:.1f} s)")
     return found
 
 
-def _majority(train: Labelled, test: Labelled, classes: int) -> Ints:
-    return np.full(len(test.labels), np.bincount(train.labels, minlength=classes).argmax())
+def several_baselines(train: Labelled, valid: Labelled, test: Labelled, say: Say, linear: Linear | None = None) -> list[Baseline]:
+    """The same where a text may have several labels, one against the rest; thresholds are chosen on validation, as the model's are."""
+    classes = train.labels.shape[1]
+
+    def usual() -> Ints:
+        return np.tile((train.labels.mean(0) > 0.5).astype(np.int64), (len(test.labels), 1))
+
+    def cut(odds: Sequence[Floats]) -> Ints:
+        theirs, ours = (probabilities(own, several=True) for own in odds)
+        return Answers(several=True, thresholds=best_thresholds(theirs, valid.labels)).cut(ours)
+
+    def weighted() -> Ints:
+        fitted = linear or Linear.fit(train.texts, train.labels, classes)
+        return cut([fitted.log_odds(split.texts) for split in (valid, test)])
+
+    systems: list[tuple[Text, Callable[[], Ints]]] = [
+        (USUAL, usual),
+        (TFIDF, lambda: cut(_tfidf(train, [valid.texts, test.texts], classes))),
+        (WEIGHTED, weighted),
+    ]
+    found = []
+    for name, predict in systems:
+        with timed() as clock:
+            predicted = predict()
+        scores, intervals = label_scores(test.labels, predicted)
+        found.append(Baseline(name, scores, intervals, clock.seconds))
+        say(f"baseline {name.en}: micro F1 {100 * scores['micro_f1']:.1f} % ({clock.seconds:.1f} s)")
+    return found
 
 
-def _tfidf(train: Labelled, test: Labelled, classes: int) -> Ints:
+def _tfidf(train: Labelled, asked: Sequence[Sequence[str]], classes: int) -> list[Floats]:
+    """Log-odds (N, columns) of each list of texts, a column a class (one column for two classes with one answer)."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=WORDS_AND_MARKS)
-    x, z = vectorizer.fit_transform(train.texts), vectorizer.transform(test.texts)
-    return _one_against_rest(train.labels, classes, lambda own: _logistic(x, own, z, strength=10.0))
+    x = vectorizer.fit_transform(train.texts)
+    models = [logistic(x, own, 10.0) if own.min() < own.max() else None for own in sides(train.labels, classes)]
+    tables = [vectorizer.transform(texts) for texts in asked]
+    always = [30.0 if own.min() else -30.0 for own in sides(train.labels, classes)]  # a label that all have, or nobody
+    columns = lambda z: [m.decision_function(z) if m else np.full(z.shape[0], a) for m, a in zip(models, always, strict=True)]
+    return [np.stack(columns(z), axis=1) for z in tables]
 
 
-def _naive_bayes(train: Labelled, test: Labelled, classes: int) -> Ints:
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    vectorizer = CountVectorizer(ngram_range=(1, 2), binary=True, token_pattern=WORDS_AND_MARKS, dtype=np.float64)
-    x, z = vectorizer.fit_transform(train.texts), vectorizer.transform(test.texts)
-
-    def decide(own: Ints) -> Floats:
-        r = log_count_ratio(x, own)
-        return _logistic(x.multiply(r).tocsr(), own, z.multiply(r).tocsr(), strength=1.0)
-
-    return _one_against_rest(train.labels, classes, decide)
-
-
-def log_count_ratio(x: Any, own: Ints) -> Floats:
-    """(1, terms): how much more often a term stands in the texts with own = 1 than in the others, as a logarithm."""
-    p, q = (1 + np.asarray(x[own == side].sum(0)) for side in (1, 0))
-    return np.log(p / p.sum()) - np.log(q / q.sum())
-
-
-def _logistic(x: Any, own: Ints, z: Any, strength: float) -> Floats:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(C=strength, solver="liblinear", random_state=0).fit(x, own).decision_function(z)
-
-
-def _one_against_rest(labels: Ints, classes: int, decide: Callable[[Ints], Floats]) -> Ints:
-    """The class that is surest of itself; `decide` fits one class (1) against the rest (0) and scores the test rows."""
-    if classes == 2:
-        return (decide((labels == 1).astype(np.int64)) > 0).astype(np.int64)
-    return np.stack([decide((labels == c).astype(np.int64)) for c in range(classes)]).argmax(0)
+def _chosen(odds: Floats) -> Ints:
+    """The class that is surest of itself."""
+    return (odds[:, 0] > 0).astype(np.int64) if odds.shape[1] == 1 else odds.argmax(1)
 
 
 # ------------------------------------------------------------------------------------------------------------- language
 
 
-def language_baselines(train: Ints, test: Ints, *, vocab: int, end: int, text_bytes: int, say: Say) -> list[Baseline]:
-    """Single tokens by their frequency, and 3-grams; `end` ends each document."""
+def language_baselines(
+    train: Ints, test: Ints, *, vocab: int, end: int, text_bytes: int, say: Say, orders: Sequence[int] = (1, 5)
+) -> list[Baseline]:
+    """Single tokens by their frequency, and n-grams smoothed by Kneser and Ney; `end` ends each document."""
     found = []
-    for order, name in ((1, Text("fréquence des jetons", "token frequencies")), (3, Text("3-grammes", "3-grams"))):
-        with _timed() as clock:
-            nats = -float(np.log(ngram_probabilities(train, test, order=order, vocab=vocab, end=end)).sum())
+    for order in orders:
+        name = Text("fréquence des jetons", "token frequencies")
+        if order > 1:
+            name = Text(f"{order}-grammes (Kneser-Ney)", f"{order}-grams (Kneser-Ney)")
+        with timed() as clock:
+            model = NGramConfig(order=order).build()
+            model.fit(TokenText(train, vocab, end))
+            nats = -float(np.log(model.probabilities(test)).sum())
         loss = nats / len(test)
         scores = {"loss": loss, "perplexity": perplexity(loss), "bits_per_byte": bits_per_byte(nats, text_bytes)}
         found.append(Baseline(name, scores, seconds=clock.seconds))
         say(f"baseline {name.en}: {scores['bits_per_byte']:.3f} bits per byte ({clock.seconds:.1f} s)")
     return found
-
-
-def ngram_probabilities(train: Ints, test: Ints, *, order: int, vocab: int, end: int) -> Floats:
-    """The probability of each test token after the order - 1 tokens before it:
-
-    P_1(w) = (c(w) + 1) / (n + V)      P_k(w | h) = max(c(hw) - d, 0) / c(h) + d · types(h) / c(h) · P_{k-1}(w | h')
-    """
-    if vocab**order >= 2**63:
-        raise ValueError(f"{order}-grams over {vocab} tokens do not fit in 64 bits")
-    counts = np.bincount(train, minlength=vocab)
-    p = (counts[test] + 1.0) / (len(train) + vocab)
-    known, asked = train, test  # the k-gram that ends at each place, as one number: the context's number · V + the token's
-    for size in range(2, order + 1):
-        known, asked = (_before(tokens, size - 1, end) * vocab ** (size - 1) + grams for tokens, grams in ((train, known), (test, asked)))
-        grams, seen = np.unique(known, return_counts=True)
-        contexts, first, types = np.unique(grams // vocab, return_index=True, return_counts=True)
-        totals = np.add.reduceat(seen, first)
-        once, twice = (seen == 1).sum(), (seen == 2).sum()
-        d = once / max(once + 2 * twice, 1)
-        gram_count = _looked_up(grams, seen, asked)
-        total, distinct = _looked_up(contexts, totals, asked // vocab), _looked_up(contexts, types, asked // vocab)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            finer = (np.maximum(gram_count - d, 0) + d * distinct * p) / total
-        p = np.where(total > 0, finer, p)
-    return p
-
-
-def _before(tokens: Ints, steps: int, end: int) -> Ints:
-    """The token `steps` places before each; documents' ends before the first."""
-    return np.concatenate([np.full(steps, end, dtype=np.int64), tokens[:-steps]])[: len(tokens)]
-
-
-def _looked_up(keys: Ints, values: Ints, asked: Ints) -> Ints:
-    """values[keys == asked], 0 where there is none; `keys` are sorted."""
-    place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-    return np.where(keys[place] == asked, values[place], 0)
 
 
 # ---------------------------------------------------------------------------------------------------------- translation
@@ -174,7 +150,7 @@ def translation_baselines(
 ) -> list[Baseline]:
     """The translation of the most similar training source: what memory alone can do. Both splits are (sources, targets)."""
     name = Text("traduction de l'exemple le plus proche", "translation of the closest example")
-    with _timed() as clock:
+    with timed() as clock:
         written = [train[1][row] for row in nearest(train[0], test[0])]
     measured = text_scores(written, test[1], draws=draws)
     say(f"baseline {name.en}: BLEU {measured.scores['bleu']:.1f} ({clock.seconds:.1f} s)")

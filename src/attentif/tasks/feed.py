@@ -1,13 +1,15 @@
 """What every task does around a model: batches on its device, the meta build that refuses contradictions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from attentif.data import plan
-from attentif.errors import UsageError
+from attentif.errors import ConfigError, UsageError
 from attentif.models import Batch, Model, ModelConfig, build
 from attentif.tasks.task import Dataset, Example, Progress, Say
 from attentif.text import Tokenizer, TokenizerConfig
@@ -49,12 +51,33 @@ class Again(Iterable[str]):
         return self._start()
 
 
+class Overheard:
+    """While it is entered, notes the texts that a tokenizer is fitted on, or would be: those of the training split, whatever the task."""
+
+    current: ClassVar["Overheard | None"] = None
+
+    def __init__(self, beside: Iterable[str] = ()) -> None:
+        self.beside = beside  # texts that the tokenizer reads too
+        self.texts: list[Iterable[str]] = []
+
+    def __enter__(self) -> Self:
+        Overheard.current = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Overheard.current = None
+
+
 def fitted(text: TokenizerConfig | Mapping[str, Tokenizer], name: str, texts: Iterable[str], say: Say) -> Tokenizer:
     """The run's own tokenizer of that name, or one trained on these texts."""
+    if (listener := Overheard.current) is not None:
+        listener.texts.append(texts)
     if isinstance(text, Mapping):
+        if name not in text:
+            raise ConfigError(f"model.from: that run has no tokenizer of its own for the {name}: it cannot be begun with here")
         return text[name]
     say(f"training the {text.kind} tokenizer")
-    return text.fit(texts)
+    return text.fit(texts if listener is None else Again(lambda: chain(texts, listener.beside)))
 
 
 def as_examples(inputs: Sequence[str | Example], role: str) -> list[Example]:

@@ -4,7 +4,7 @@ A corpus is one stream of tokens, cut into windows of `context` tokens: every to
 from the last of the window before. [EOS] ends each document, and stands before the first: a prompt therefore begins with it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,19 +16,19 @@ import torch.nn.functional as F
 from pydantic import Field, ValidationError
 
 from attentif.config import problems_of
-from attentif.data import Corpus, DataConfig, TokenStream, file_corpus, load_corpora, token_stream
-from attentif.data.pulse import Pulse
+from attentif.data import DataConfig, TokenStream
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import ConfigError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
 from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
-from attentif.tasks.feed import Again, as_examples, counted, each_batch, fitted, limit_of, on_paper
+from attentif.tasks.feed import as_examples, each_batch, limit_of, on_paper
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
 from attentif.tasks.ragged import UNSCORED, Ints, Rows
 from attentif.tasks.report import language_sections
+from attentif.tasks.streams import read_stream, read_streams
 from attentif.tasks.task import (
     TASKS,
     Baseline,
@@ -125,32 +125,21 @@ class Language(Task):
             raise ConfigError("model: language predicts the next token, and this model would see it; take a causal one: decoder-tiny, say")
 
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
-        corpora = load_corpora(data)
-        say(f"reading {corpora.train.size / 1e6:,.1f} MB of text")
-        tokenizer = fitted(text, "tokenizer", Again(corpora.train.texts), say)
+        streams = read_streams(data, text, say)
         context = limit_of(self.config.context, model.max_len)
-        notes = list(corpora.notes)
+        notes = list(streams.notes)
         if context < self.config.context:
             notes.append(f"windows of {context} tokens, the longest that the model can read (task.context asks for {self.config.context})")
-
-        def windows(name: str, corpus: Corpus) -> Windows:
-            stream = token_stream(corpus, tokenizer, progress=_told(say, name, corpus))
-            notes.extend([*corpus.notes, _contents(name, stream)])
-            return Windows(name, stream, tokenizer, context)
-
-        train, valid, test = (windows(name, getattr(corpora, name)) for name in ("train", "valid", "test"))
-        notes += _repeated(train, valid, test)
+        tokenizer = streams.tokenizer
+        train, valid, test = (Windows(name, getattr(streams, name), tokenizer, context) for name in ("train", "valid", "test"))
         for note in notes:
             say(note)
         return Prepared(
-            self.config, train, valid, test, {"tokenizer": tokenizer}, Sizes(tokenizer.vocab, max_len=context), corpora.digest, notes
+            self.config, train, valid, test, {"tokenizer": tokenizer}, Sizes(tokenizer.vocab, max_len=context), streams.digest, notes
         )
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> "Windows":
-        corpus = file_corpus(data.files("train"), data.text, data.skip_bad)
-        stream = token_stream(corpus, tokenizers["tokenizer"], progress=_told(say, "test", corpus))
-        for note in [*corpus.notes, _contents("test", stream)]:
-            say(note)
+        stream = read_stream(data, tokenizers["tokenizer"], say)
         return Windows("test", stream, tokenizers["tokenizer"], limit_of(self.config.context, model.max_len))
 
     def step(self, model: Model, batch: Batch) -> Loss:
@@ -285,22 +274,3 @@ def generate_options(options: dict[str, Any]) -> GenerateOptions:
 def _spaced(token: str) -> str:
     """A readable token as running text: spaces are spaces again, line ends are shown and kept."""
     return token.replace("␣", " ").replace("⏎", "⏎\n").replace("⇥", "\t")
-
-
-def _contents(name: str, stream: TokenStream) -> str:
-    return f"{name}: {counted(stream.documents, 'document')}, {counted(len(stream), 'token')}, {stream.text_bytes:,} bytes"
-
-
-def _told(say: Say, name: str, corpus: Corpus) -> Callable[[int], None]:
-    """Progress of the making of tokens."""
-    pulse = Pulse(say)
-    return lambda done: pulse(lambda: f"making tokens of {name}: {done / 1e6:,.0f} of {corpus.size / 1e6:,.0f} MB")
-
-
-def _repeated(train: "Windows", valid: "Windows", test: "Windows") -> list[str]:
-    """What to say about documents that stand in two splits."""
-    notes = []
-    for later, earlier in ((valid, train), (test, train), (test, valid)):
-        if same := int(np.isin(later.stream.contents, earlier.stream.contents).sum()):
-            notes.append(f"{same:,} of {counted(later.stream.documents, f'{later.name} document')} are in {earlier.name} too")
-    return notes

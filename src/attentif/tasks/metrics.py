@@ -68,6 +68,27 @@ def classification_scores(table: Counts, seed: int = 0) -> tuple[dict[str, float
     return scores, {"accuracy": interval(accuracy(draws)), "f1": interval(macro_f1(draws))}
 
 
+def label_scores(true: Counts, predicted: Counts, draws: int = 500, seed: int = 0) -> tuple[dict[str, float], dict[str, Interval]]:
+    """Several labels at once, (N, C) of 0 and 1: F1 of all labels together and mean over labels, and texts whose labels are all right.
+
+    Texts are drawn again, as weights on what each of them adds to the counts.
+    """
+    if not len(true):
+        raise ValueError("no example was scored")
+    right, either = true & predicted, true + predicted
+    exact = (true == predicted).all(1)
+    weights = np.random.default_rng(seed).multinomial(len(true), np.full(len(true), 1 / len(true)), size=draws)
+    weights = np.concatenate([np.ones((1, len(true)), dtype=np.int64), weights])  # the first: as it is
+    hits, both = weights @ right, weights @ either  # TP, and 2 TP + FP + FN, of each label
+    present = both > 0  # a label that is absent from a draw says nothing
+    found = {
+        "micro_f1": 2 * hits.sum(1) / np.maximum(both.sum(1), 1),
+        "f1": (2 * hits / np.maximum(both, 1)).sum(1) / np.maximum(present.sum(1), 1),
+        "exact_match": weights @ exact / len(true),
+    }
+    return {key: float(values[0]) for key, values in found.items()}, {key: interval(values[1:]) for key, values in found.items()}
+
+
 def share(hits: int, total: int, seed: int = 0) -> tuple[float, Interval]:
     """A share and its bootstrap interval."""
     if total == 0:
@@ -88,6 +109,9 @@ def share_of(hits: ArrayLike) -> Callable[[Counts], tuple[float, Interval]]:
 def mean_interval(totals: ArrayLike, counts: ArrayLike, draws: int = 500, seed: int = 0) -> Interval:
     """Of Σ totals / Σ counts, drawing pieces of text (windows), within which tokens are not independent."""
     sums, sizes = np.asarray(totals, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+    sums, sizes = sums[sizes > 0], sizes[sizes > 0]  # a piece without a count says nothing
+    if not len(sums):
+        return float("nan"), float("nan")
     rng = np.random.default_rng(seed)
     drawn = (rng.integers(0, len(sums), len(sums)) for _ in range(draws))
     return interval([sums[rows].sum() / sizes[rows].sum() for rows in drawn])

@@ -1,5 +1,6 @@
 """The tasks' own parts of the report, drawn from an evaluation's details alone, without the model."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from attentif.tasks.metrics import f1_by_class
 from attentif.tasks.task import Evaluation
 from attentif.view.blocks import Block, Cell, Code, FigureBlock, Paragraph, Score, Section, Table, Tokens
-from attentif.view.words import Text, Words, count, metric, percent
+from attentif.view.words import Text, Words, count, metric, number, percent
 
 MOST_CHARACTERS = 1200  # of a text shown among the worst errors
 
@@ -18,6 +19,7 @@ def classify_sections(evaluation: Evaluation) -> list[Section]:
     if "confusion" not in details:
         return []
     sections = [
+        *_parts(evaluation),
         Section(Text("Classe par classe", "Class by class"), _classes(details)),
         Section(Text("Le modèle sait-il quand il se trompe ?", "Does the model know when it is wrong?"), _calibration(details)),
     ]
@@ -26,6 +28,82 @@ def classify_sections(evaluation: Evaluation) -> list[Section]:
     if details["worst"]:
         sections.append(Section(Text("Les pires erreurs", "The worst errors"), _worst(details["worst"])))
     return sections
+
+
+def several_sections(evaluation: Evaluation) -> list[Section]:
+    """Where a text may have several labels at once."""
+    details = evaluation.details
+    if "by_label" not in details:
+        return []
+    sections = [*_parts(evaluation), Section(Text("Étiquette par étiquette", "Label by label"), _labels(details))]
+    if slices := _slices(details, "exact_match"):
+        sections.append(Section(Text("Où il se trompe", "Where it is wrong"), slices))
+    if details["worst"]:
+        sections.append(Section(Text("Les pires erreurs", "The worst errors"), _worst(details["worst"])))
+    return sections
+
+
+def _parts(evaluation: Evaluation) -> list[Section]:
+    """Where answers are an average: what each part is worth alone."""
+    details = evaluation.details
+    if "parts" not in details:
+        return []
+    parts = details["parts"]
+    about = Text(
+        "Les réponses de ce modèle sont une moyenne : {network} × les probabilités du réseau + {linear} × celles d'un modèle linéaire qui "
+        "compte les mots, appris sur les mêmes textes. Le poids a été choisi sur {valid} exemples de validation.",
+        "This run's answers are an average: {network} × the network's probabilities + {linear} × those of a linear model that counts "
+        "words, fitted on the same texts. The weight was chosen on {valid} validation examples.",
+    ).with_(network=number(parts["weight"], 2), linear=number(1 - parts["weight"], 2), valid=count(details["answers"]["chosen_on"]))
+    keys = list(parts["network"]["scores"])
+    heads: list[Words] = [Text("part", "part"), *(metric(key).name for key in keys)]
+    names = (
+        ("network", Text("le réseau seul", "the network alone")),
+        ("linear", Text("le modèle linéaire seul", "the linear model alone")),
+    )
+    scored = [(name, parts[part]["scores"]) for part, name in names] + [(Text("leur moyenne", "their average"), evaluation.scores)]
+    rows: list[list[Cell]] = [[name, *(metric(key).write(scores[key]) for key in keys)] for name, scores in scored]
+    return [
+        Section(
+            Text("Une moyenne de deux modèles", "An average of two models"), [Paragraph(about), Table(heads, rows, strong={len(rows) - 1})]
+        )
+    ]
+
+
+def _labels(details: dict[str, Any]) -> list[Block]:
+    counts = {key: np.asarray(values) for key, values in details["by_label"].items()}
+    right, true, predicted = counts["right"], counts["true"], counts["predicted"]
+    shares = right / np.maximum(predicted, 1), right / np.maximum(true, 1), 2 * right / np.maximum(true + predicted, 1)
+    heads: list[Words] = [
+        Text("étiquette", "label"),
+        *(metric(key).name for key in ("precision", "recall")),
+        "F1",
+        Text("seuil", "threshold"),
+        Text("exemples", "examples"),
+    ]
+    rows: list[list[Cell]] = [
+        [label, *map(percent, values), percent(threshold), count(int(n))]
+        for label, *values, threshold, n in zip(details["labels"], *shares, details["thresholds"], true, strict=True)
+    ]
+    about = Text(
+        "Une étiquette est donnée quand sa probabilité atteint son seuil, choisi sur la validation là où F1 est le meilleur.",
+        "A label is given where its probability reaches its threshold, chosen on validation where F1 is best.",
+    )
+    return [Paragraph(about), Table(heads, rows), *_calibrated(details)]
+
+
+def _calibrated(details: dict[str, Any]) -> list[Block]:
+    """What calibration has changed, where there was any."""
+    temperature = details.get("answers", {}).get("temperature", 1.0)
+    if temperature == 1.0:
+        return []
+    about = Text(
+        "Erreur de calibration (ECE) sur le test : {before} pour le réseau tel qu'il a appris, {network} après division de ses scores par "
+        "une température de {temperature} choisie sur la validation, {after} pour les réponses données.",
+        "Calibration error (ECE) on the test: {before} for the network as trained, {network} once its scores are divided by a temperature "
+        "of {temperature} chosen on validation, {after} for the answers given.",
+    ).with_(temperature=number(temperature, 3), **{name: percent(value) for name, value in details["ece"].items()})
+    return [Paragraph(about, "note")]
 
 
 def _classes(details: dict[str, Any]) -> list[Block]:
@@ -63,13 +141,14 @@ def _calibration(details: dict[str, Any]) -> list[Block]:
         "Parmi les réponses annoncées à 90 %, 90 % devraient être justes : sous la diagonale, le modèle est trop sûr de lui.",
         "Of the answers announced at 90%, 90% should be right: below the diagonal, the model is too sure of itself.",
     )
-    return [FigureBlock(Text("Calibration", "Calibration"), partial(calibration, bins), about)]
+    drawn: list[Block] = [FigureBlock(Text("Calibration", "Calibration"), partial(calibration, bins), about)]
+    return drawn + _calibrated(details)
 
 
-def _slices(details: dict[str, Any]) -> list[Block]:
+def _slices(details: dict[str, Any], key: str = "accuracy") -> list[Block]:
     blocks: list[Block] = []
     if len(details["by_length"]) > 1:
-        blocks.append(length_figure("accuracy", details["by_length"]))
+        blocks.append(length_figure(key, details["by_length"]))
     if len(details.get("by_group", [])) > 1:
         blocks.append(group_table(details["by_group"]))
     return blocks
@@ -145,32 +224,31 @@ def _samples(samples: list[dict[str, str]]) -> list[Block]:
     return blocks
 
 
-# ---------------------------------------------------------------------------------------------------------- translation
+# -------------------------------------------------------------------------------------------------------- written answers
 
 
-def translate_sections(evaluation: Evaluation) -> list[Section]:
+def written_sections(
+    evaluation: Evaluation, key: str, title: Text, heads: Sequence[Words], groups: Text = Text("groupe", "group")
+) -> list[Section]:
+    """Of tasks whose answer is a text: scores by length and group, errors, and the answers that `details` calls `key`."""
     details = evaluation.details
-    if "translations" not in details:
+    if key not in details:
         return []
     sections = []
     slices: list[Block] = []
     if len(details["by_length"]) > 1:
         slices.append(length_figure(details["by_length_metric"], details["by_length"]))
     if len(details.get("by_group", [])) > 1:
-        slices.append(group_table(details["by_group"]))
+        slices.append(group_table(details["by_group"], groups))
     if slices:
         sections.append(Section(Text("Où il réussit, où il échoue", "Where it succeeds, where it fails"), slices))
-    for key, title in (("wrong", Text("Erreurs", "Errors")), ("translations", Text("Traductions", "Translations"))):
-        if details[key]:
-            heads: list[Words] = [
-                Text("source", "source"),
-                Text("traduction du modèle", "the model's translation"),
-                Text("référence", "reference"),
-            ]
-            rows = [[entry["source"], entry["written"], entry["reference"]] for entry in details[key]]
-            sections.append(Section(title, [Table(heads, rows)]))
-    signatures = ", ".join(f"{key} {value}" for key, value in details["signatures"].items())
-    sections[-1] = Section(sections[-1].title, [*sections[-1].body, Paragraph(f"sacrebleu: {signatures}", "note")])
+    for name, shown in (("wrong", Text("Erreurs", "Errors")), (key, title)):
+        if details[name]:
+            rows = [[entry["source"], entry["written"], entry["reference"]] for entry in details[name]]
+            sections.append(Section(shown, [Table(heads, rows)]))
+    tool = "sacrebleu: " if "bleu" in details["signatures"] else ""
+    signatures = tool + ", ".join(f"{name} {value}" for name, value in details["signatures"].items())
+    sections[-1] = Section(sections[-1].title, [*sections[-1].body, Paragraph(signatures, "note")])
     return sections
 
 
@@ -185,9 +263,9 @@ def length_figure(key: str, parts: list[dict[str, Any]], title: Text = Text("Sel
     return FigureBlock(title, partial(by_length, key, buckets))
 
 
-def group_table(groups: list[dict[str, Any]]) -> Table:
+def group_table(groups: list[dict[str, Any]], head: Text = Text("groupe", "group")) -> Table:
     """Scores by group; `groups` is what `metrics.by_group` returns."""
     keys = [key for key in groups[0] if key not in ("group", "examples")]
-    heads = [Text("groupe", "group"), *(metric(key).name for key in keys), Text("exemples", "examples")]
+    heads = [head, *(metric(key).name for key in keys), Text("exemples", "examples")]
     rows = [[entry["group"], *(metric(key).write(entry[key]) for key in keys), count(entry["examples"])] for entry in groups]
     return Table(heads, rows)

@@ -23,6 +23,7 @@ or a `Task` from scratch: the abstract methods below are all that the trainer, t
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -154,6 +155,7 @@ class Prediction:
     output: str  # a label, a translation, a continuation
     probability: float | None = None  # of the output, where it is one of a few
     scores: dict[str, float] = field(default_factory=dict)  # label -> probability, likeliest first
+    details: dict[str, Any] = field(default_factory=dict)  # what else there is to say, as plain data: entities and their places
 
 
 def measured(scores: Mapping[str, float], intervals: Mapping[str, tuple[float, float]]) -> dict[str, Score]:
@@ -203,6 +205,9 @@ class Task(ABC):
     def read(self, data: "DataConfig", tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Dataset:
         """All examples of the `train` files, for a trained model to be scored on: nothing is cut, trained or checked for balance."""
 
+    def begin(self, model: Model, prepared: Prepared, say: Say) -> None:  # noqa: B027 - few tasks need it
+        """Before the first step of fresh weights: put into them what the data teach without the model (word vectors)."""
+
     @abstractmethod
     def step(self, model: Model, batch: Batch) -> Loss:
         """The loss of one batch, differentiable."""
@@ -213,9 +218,30 @@ class Task(ABC):
     ) -> Evaluation:
         """Score a split, in eval mode, in batches of `budget` tokens. `quick`: what training watches; `progress` may raise to stop it."""
 
+    def settle(  # noqa: B027 - few tasks need it
+        self, model: Model, prepared: Prepared, folder: Path, *, budget: int, say: Say, progress: Progress | None = None
+    ) -> None:
+        """After training, before scoring: choose on validation what a finished model needs (a temperature, thresholds), and write it to
+        the run's folder, where `recall` finds it."""
+
+    @property
+    def note(self) -> str:
+        """What somebody who reads the answers must know, in a line; nothing where they are the model's own."""
+        return ""
+
     def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
         """Simple systems to be measured against, on the same splits."""
         return []
+
+    def keep(self, folder: Path) -> None:  # noqa: B027 - few tasks need it
+        """Write to a new run's folder what the data taught beside the tokenizers and `Prepared.task` (a codebook)."""
+
+    def recall(self, folder: Path) -> None:  # noqa: B027 - few tasks need it
+        """Read it again, before anything else is asked of a run's task."""
+
+    def inputs(self, file: Path, column: str | None) -> list[str | Example] | None:
+        """What a file holds to be answered, where the task has formats of its own (SQuAD, CoNLL); None: lines, or a table of texts."""
+        return None
 
     @abstractmethod
     def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:

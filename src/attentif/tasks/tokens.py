@@ -15,12 +15,17 @@ def scored_vectors(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor, 
     """Last vectors (n, D) and labels (n,) of the scored places, their indices among the flattened places, and the Seq of all places."""
     assert batch.labels is not None
     x, seq = model.hidden(batch)
-    labels = batch.labels.flatten()
+    return *scored(x, batch.labels), seq
+
+
+def scored(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The vectors and labels of the places that have one, and their indices among the flattened places."""
+    labels = labels.flatten()
     places = (labels != UNSCORED).nonzero().squeeze(1)
     x = x.reshape(-1, x.shape[-1])
     if len(places) < len(labels):
         x, labels = x.index_select(0, places), labels.index_select(0, places)
-    return x, labels, places, seq
+    return x, labels, places
 
 
 def scored_logits(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Seq]:

@@ -1,6 +1,7 @@
 """How a run is trained, and the whole run: data, task, tokenizer, model, training, one TOML file."""
 
 import math
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -13,8 +14,8 @@ from attentif.text import TOKENIZERS, TokenizerConfig
 from attentif.train.schedule import Schedule
 
 
-class TrainConfig(Config):
-    """Length of the run, optimiser, batches, what is measured and kept on the way."""
+class LearnConfig(Config):
+    """How long to learn, in which batches, by which optimiser."""
 
     epochs: float = Field(0.0, ge=0, description="passes over the data (0: no limit); the first of epochs, steps, minutes ends the run")
     steps: int = Field(0, ge=0, description="optimiser steps (0: no limit)")
@@ -41,17 +42,6 @@ class TrainConfig(Config):
 
     eval_every: int | float = Field(1.0, gt=0, description="evaluate after so many steps (whole number) or epochs (1.0, 0.5)")
     patience: int = Field(0, ge=0, description="stop after so many evaluations without improvement and keep the best weights (0: never)")
-    checkpoint_every: int = Field(200, gt=0, description="save after so many steps")
-    keep: int = Field(2, gt=0, description="checkpoints kept")
-    log_every: int = Field(10, gt=0, description="steps between lines of metrics.jsonl")
-    tensorboard: bool = Field(False, description="write the same for TensorBoard (needs attentif[tensorboard])")
-
-    seed: int = Field(0, ge=0, description="of the weights, the order of the data, dropout")
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
-    threads: int = Field(0, ge=0, description="threads of a process (0: as many as torch finds)")
-    gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass: slower, less memory")
-    compile: bool = Field(False, description="torch.compile: slow to start")
-    deterministic: bool = Field(False, description="refuse operations whose result may vary from run to run (GPU)")
 
     def stretch(self, steps_per_epoch: int) -> float:
         """How many times `epochs` the run is long, so that small data get `min_steps` too."""
@@ -72,6 +62,37 @@ class TrainConfig(Config):
         return self
 
 
+class TrainConfig(LearnConfig):
+    """Length of the run, optimiser, batches, what is measured and kept on the way."""
+
+    checkpoint_every: int = Field(200, gt=0, description="save after so many steps")
+    keep: int = Field(2, gt=0, description="checkpoints kept")
+    log_every: int = Field(10, gt=0, description="steps between lines of metrics.jsonl")
+    tensorboard: bool = Field(False, description="write the same for TensorBoard (needs attentif[tensorboard])")
+
+    seed: int = Field(0, ge=0, description="of the weights, the order of the data, dropout")
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
+    threads: int = Field(0, ge=0, description="threads of a process (0: as many as torch finds)")
+    gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass: slower, less memory")
+    compile: bool = Field(False, description="torch.compile: slow to start")
+    deterministic: bool = Field(False, description="refuse operations whose result may vary from run to run (GPU)")
+
+
+class PretrainConfig(LearnConfig):
+    """A first stage: the body learns from texts without labels, then goes on under the task's head."""
+
+    task: Annotated[TaskConfig, OneOf(TASKS)] = Field(description="what is learned from the texts: masked, replaced, language, ...")
+    data: str | list[str] | None = Field(None, description="file or files of unlabelled texts, read beside those of the training split")
+
+    @property
+    def files(self) -> list[Path]:
+        return [Path(file) for file in ([self.data] if isinstance(self.data, str) else self.data or [])]
+
+    def settings(self, train: TrainConfig) -> TrainConfig:
+        """How this stage is trained: on the machine and with the seed of the run, all else its own."""
+        return train.changed(**{name: getattr(self, name) for name in LearnConfig.model_fields})
+
+
 class MadeConfig(Config):
     """What a run was made with: written to its config.toml, replaced when the file is trained again."""
 
@@ -80,6 +101,7 @@ class MadeConfig(Config):
     python: str = Field(description="version")
     torch: str = Field(description="version")
     data: str = Field(description="SHA-256 of the data")
+    weights: str | None = Field(None, description="SHA-256 of the weights that `model.from` began with")
 
 
 class RunConfig(Config):
@@ -90,5 +112,6 @@ class RunConfig(Config):
     task: Annotated[TaskConfig, OneOf(TASKS)] = Field(description="what is predicted")
     tokenizer: Annotated[TokenizerConfig, OneOf(TOKENIZERS)] | None = Field(None, description="from text to tokens, where there is text")
     model: ModelConfig = Field(description="frontend, stacks, head")
+    pretrain: PretrainConfig | None = Field(None, description="a first stage, on texts without labels")
     train: TrainConfig = Field(description="how it is trained")
     made: MadeConfig | None = Field(None, description="what a run was made with; a record, not a setting")

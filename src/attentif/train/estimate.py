@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -18,11 +20,13 @@ from attentif.data import padding_waste, plan
 from attentif.data.batching import Rows, places
 from attentif.models import Model
 from attentif.nn.block import Block
-from attentif.tasks.task import Dataset, Say, Task
+from attentif.tasks.task import Dataset, Say, Task, Tokenizers
+from attentif.text import TokenizerConfig
 from attentif.train.config import RunConfig, TrainConfig
 from attentif.train.distributed import device_of
 from attentif.train.optim import optimizers, state_of
-from attentif.train.run import check, fresh_model
+from attentif.train.pretrain import TEXTS, overhearing, stage_config, write_texts
+from attentif.train.run import check, checked_body, fresh_model, vocabulary
 
 MEASURED = 3  # steps that are timed, after one that is not
 
@@ -40,13 +44,25 @@ class Estimate:
     padding: float  # share of the places
     seconds: float  # of training; evaluation, baselines and report come on top
     notes: list[str]
+    pretrain: "Estimate | None" = None  # the first stage, where there is one
 
 
 def estimate(config: RunConfig, say: Say) -> Estimate:
     """Read the data, build the model, try a few steps."""
+    body = checked_body(config, check(config)[1])
+    return _measured(config, vocabulary(config, body), say)
+
+
+def _measured(config: RunConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Estimate:
     settings = config.train
     task, adapted = check(config)
-    prepared = task.prepare(config.data, config.tokenizer or {}, adapted, say)
+    with overhearing(config) as heard:
+        prepared = task.prepare(config.data, text, adapted, say)
+    stage = None
+    if config.pretrain is not None:
+        with TemporaryDirectory() as folder:
+            write_texts(heard, Path(folder) / TEXTS, config.data.text)
+            stage = _measured(stage_config(config, Path(folder)), prepared.tokenizers, say)
     model = fresh_model(prepared.sizes.fill(adapted), settings, device_of(settings.device))
     trial = Trial(task, model, prepared.train, settings)
     lengths, batches = prepared.train.lengths, trial.batches
@@ -64,6 +80,7 @@ def estimate(config: RunConfig, say: Say) -> Estimate:
         padding=padding,
         seconds=seconds_per_epoch * steps / per_epoch,
         notes=prepared.notes,
+        pretrain=stage,
     )
 
 

@@ -1,7 +1,7 @@
 """From a recipe, a TOML file or a table to the configuration of a run.
 
-Layers, the last one winning: the model's preset (`model.base`, beneath the `model` table) · the recipe or file · options and
-`key=value` words. Each remembers its file, so that an error names the line that set the wrong value.
+Layers, the last one winning: the model's preset (`model.base`, beneath the `model` table), or the run that it begins with (`model.from`)
+· the recipe or file · options and `key=value` words. Each remembers its file, so that an error names the line that set the wrong value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attentif.config import Document, Layer, did_you_mean, read_toml
-from attentif.errors import ConfigError
+from attentif.config import Document, Layer, did_you_mean, has, read_toml
+from attentif.data import DataConfig
+from attentif.errors import AttentifError, ConfigError
+from attentif.models import ModelConfig
 from attentif.models.presets import preset_layer
 from attentif.recipes import recipe_layer, recipe_names
+from attentif.tasks.task import Task
+from attentif.text import TokenizerConfig
 from attentif.toml import Keys, line_of
+from attentif.train.body import Body, BodyLayer, body_layer, encoder_alone
 from attentif.train.config import RunConfig
 
 Source = str | Path | Mapping[str, Any]  # a recipe's name, a TOML file, a run folder, or plain values
@@ -34,26 +39,57 @@ class PresetLayer(Layer):
 def load_run_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig:
     """The validated configuration of a run; ConfigError names the file and the line of what is wrong."""
     document = resolved(source_layer(source), layers)
+    if "fit" in document.values:
+        raise document.error(("fit",), "this is fitted, not trained step by step: there is no [model] in it")
     config = document.build(RunConfig)
     task = config.task.build()
     if task.needs_tokenizer != (config.tokenizer is not None):
         why = "reads text and needs one" if task.needs_tokenizer else "reads no text: leave it out"
         raise document.error(("tokenizer",), f"the task {config.task.kind!r} {why}")
+    if config.tokenizer != _tokenizer_beneath(document, config):
+        raise document.error(("tokenizer",), f"model.from keeps the vocabulary of {config.model.from_}, which is another; leave this out")
     try:
-        task.check(task.adapt(config.model))
+        model = _suited(task, config.model)
     except ConfigError as error:  # a contradiction between task and model, or inside the model
         file, line = document.place(("model",))
         raise ConfigError(error.message, file=file, line=line) from None
-    return config
+    return config if model is config.model else config.changed(model=model)
+
+
+def _suited(task: Task, model: ModelConfig) -> ModelConfig:
+    """The model, or, where it is the body of another run and the task reads with one stack, that body's encoder."""
+    try:
+        task.check(task.adapt(model))
+    except ConfigError:
+        if model.from_ is None or model.encoder is None or model.decoder is None:
+            raise
+        model = encoder_alone(model)
+        task.check(task.adapt(model))
+    return model
+
+
+def _tokenizer_beneath(document: Document, config: RunConfig) -> TokenizerConfig | None:
+    """The tokenizer of the run that this one begins with; where there is none, its own."""
+    beneath = document.layers[0]
+    return beneath.tokenizer if isinstance(beneath, BodyLayer) else config.tokenizer
 
 
 def resolved(first: Layer, others: Sequence[Layer] = ()) -> Document:
-    """The layers as one document, the preset that `model.base` names beneath them."""
-    layers = [_without_origin(first) if any(map(_has_origin, others)) else first, *others]
+    """The layers as one document, the preset that `model.base` names, or the run that `model.from` names, beneath them."""
+    began = any(has(layer.values, ("model", "from")) for layer in others)
+    first = _without_origin(first) if any(map(_has_origin, others)) else first
+    layers = [_without_model(first) if began else first, *others]
     document = Document(layers)
     model = document.values.get("model")
-    if not isinstance(model, Mapping) or (base := model.get("base")) is None or "made" in first.values:
-        return document  # the configuration that a run wrote is complete, whatever has become of the preset since
+    if not isinstance(model, Mapping) or ("made" in first.values and not began):
+        return document  # the configuration that a run wrote is complete, whatever has become of preset and run since
+    base, run = model.get("base"), model.get("from")
+    if base is not None and run is not None:
+        raise document.error(("model", "base"), f"model.from brings the model of {run}: leave one of the two out")
+    if run is not None:
+        return Document([_body(document, run), *layers])
+    if base is None:
+        return document
     if not isinstance(base, str):
         raise document.error(("model", "base"), f"must be a preset's name, not {base!r}")
     try:
@@ -61,6 +97,19 @@ def resolved(first: Layer, others: Sequence[Layer] = ()) -> Document:
     except ConfigError as error:
         raise document.error(("model", "base"), error.message) from None
     return Document([PresetLayer({"model": preset.values}, preset.name, preset.text), *layers])
+
+
+def _body(document: Document, run: Any) -> Layer:
+    """The values of the run that `model.from` names."""
+    place = ("model", "from")
+    if not isinstance(run, str):
+        raise document.error(place, f"must be the folder of a run, not {run!r}")
+    try:
+        folder = Body.of(run).folder
+    except AttentifError as error:
+        raise document.error(place, str(error)) from None
+    task = document.values.get("task")
+    return body_layer(read_toml(folder.config), load_run_config(folder.path), task.get("kind") if isinstance(task, Mapping) else None)
 
 
 def source_layer(source: Source) -> Layer:
@@ -87,6 +136,13 @@ def source_name(source: Source) -> str:
     return "run" if isinstance(source, Mapping) else Path(source).stem
 
 
+def other_rows(config: DataConfig, data: str | Path | Mapping[str, Any]) -> DataConfig:
+    """Other files than the run's own; columns named for those are theirs too."""
+    given = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
+    named = {key: value for key in (*COLUMNS, "normalise_labels") if (value := getattr(config, key))}
+    return Document([Layer(named | given, "data")]).build(DataConfig)
+
+
 def _has_origin(layer: Layer) -> bool:
     data = layer.values.get("data")
     return isinstance(data, Mapping) and ("name" in data or "train" in data)
@@ -98,3 +154,8 @@ def _without_origin(layer: Layer) -> Layer:
     if not isinstance(data, Mapping):
         return layer
     return replace(layer, values=layer.values | {"data": {key: value for key, value in data.items() if key not in ORIGIN}})
+
+
+def _without_model(layer: Layer) -> Layer:
+    """`model.from=RUN` over a recipe means that run's model and vocabulary, not the recipe's."""
+    return replace(layer, values={key: value for key, value in layer.values.items() if key not in ("model", "tokenizer")})

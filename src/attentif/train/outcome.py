@@ -61,19 +61,12 @@ class Trained:
             "task": self.config.task.kind,
             "metric": self.task.metric,
             "split": test.split,
+            "trained_on": len(self.prepared.train),
             "examples": test.examples,
             "scores": test.scores,
             "intervals": test.intervals,
             "valid": self.valid.scores,
-            "baselines": [
-                {
-                    "name": {lang: say(rival.name, lang) for lang in LANGS},
-                    "scores": rival.scores,
-                    "intervals": rival.intervals,
-                    "seconds": rival.seconds,
-                }
-                for rival in self.baselines
-            ],
+            "baselines": [rival(baseline) for baseline in self.baselines],
             "steps": self.place.step,
             "ended": self.place.ended,
             "best_step": self.place.best_step if self.config.train.patience else self.place.step,
@@ -83,7 +76,7 @@ class Trained:
 
     def report(self, folder: RunFolder) -> RunReport:
         maps = self.task.maps(self.model, self.prepared.tokenizers, self.task.examples(self.prepared))
-        rivals = [Contender(rival.name, rival.measured()) for rival in self.baselines]
+        rivals = [Contender(baseline.name, baseline.measured()) for baseline in self.baselines]
         test = self.test
         versions = {"attentif": self.made.attentif, "python": self.made.python, "torch": self.made.torch}
         return RunReport(
@@ -115,6 +108,12 @@ class Trained:
         return [trained, ended.with_(steps=count(self.place.step), epochs=number(self.place.epochs, 3), why=ENDED[self.place.ended])]
 
 
+def rival(baseline: Baseline) -> dict[str, Any]:
+    """A baseline in `results.json`."""
+    name = {lang: say(baseline.name, lang) for lang in LANGS}
+    return {"name": name, "scores": baseline.scores, "intervals": baseline.intervals, "seconds": baseline.seconds}
+
+
 def readme(folder: RunFolder, config: RunConfig, trained: Trained | None = None) -> str:
     """What the folder is and what to do with it."""
     assert config.made is not None
@@ -123,7 +122,8 @@ def readme(folder: RunFolder, config: RunConfig, trained: Trained | None = None)
     if trained is not None:
         of = metric(trained.task.metric)
         value = of.write(trained.test.scores[of.key]).en
-        score = f"finished: {of.name.en} {value} on {trained.test.examples:,} {trained.test.split} examples"
+        note = f" ({trained.task.note})" if trained.task.note else ""
+        score = f"finished: {of.name.en} {value} on {trained.test.examples:,} {trained.test.split} examples{note}"
     use = "generate" if config.task.kind == "language" else "predict"
     return f"""# {name.name}
 

@@ -74,7 +74,10 @@ class Lines:
             self.last = time.monotonic()
             self.say(f"step {status.step}/{status.total} · {status.words()}")
 
-    def work(self, what: str, done: int, total: int) -> None: ...
+    def work(self, what: str, done: int, total: int) -> None:
+        if time.monotonic() - self.last >= EVERY:
+            self.last = time.monotonic()
+            self.say(f"{what} {done / max(total, 1):.0%}")
 
     def close(self) -> None: ...
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import torch
 
 from attentif.config import to_toml
-from attentif.errors import ConfigError, RunError
+from attentif.errors import ConfigError, RunError, UsageError, within
 from attentif.files import write_json, write_text
 from attentif.models import Model, ModelConfig, build
-from attentif.tasks.task import Prepared, Task
+from attentif.tasks.task import Prepared, Task, Tokenizers
+from attentif.text import TokenizerConfig
+from attentif.train.body import Body, body_of, has_same_head
 from attentif.train.config import MadeConfig, RunConfig, TrainConfig
 from attentif.train.distributed import Joined, Ranks, device_of, processes
 from attentif.train.load import load_run_config
@@ -19,8 +21,11 @@ from attentif.train.loop import Job, fit
 from attentif.train.machine import seed_all, set_up
 from attentif.train.outcome import Trained, readme
 from attentif.train.place import Place
+from attentif.train.pretrain import STAGE, TEXTS, overhearing, stage_config, stage_results, texts_read, write_texts
 from attentif.train.progress import Display, Silent
 from attentif.train.rundir import RunFolder, create, refuse_existing, save_tokenizers
+from attentif.train.signals import StoppedError
+from attentif.train.vectors import check_vectors, give_vectors
 from attentif.train.weights import write_weights
 from attentif.version import __version__
 from attentif.view.report import write_report
@@ -39,21 +44,34 @@ class Ready:
 
 def train(config: RunConfig, *, name: str = "run", out: Path | None = None, force: bool = False, display: Display) -> RunFolder:
     """Train what `config` says, in `out` or in `runs/<name>-<n>`."""
-    task, model = check(config)
+    body = checked_body(config, check(config)[1], out)
+    check_vectors(config.model)
     refuse_existing(out, force)
     with Joined(device_of(config.train.device)) as ranks:
         if not ranks.main:  # what the first process has made is there for the others to read
             return go_on(RunFolder(Path(ranks.share(None))), ranks, Silent())
-        prepared = task.prepare(config.data, config.tokenizer or {}, model, display.say)
-        settled = config.changed(task=prepared.task, model=prepared.sizes.fill(model), made=made(name, prepared))
-
-        def fill(path: Path) -> None:
-            write_text(path / "config.toml", to_toml(settled))
-            save_tokenizers(path, prepared.tokenizers)
-
-        folder = create(out, name, fill, force=force)
+        folder, ready = make(config, vocabulary(config, body), name=name, out=out, force=force, ranks=ranks, display=display)
         ranks.share(str(folder.path))
-        return complete(folder, Ready(settled, task, prepared, ranks, display))
+        return complete(folder, ready)
+
+
+def make(
+    config: RunConfig, text: TokenizerConfig | Tokenizers, *, name: str, out: Path | None, force: bool, ranks: Ranks, display: Display
+) -> tuple[RunFolder, Ready]:
+    """Read the data and make the folder: configuration, tokenizers, and the texts of a first stage, where there is one."""
+    task, model = check(config)
+    with overhearing(config) as heard:
+        prepared = task.prepare(config.data, text, model, display.say)
+    settled = config.changed(task=prepared.task, model=prepared.sizes.fill(model), made=made(name, prepared, body_of(config)))
+
+    def fill(path: Path) -> None:
+        write_text(path / "config.toml", to_toml(settled))
+        save_tokenizers(path, prepared.tokenizers)
+        task.keep(path)
+        if config.pretrain is not None:
+            write_texts(heard, path / TEXTS, config.data.text)
+
+    return create(out, name, fill, force=force), Ready(settled, task, prepared, ranks, display)
 
 
 def resume(path: Path, *, display: Display) -> RunFolder:
@@ -72,6 +90,7 @@ def go_on(folder: RunFolder, ranks: Ranks, display: Display) -> RunFolder:
     """Complete a run with the configuration and the tokenizers of its folder."""
     config = load_run_config(folder.path)
     task = config.task.build()
+    task.recall(folder.path)
     prepared = task.prepare(config.data, folder.tokenizers(needed=task.needs_tokenizer), config.model, display.say)
     if config.made is None:
         raise RunError("has no [made] table: it was not written by a run", file=folder.config)
@@ -90,13 +109,33 @@ def check(config: RunConfig) -> tuple[Task, ModelConfig]:
         raise ConfigError("train.tensorboard: TensorBoard is not installed; pip install attentif[tensorboard]")
     task = config.task.build()
     model = task.adapt(config.model)
+    if config.pretrain is not None:
+        with within("pretrain: "):
+            _, stage = check(stage_config(config, Path()))
+        model = stage.with_head(model.head)
     task.check(model)
     set_up(settings)
     return task, model
 
 
-def made(name: str, prepared: Prepared) -> MadeConfig:
-    return MadeConfig(recipe=name, attentif=__version__, python=platform.python_version(), torch=torch.__version__, data=prepared.digest)
+def made(name: str, prepared: Prepared, body: Body | None) -> MadeConfig:
+    versions = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    return MadeConfig(recipe=name, **versions, data=prepared.digest, weights=body.digest if body else None)
+
+
+def checked_body(config: RunConfig, model: ModelConfig, out: Path | None = None) -> Body | None:
+    """The run that this one begins with; refused where its weights do not fit, or where this one would take its place."""
+    body = body_of(config)
+    if body is not None:
+        body.check(model)
+        if out is not None and out.resolve() == body.folder.path.resolve():
+            raise UsageError("is the run that model.from begins with; choose another place for this one", file=out)
+    return body
+
+
+def vocabulary(config: RunConfig, body: Body | None) -> TokenizerConfig | Tokenizers:
+    """The tokenizers of the run that this one begins with, or how to train its own."""
+    return (config.tokenizer or {}) if body is None else body.tokenizers()
 
 
 def fresh_model(config: ModelConfig, settings: TrainConfig, device: torch.device) -> Model:
@@ -107,10 +146,57 @@ def fresh_model(config: ModelConfig, settings: TrainConfig, device: torch.device
     return model
 
 
+def begin(model: Model, folder: RunFolder, config: RunConfig) -> str | None:
+    """Copy the body of the first stage, or the one that `model.from` names, and say so.
+
+    Where a checkpoint has all weights already, the other run is no longer needed."""
+    if next(folder.checkpoints().sound(), None) is not None:
+        return None
+    body = body_of(config) if config.pretrain is None else Body.of(folder.path / STAGE)
+    if body is None:
+        return None
+    if config.pretrain is None and config.made is not None and body.digest != config.made.weights:
+        raise RunError(
+            f"the weights of {body.folder.path} are not those that this run was started with; start another run", file=folder.path
+        )
+    return body.give(model, fresh_head=not has_same_head(config, load_run_config(body.folder.path)))
+
+
+def first_stage(folder: RunFolder, ready: Ready) -> None:
+    """Train the body on texts without labels, or go on with it: a run of its own, inside this one."""
+    config, ranks, display = ready.config, ready.ranks, ready.display
+    assert config.made is not None
+    stage = RunFolder(folder.path / STAGE)
+    if stage.finished or next(folder.checkpoints().sound(), None) is not None:
+        return
+    display.say(f"first stage, in {stage.path}")
+    try:
+        if ranks.main and not stage.config.is_file():
+            name, text = f"{config.made.recipe}: {STAGE}", ready.prepared.tokenizers
+            first = make(stage_config(config, folder.path), text, name=name, out=stage.path, force=False, ranks=ranks, display=display)
+            ranks.wait()
+            complete(*first)
+        else:
+            ranks.wait()
+            go_on(stage, ranks, display)
+    except StoppedError as stopped:  # it is the whole run that goes on
+        raise StoppedError(stopped.message.replace(str(stage.path), str(folder.path)), stopped.exit_code - 128) from None
+    display.say("second stage")
+
+
 def complete(folder: RunFolder, ready: Ready) -> RunFolder:
     """Train to the end, score, report."""
     config, ranks, display = ready.config, ready.ranks, ready.display
+    if config.pretrain is not None:
+        first_stage(folder, ready)
+        ready.prepared.notes.append(texts_read(folder.path, config.pretrain))
     model = fresh_model(config.model, config.train, ranks.device)
+    if next(folder.checkpoints().sound(), None) is None:
+        give_vectors(model, config, ready.prepared.tokenizers, display.say)
+    if begun := begin(model, folder, config):
+        display.say(begun)
+    elif next(folder.checkpoints().sound(), None) is None:
+        ready.task.begin(model, ready.prepared, display.say)
     job = Job(ready.task, model, ready.prepared.train, ready.prepared.valid, config.train, folder)
     if not ranks.main:
         fit(job, ranks, display)
@@ -133,10 +219,11 @@ def conclude(folder: RunFolder, ready: Ready, model: Model, place: Place) -> Non
     model.eval()
     progress = lambda done, total: display.work("evaluate", done, total)
     budget = ready.config.train.batch_tokens
+    task.settle(model, prepared, folder.path, budget=budget, say=display.say, progress=progress)
     valid = task.evaluate(model, prepared.valid, budget=budget, quick=True, progress=progress)
     test = task.evaluate(model, prepared.test, budget=budget, progress=progress)
     baselines = task.baselines(prepared, display.say)
     trained = Trained(ready.config, task, model, prepared, place, test, valid, baselines)
     write_report(folder.report, trained.report(folder))
     write_text(folder.readme, readme(folder, ready.config, trained))
-    write_json(folder.results, trained.results())
+    write_json(folder.results, trained.results() | stage_results(folder.path))

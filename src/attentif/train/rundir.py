@@ -6,6 +6,7 @@ It appears with its configuration and tokenizers in one step, never half-made; f
 last: a run that has it is finished.
 """
 
+import json
 import os
 import re
 import shutil
@@ -52,7 +53,7 @@ class RunFolder:
         """Be the only process that writes here; what a killed one left half-written is removed."""
         with Lock(self.path / "lock"):
             for path in self.path.glob(".*.tmp"):
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
             self.checkpoints().clean()
             yield
 
@@ -71,6 +72,14 @@ class RunFolder:
         """Those of the run; one at least where its task reads text."""
         found = {key: self.path / name for key, name in TOKENIZER_FILES.items()}
         return {key: Tokenizer.load(path) for key, path in found.items() if (needed and key == "tokenizer") or path.is_file()}
+
+
+def read_results(folder: RunFolder) -> dict[str, Any]:
+    """`results.json`, or nothing where the run is not finished."""
+    try:
+        return dict(json.loads(folder.results.read_text(encoding="utf-8"))) if folder.finished else {}
+    except ValueError:
+        raise RunError("is damaged: not JSON", file=folder.results) from None
 
 
 def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:

@@ -88,6 +88,15 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture whose patches are the keys of attention maps, row by row from the key number `first` on."""
+
+    pixels: NDArray[np.uint8]  # (H, W), or (H, W, 3)
+    grid: tuple[int, int]  # rows and columns of patches
+    first: int = 0  # 1 where a class token comes before them
+
+
+@dataclass(frozen=True, slots=True)
 class AttentionMaps:
     """The attention weights of one text, layer by layer: each (H, T, S), a row per query token, a column per key token."""
 
@@ -95,6 +104,7 @@ class AttentionMaps:
     weights: Mapping[str, NDArray[np.floating[Any]]]
     columns: Sequence[str] | None = None  # None: the text attends to itself
     title: Words = ""
+    picture: Picture | None = None  # what the keys are patches of: weights are then shown over it too
 
     def __post_init__(self) -> None:
         T, S = len(self.rows), len(self.keys)

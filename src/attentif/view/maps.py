@@ -1,6 +1,7 @@
 """Attention maps of a text, by layer and head, as one HTML file."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from attentif.view.blocks import AttentionMaps, Paragraph, Section
@@ -17,5 +18,5 @@ MAPS = Text("Cartes d’attention", "Attention maps")
 def maps_page(path: Path, maps: Sequence[AttentionMaps], *, title: Words, about: Words = "") -> None:
     """Write a page with a section for each set of maps (self-attention, cross-attention...)."""
     lead = [Paragraph(about, "note")] if about else []
-    sections = [Section(shown.title or MAPS, [AttentionMaps(shown.rows, shown.weights, shown.columns)]) for shown in maps]
+    sections = [Section(shown.title or MAPS, [replace(shown, title="")]) for shown in maps]
     write(path, Page(title, sections, [*lead, Paragraph(HOW_TO_READ)]))

@@ -68,10 +68,15 @@ def style() -> str:
     return f".attentif {{ {css_variables('light')} }}\n{dark}\n{asset('page.css')}"
 
 
+def _has_figure(item: Block) -> bool:
+    """Maps of a picture come with figures of it."""
+    return isinstance(item, FigureBlock) or (isinstance(item, AttentionMaps) and item.picture is not None)
+
+
 def scripts(blocks: Sequence[Block]) -> list[str]:
     """The scripts these blocks need, in the order in which they must run."""
     needed = []
-    if any(isinstance(item, FigureBlock) for item in blocks):
+    if any(map(_has_figure, blocks)):
         from plotly.offline import get_plotlyjs
 
         needed.append(get_plotlyjs())
@@ -81,7 +86,7 @@ def scripts(blocks: Sequence[Block]) -> list[str]:
 
 
 def templates(blocks: Sequence[Block]) -> str:
-    if not any(isinstance(item, FigureBlock) for item in blocks):
+    if not any(map(_has_figure, blocks)):
         return ""
     return json_script({"light": template("light"), "dark": template("dark")}, "templates")
 

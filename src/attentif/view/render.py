@@ -166,7 +166,20 @@ def _maps(value: AttentionMaps) -> str:
     if not total:
         return f'<div>{title}<p class="note">{both(Text("Aucune carte d’attention.", "No attention map."))}</p></div>'
     shape = "maps many" if len(value.keys) > MANY_COLUMNS else "maps"
-    return f'<div class="{shape}">{title}{_maps_body(cross=value.columns is not None)}{json_script(data)}</div>'
+    over = "".join(map(block, _over_picture(value)))
+    maps = f"{_maps_body(cross=value.columns is not None)}{json_script(data)}"
+    if over:  # outside the block of maps, which takes the first data that it finds inside for its own
+        return f'<div class="body">{title}{over}</div><div class="{shape}">{maps}</div>'
+    return f'<div class="{shape}">{title}{maps}</div>'
+
+
+def _over_picture(value: AttentionMaps) -> list[FigureBlock]:
+    """The weights as shades over the picture that they are about."""
+    if value.picture is None:
+        return []
+    from attentif.view.figures.pictures import overlay_blocks
+
+    return overlay_blocks(value)
 
 
 def quantised(weights: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from attentif.cli.main import run
 from attentif.models import preset_names
 from attentif.recipes import recipe_description, recipe_names
-from attentif.train.load import load_run_config
+from attentif.train.fitted import load_config
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -58,7 +58,7 @@ def test_a_list_that_is_piped_has_no_colours(capsys: pytest.CaptureFixture[str])
 def test_what_is_shown_of_a_recipe_is_the_recipe(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "shown.toml"
     file.write_text(printed(capsys, "show", name))
-    assert load_run_config(file) == load_run_config(name)
+    assert load_config(file) == load_config(name)
     assert file.read_text().startswith(f"# {recipe_description(name)}")
 
 
@@ -66,9 +66,10 @@ def test_what_is_shown_of_a_recipe_is_the_recipe(name: str, capsys: pytest.Captu
 def test_a_preset_is_shown_as_a_whole_run(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "shown.toml"
     file.write_text(printed(capsys, "show", name))
-    config = load_run_config(file)
+    config = load_config(file)
     both = config.model.encoder is not None and config.model.decoder is not None
-    assert config.task.kind == ("translate" if both else "classify" if config.model.head.kind == "classify" else "language")
+    reads = {"patches": "image", "series": "forecast"}.get(config.model.frontend.kind, "classify")
+    assert config.task.kind == ("translate" if both else reads if config.model.head.kind in ("classify", "horizon") else "language")
     assert config.model.base == {"vaswani-2017": "transformer-base"}.get(name, name)
 
 

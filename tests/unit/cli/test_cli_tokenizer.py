@@ -11,7 +11,7 @@ TEXT = "un film génial, vraiment génial !\nla série était très mauvaise\nl'
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer")
-    (folder / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+    (folder / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode(), mtime=0))
     assert run(["tokenizer", "train", str(folder / "a.txt.gz"), "--vocab", "330", "--special", "[USER]", "--out", str(folder / "run")]) == 0
     return folder
 

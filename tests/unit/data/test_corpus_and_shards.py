@@ -17,7 +17,7 @@ BYTES = TOKENIZERS["byte"]().fit([])
 
 def write(path: Path, content: str | bytes) -> Path:
     raw = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    path.write_bytes(gzip.compress(raw, mtime=0) if path.suffix == ".gz" else raw)
     return path
 
 

@@ -8,6 +8,7 @@ import torch
 
 from attentif.errors import ConfigError
 from attentif.models import Batch, Input, Model, ModelConfig, build, preset_description, preset_names, resolve
+from attentif.models.frontends.series import SeriesConfig
 from attentif.models.presets import ALIASES
 from attentif.nn.seq import Seq
 
@@ -30,8 +31,20 @@ ISSUED = {
 }
 
 
+HORIZON = {"horizon": 4, "channels": 1, "quantiles": 2}
+
+
+def places(name: str) -> int:
+    """Vectors of a series of 96 steps."""
+    frontend = resolve({"base": name}).frontend
+    return frontend.tokens(96) if isinstance(frontend, SeriesConfig) else 1
+
+
 def sized(name: str, vocab: int = 100) -> ModelConfig:
-    return resolve({"base": name}).with_sizes(vocab=vocab, classes=3)
+    frontend = {"channels": 1, "height": 8, "width": 8, "mels": 40}
+    return resolve({"base": name}).with_sizes(
+        vocab=vocab, classes=3, frontend=frontend, head=HORIZON | {"vocab": vocab, "places": places(name)}
+    )
 
 
 def parameters(model: Model) -> int:
@@ -41,6 +54,17 @@ def parameters(model: Model) -> int:
 def batch(config: ModelConfig) -> Batch:
     torch.manual_seed(0)
     source, target = (Input(torch.randint(90, (2, 7)), Seq.padded([7, 4])) for _ in range(2))
+    if config.frontend.kind in ("patches", "joined"):
+        sides = (getattr(config.frontend, key) for key in ("channels", "height", "width"))
+        pictures = Input(torch.randn(2, *sides), Seq.padded([1, 1]))
+        if config.frontend.kind == "joined":
+            return Batch(Input(source.data, source.seq, beside=pictures))
+        return Batch(pictures, target if config.target else None)
+    if config.frontend.kind == "frames":
+        sounds = Input(torch.randn(2, 30, config.frontend.mels), Seq.padded([30, 13]))
+        return Batch(sounds, target if config.target else None)
+    if config.frontend.kind == "series":
+        return Batch(Input(torch.randn(2, 96, 1), Seq.padded([96, 96])))
     return Batch(source, target if config.target else None)
 
 
@@ -81,7 +105,8 @@ def test_every_preset_runs(name: str) -> None:
     model = build(config)
     logits, seq = model(batch(config))
     assert logits.isfinite().all()
-    assert logits.shape == ((2, 3) if config.head.kind == "classify" else (2, 7, _vocab(config)))
+    shapes = {"classify": (2, 3), "horizon": (2, 4, 1, 2), "ctc": (2, 8, 100), "tokens": (2, 7, getattr(config.head, "classes", 0))}
+    assert logits.shape == shapes.get(config.head.kind, (2, 7, _vocab(config)))
     assert seq.batch == 2
     logits.square().mean().backward()
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
@@ -113,7 +138,7 @@ def _mixers(values: Any, kind: str) -> Iterator[dict[str, Any]]:
 
 
 def _vocab(config: ModelConfig) -> int:
-    return getattr(config.frontend, "vocab", 0)
+    return getattr(config.target or config.frontend, "vocab", 0)
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -29,7 +29,7 @@ def sublayer(site: dict[str, Any] | None = None, **values: Any) -> Sublayer:
     return layer.eval()
 
 
-@pytest.mark.parametrize("placement", ["pre", "post", "branch", "sandwich", "none"])
+@pytest.mark.parametrize("placement", ["pre", "post", "both", "branch", "sandwich", "none"])
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("weight", [1.0, 0.5])
 def test_placements_are_their_formulas(placement: str, residual: bool, weight: float) -> None:
@@ -41,13 +41,15 @@ def test_placements_are_their_formulas(placement: str, residual: bool, weight: f
     expected = {
         "pre": lambda: base + s * f(n(x)),
         "post": lambda: m(base + s * f(x)),
+        "both": lambda: m(base + s * f(n(x))),
         "branch": lambda: base + s * m(f(x)),
         "sandwich": lambda: base + s * m(f(n(x))),
         "none": lambda: base + s * f(x),
     }[placement]()
     assert_close(layer(x, seq), expected)
     norms = [name for name, module in (("in", n), ("out", m)) if not isinstance(module, nn.Identity)]
-    assert norms == {"pre": ["in"], "post": ["out"], "branch": ["out"], "sandwich": ["in", "out"], "none": []}[placement]
+    both = ["in", "out"]
+    assert norms == {"pre": ["in"], "post": ["out"], "both": both, "branch": ["out"], "sandwich": both, "none": []}[placement]
 
 
 def test_a_sublayer_takes_what_it_does_not_say_from_its_site() -> None:
@@ -86,7 +88,9 @@ def test_kinds_of_block_take_turns() -> None:
         stack(block={})
 
 
-@pytest.mark.parametrize(("placement", "expected"), [("pre", True), ("sandwich", True), ("branch", True), ("post", False), ("none", False)])
+@pytest.mark.parametrize(
+    ("placement", "expected"), [("pre", True), ("sandwich", True), ("branch", True), ("post", False), ("both", False), ("none", False)]
+)
 def test_the_last_norm_stands_where_the_placement_needs_it(placement: str, expected: bool) -> None:
     assert isinstance(stack(placement=placement).norm, nn.LayerNorm) == expected
     assert isinstance(stack(placement=placement, final_norm=not expected).norm, nn.LayerNorm) != expected

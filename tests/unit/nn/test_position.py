@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from attentif.errors import AttentifError
-from attentif.nn.position import POSITIONS, AmplitudeConfig, BinaryConfig, LearnedConfig, SinusoidalConfig
+from attentif.nn.position import POSITIONS, AmplitudeConfig, BinaryConfig, LearnedConfig, PlaneConfig, SinusoidalConfig
 
 WIDTH = 16
 
@@ -94,3 +94,10 @@ def test_every_kind_gives_a_vector_of_the_asked_type_for_any_shape(kind: str) ->
         result = module(torch.zeros(shape, dtype=torch.long), torch.float32)
         assert result.shape == (*shape, WIDTH)
         assert result.dtype == torch.float32
+
+
+def test_places_of_the_plane_are_sinusoids_of_the_row_and_of_the_column() -> None:
+    table = vectors(PlaneConfig(columns=5), 20)
+    axis = SinusoidalConfig().build(WIDTH // 2).compute(torch.arange(5))
+    for place in (0, 4, 13, 19):
+        assert_close(table[place], torch.cat([axis[place // 5], axis[place % 5]]))

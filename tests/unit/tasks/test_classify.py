@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attentif.data import DataConfig
-from attentif.errors import ConfigError, DataError
+from attentif.errors import ConfigError, DataError, UsageError
 from attentif.models import ModelConfig
 from attentif.models.heads import ClassifyHeadConfig
 from attentif.tasks import ClassifyConfig, Evaluation, Prepared, Sizes
@@ -236,3 +236,75 @@ def test_another_file_is_scored_as_it_is_even_with_one_class_only(reviews: Any, 
     other = task.read(DataConfig(train=write_csv("autres.csv", rows)), prepared.tokenizers, model.config, lambda line: None)
     assert len(other) == len(GOOD)
     assert task.evaluate(model, other).examples == len(GOOD)
+
+
+# ----------------------------------------------------------------------------------------------- pairs, averages, word vectors
+
+PAIRS = [{"text": f"il pleut {n}", "text2": f"il {verb} {n}", "label": verb} for n in range(40) for verb in ("pleut", "neige")]
+
+
+def test_a_model_of_pairs_answers_pairs_and_says_so_to_others(write_csv: Any, ready: Any) -> None:
+    task, prepared, model = ready(ClassifyConfig().build(), "encoder-tiny", {"train": write_csv("paires.csv", PAIRS)})
+    assert prepared.task.pairs
+    assert any("told apart by [SEP] alone" in note for note in prepared.notes)
+    rows = [{"text": "il pleut", "pair": "il neige"}, {"text": "il pleut", "pair": "il pleut"}]
+    answers = task.predict(model, prepared.tokenizers, rows)
+    assert [answer.input for answer in answers] == ["il pleut / il neige", "il pleut / il pleut"]
+    with pytest.raises(UsageError, match="reads pairs, and input 2 is one text"):
+        task.predict(model, prepared.tokenizers, [rows[0], "il pleut"])
+    with pytest.raises(DataError, match="reads pairs of texts, and these rows have one each"):
+        task.read(DataConfig(train=write_csv("avis.csv", ROWS)), prepared.tokenizers, model.config, print)
+
+
+def test_a_model_of_single_texts_refuses_pairs(reviews: Any) -> None:
+    task, prepared, model = reviews
+    with pytest.raises(UsageError, match="reads single texts, and input 1 is a pair"):
+        task.predict(model, prepared.tokenizers, [{"text": "beau", "pair": "film"}])
+
+
+def test_baselines_tell_the_texts_of_a_pair_apart(write_csv: Any, ready: Any) -> None:
+    rows = [{"text": a, "text2": b, "label": a} for n in range(40) for a, b in ((f"oui {n}", f"non {n}"), (f"non {n}", f"oui {n}"))]
+    rows = [row | {"label": row["text"].split()[0]} for row in rows]  # the same words on both sides: only the side says which
+    task, prepared, _ = ready(ClassifyConfig().build(), "encoder-tiny", {"train": write_csv("paires.csv", rows)})
+    _, tfidf, weighted = task.baselines(prepared, lambda line: None)
+    assert tfidf.scores["accuracy"] == weighted.scores["accuracy"] == 1.0
+
+
+def test_an_average_is_kept_scored_part_by_part_and_found_again(write_csv: Any, ready: Any, tmp_path: Path) -> None:
+    data = {"train": write_csv("avis.csv", ROWS), "valid_fraction": 0.4}
+    _, prepared, model = ready(ClassifyConfig().build(), "encoder-tiny", data)
+    task = prepared.task.changed(blend=True).build()
+    task.settle(model, prepared, tmp_path, budget=4096, say=lambda line: None)
+    found = task.evaluate(model, prepared.test)
+    parts = found.details["parts"]
+    alone = prepared.task.build()
+    assert parts["network"]["scores"]["accuracy"] == alone.evaluate(model, prepared.test).scores["accuracy"]
+    assert found.scores["linear_accuracy"] == parts["linear"]["scores"]["accuracy"] == 1.0
+    again = task.config.build()
+    again.recall(tmp_path)
+    assert again.evaluate(model, prepared.test).scores == found.scores
+    assert [a.scores for a in again.predict(model, prepared.tokenizers, GOOD)] == [
+        a.scores for a in task.predict(model, prepared.tokenizers, GOOD)
+    ]
+    assert task.note == again.note != ""
+    page = render(Page("essai", task.sections(found)))
+    assert "Une moyenne de deux modèles" in page
+    assert "Calibration error (ECE) on the test" in page
+
+
+def test_the_table_of_tokens_begins_as_word_vectors_of_the_training_texts(reviews: Any) -> None:
+    _, prepared, model = reviews
+    task = prepared.task.changed(vectors=True).build()
+    table = model.frontend.tokens.weight
+    fresh = table.detach().clone()
+    task.begin(model, prepared, lambda line: None)
+    seen = torch.zeros(len(table), dtype=torch.bool)
+    seen[torch.from_numpy(np.unique(prepared.train.ids.flat).astype(np.int64))] = True
+    assert (table[~seen] == fresh[~seen]).all()  # [PAD], [MASK]: no text holds them
+    assert (table[seen] != fresh[seen]).any(1).all()
+    assert table[seen].std().item() == pytest.approx(fresh.std().item(), rel=1e-3)
+    first = table.detach().clone()
+    with torch.no_grad():
+        table.copy_(fresh)
+    task.begin(model, prepared, lambda line: None)
+    assert torch.equal(table, first)

@@ -6,11 +6,10 @@ from attentif.tasks.baselines import (
     Labelled,
     classification_baselines,
     language_baselines,
-    log_count_ratio,
     nearest,
-    ngram_probabilities,
     translation_baselines,
 )
+from attentif.tasks.linear import log_count_ratio
 
 
 def said(line: str) -> None:
@@ -44,20 +43,11 @@ def test_baselines_tell_three_classes_apart() -> None:
     assert [found.scores["accuracy"] for found in classification_baselines(train, test, 3, said)][1:] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_ngram_probabilities_sum_to_one_over_the_vocabulary(order: int) -> None:
-    vocab, rng = 6, np.random.default_rng(0)
-    train = rng.integers(0, vocab, 60)
-    for context in ([1, 2], [3, 3], [0, 5]):
-        total = sum(ngram_probabilities(train, np.array([*context, w]), order=order, vocab=vocab, end=0)[-1] for w in range(vocab))
-        assert total == pytest.approx(1.0)
-
-
-def test_trigrams_predict_a_text_that_repeats_better_than_frequencies() -> None:
+def test_ngrams_predict_a_text_that_repeats_better_than_frequencies() -> None:
     train, test = np.tile([1, 2, 3, 4, 0], 200), np.tile([1, 2, 3, 4, 0], 10)
-    single, trigrams = language_baselines(train, test, vocab=5, end=0, text_bytes=100, say=said)
+    single, ngrams = language_baselines(train, test, vocab=5, end=0, text_bytes=100, say=said)
     assert single.scores["perplexity"] == pytest.approx(5.0, rel=0.01)
-    assert trigrams.scores["perplexity"] == pytest.approx(1.0, rel=0.01)
+    assert 1.0 < ngrams.scores["perplexity"] < 1.05  # a little is kept for what was not seen
 
 
 def test_the_closest_example_is_the_one_with_the_same_rare_words() -> None:

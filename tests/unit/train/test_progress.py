@@ -24,8 +24,9 @@ def test_a_log_gets_plain_lines_now_and_then(monkeypatch):
     assert stream.getvalue() == ""
     monkeypatch.setattr(progress, "EVERY", 0.0)
     lines.show(STATUS)
+    lines.work("evaluate", 1, 2)
     lines.say("done")
-    assert stream.getvalue() == "step 3/40 · loss 0.5000 · 12 346 tokens/s · padding 3.1% · 1:15 left\ndone\n"
+    assert stream.getvalue() == "step 3/40 · loss 0.5000 · 12 346 tokens/s · padding 3.1% · 1:15 left\nevaluate 50%\ndone\n"
 
 
 def on_terminal(monkeypatch, *actions):

@@ -17,16 +17,23 @@ from attentif.nn.seq import Seq
 
 @FRONTENDS.register
 class TokensConfig(FrontendConfig):
-    """Token ids: embedding, position, segment, norm, dropout, in this order."""
+    """Token ids: embedding, position, segment, norm, dropout, and a linear map where embeddings are narrower, in this order."""
 
     kind: Literal["tokens"] = Field("tokens", description="token ids")
     from_data = ("vocab",)
     vocab: int | None = Field(None, gt=0, description="tokens of the vocabulary; by default the tokenizer's")
+    embedding: int | None = Field(
+        None, gt=0, description="components of embeddings, positions and norm, where a linear map then leads to the model's width (ELECTRA)"
+    )
     segments: int = Field(0, ge=0, description="texts told apart by a learned vector each (BERT: 2); 0: none")
     scale: bool = Field(False, description="multiply embeddings by √width (2017)")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
     position: Position | None = Field(None, description="positions added to the embeddings: sinusoidal, learned, axial, amplitude, binary")
     norm: Norm | None = Field(None, description="normalise the sum (BERT)")
+    vectors: str | None = Field(
+        None,
+        description="a file of word vectors (word2vec or GloVe) that the embedding begins with, read once; tokens without one are drawn",
+    )
 
     def build(self, width: int, dropout: float) -> "Tokens":
         return Tokens(self, width, dropout)
@@ -41,10 +48,12 @@ class Tokens(nn.Module):
         super().__init__()
         if config.vocab is None:
             raise ConfigError("vocab: the size of the vocabulary is not known yet; give it, or train with a tokenizer")
+        out, width = width, config.embedding or width
         self.tokens = nn.Embedding(config.vocab, width)
         self.segments = nn.Embedding(config.segments, width) if config.segments else None
         self.position = config.position.build(width) if config.position else None
         self.norm = config.norm.build(width) if config.norm else nn.Identity()
+        self.project = nn.Linear(width, out) if config.embedding else nn.Identity()
         self.scale = math.sqrt(width) if config.scale else 1.0
         self.dropout = dropout if config.dropout is None else config.dropout
 
@@ -56,8 +65,8 @@ class Tokens(nn.Module):
             x = x + self.position(places(source.seq), x.dtype)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if source.segments is None else self.segments(source.segments))
-        x = self.norm(x)
-        return dropout(x, self.dropout, self.training), source.seq
+        x = dropout(self.norm(x), self.dropout, self.training)
+        return self.project(x), source.seq
 
 
 def places(seq: Seq) -> Tensor:

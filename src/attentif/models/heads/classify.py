@@ -1,8 +1,10 @@
 """A score for each class, for a whole sequence."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -10,6 +12,8 @@ from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.models.heads.base import HEADS, HeadConfig
 from attentif.nn.seq import Seq, unpack
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "gelu": F.gelu, "relu": F.relu}
 
 
 @HEADS.register
@@ -20,8 +24,10 @@ class ClassifyHeadConfig(HeadConfig):
     from_data = ("classes",)
     classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
     pool: Literal["first", "last", "mean", "max"] = Field("mean", description="how places become one vector: first, last, mean, max")
-    hidden: bool = Field(False, description="a linear map and a tanh before the scores (BERT's pooler)")
+    hidden: bool = Field(False, description="a linear map and a non-linearity before the scores (BERT's pooler)")
+    activation: Literal["tanh", "gelu", "relu"] = Field("tanh", description="the non-linearity of `hidden`: tanh, gelu, relu")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of the pooled vector; by default the model's")
+    bias: bool = Field(True, description="a bias for each class")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "ClassifyHead":
         return ClassifyHead(self, width, dropout)
@@ -34,12 +40,13 @@ class ClassifyHead(nn.Module):
             raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
         self.pool, self.dropout = config.pool, dropout if config.dropout is None else config.dropout
         self.hidden = nn.Linear(width, width) if config.hidden else None
-        self.out = nn.Linear(width, config.classes)
+        self.activation = ACTIVATIONS[config.activation]
+        self.out = nn.Linear(width, config.classes, bias=config.bias)
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         x = pooled(x, seq, self.pool)
         if self.hidden is not None:
-            x = torch.tanh(self.hidden(x))
+            x = self.activation(self.hidden(x))
         return self.out(dropout(x, self.dropout, self.training))
 
 

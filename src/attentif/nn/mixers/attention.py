@@ -53,6 +53,7 @@ class AttentionConfig(MixerConfig):
     softcap: float | None = Field(None, gt=0, description="scores are kept within ± this value by a tanh")
     scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√head_width")
     bias: bool = Field(True, description="biases in the projections to queries, keys and values")
+    key_bias: bool = Field(True, description="one for the keys too, where there are biases: it cannot change a softmax (Whisper has none)")
     out_bias: bool = Field(True, description="bias in the output projection")
     dropout: float = Field(
         0.0, ge=0, lt=1, description="dropped weights; on a CPU this leaves the fast kernel: prefer the sublayer's dropout"
@@ -86,7 +87,7 @@ class Attention(Mixer):
         self.scale = config.scale or K**-0.5
         self.sparse = Sparse(config.pattern, causal=config.causal, layer=site.layer, heads=heads)
         self.q = Linear(site.width, heads * K, bias=config.bias)
-        self.k = Linear(site.width, groups * K, bias=config.bias)
+        self.k = Linear(site.width, groups * K, bias=config.bias and config.key_bias)
         self.v = Linear(site.width, groups * K, bias=config.bias)
         self.out = Linear(heads * K, site.width, bias=config.out_bias)
         if config.global_projections:

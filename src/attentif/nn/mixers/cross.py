@@ -29,6 +29,7 @@ class CrossAttentionConfig(MixerConfig):
     head_width: int | None = Field(None, gt=0, description="width of a head; by default width / heads")
     scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√head_width")
     bias: bool = Field(True, description="biases in the projections to queries, keys and values")
+    key_bias: bool = Field(True, description="one for the keys too, where there are biases: it cannot change a softmax (Whisper has none)")
     out_bias: bool = Field(True, description="bias in the output projection")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropped weights; on a CPU this leaves the fast kernel")
 
@@ -78,7 +79,7 @@ class CrossAttention(CrossMixer):
         self.config, self.heads, self.head_width = config, config.heads, K
         self.scale = config.scale or K**-0.5
         self.q = Linear(site.width, config.heads * K, bias=config.bias)
-        self.k = Linear(site.memory_width, config.heads * K, bias=config.bias)
+        self.k = Linear(site.memory_width, config.heads * K, bias=config.bias and config.key_bias)
         self.v = Linear(site.memory_width, config.heads * K, bias=config.bias)
         self.out = Linear(config.heads * K, site.width, bias=config.out_bias)
 

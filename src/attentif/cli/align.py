@@ -1,0 +1,39 @@
+"""`attentif align`: which word comes from which, by counting and by attention."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attentif.cli.out import Json, RunPath, print_json, print_table, say
+from attentif.errors import UsageError
+
+
+def align(
+    run: RunPath,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A sentence.", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Its translation.", show_default=False)],
+    beside: Annotated[Path | None, typer.Option(metavar="RUN2", help="A translation run whose attention is drawn beside it.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it as a page too.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    json: Json = False,
+) -> None:
+    """Show which source word each target word comes from (a run of ibm1), and what attention looks at in its place (--beside)."""
+    if out is not None and out.exists() and not force:
+        raise UsageError("exists already; --force writes over it, --out FILE writes elsewhere", file=out)
+    from attentif.api import load
+    from attentif.train.alignments import attention_of, links, write_page
+
+    shown = [load(run).align(source, target)]
+    if beside is not None:
+        shown.append(attention_of(load(beside), source, target))
+    if json:
+        print_json([{"system": str(found.title), "links": [list(link) for link in links(found)]} for found in shown])
+    else:
+        for found in shown:
+            rows = [[word, other, f"{weight:.1%}"] for word, other, weight in links(found)]
+            print_table(["target", "comes from", "weight"], rows, title=str(found.title))
+    if out is not None:
+        write_page(out, shown, f"{source} → {target}")
+        say("alignments written to:")
+        print(out)

@@ -1,0 +1,61 @@
+"""`attentif curve`: what labels are worth, with and without pre-training."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attentif.cli.out import Json, print_json, print_table
+from attentif.cli.train import layers_of
+from attentif.errors import UsageError
+
+
+def curve(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe (`attentif list recipes`) or a TOML file.", show_default=False)],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changes: model.layers=6 train.lr=3e-4", show_default=False)
+    ] = None,
+    labels: Annotated[str, typer.Option(metavar="N,N,all", help="Numbers of labelled examples to train on.")] = "100,500,2000,all",
+    from_: Annotated[list[Path] | None, typer.Option("--from", metavar="RUN", help="A run to begin with; may be given again.")] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs for each point: weights and labelled examples differ.")] = 3,
+    data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file: CSV, TSV, JSONL, Parquet.")] = None,
+    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to choose by; by default cut from --data.")] = None,
+    test: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to score; by default cut from --data.")] = None,
+    group: Annotated[str | None, typer.Option(metavar="NAME", help="Column whose rows stay together when splits are cut.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the runs go; by default runs/<recipe>-curve.")] = None,
+    json: Json = False,
+) -> None:
+    """Measure accuracy against the number of labelled examples, with and without pre-training. Called again, it goes on.
+
+    For example: attentif curve reviews --labels 100,500,all --from runs/masked-1
+    """
+    numbers = _numbers(labels)
+    from attentif.plugin import load_installed
+    from attentif.train.curve import Plan, measure
+    from attentif.train.progress import display
+    from attentif.view.curve import curve_page, curve_table
+    from attentif.view.words import say
+
+    load_installed()
+    given = {"data.train": data[0] if data and len(data) == 1 else data, "data.valid": valid, "data.test": test, "data.group": group}
+    layers = layers_of({key: value for key, value in given.items() if value is not None}, overrides)
+    plan = Plan(recipe, layers, from_ or [], numbers, range(seeds), out)
+    found = measure(plan, display(machine=json))
+    page = plan.folder / "curve.html"
+    curve_page(page, found)
+    if json:
+        print_json({"curve": str(plan.folder), "report": str(page), **found})
+        return
+    columns, rows = curve_table(found)
+    print_table([say(name, "en") for name in columns], [[say(cell, "en") for cell in row] for row in rows])
+    print(f"curve   {plan.folder}")
+    print(f"report  {page}")
+
+
+def _numbers(words: str) -> list[int]:
+    """ "100,500,all" as [100, 500, 0]."""
+    parts = [part.strip() for part in words.split(",") if part.strip()]
+    wrong = [part for part in parts if part != "all" and not (part.isascii() and part.isdigit() and int(part))]
+    if wrong or not parts:
+        raise UsageError(f"--labels: must be numbers such as 100,500,all, not {words!r}")
+    return sorted({0 if part == "all" else int(part) for part in parts}, key=lambda number: number or float("inf"))

@@ -1,0 +1,50 @@
+"""`attentif neighbours` and `attentif analogy`: words as vectors, looked at."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attentif.cli.out import Json, RunPath, print_json, print_table
+
+if TYPE_CHECKING:
+    from attentif.text.vectors import Neighbour
+
+Count = Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="How many words to show.")]
+Word = Annotated[str, typer.Argument(metavar="WORD", show_default=False)]
+
+
+def neighbours(
+    run: RunPath,
+    word: Annotated[str, typer.Argument(metavar="WORD", help="The word to look around.", show_default=False)],
+    others: Annotated[
+        list[str] | None, typer.Argument(metavar="[OTHER]...", help="Compare it with these instead.", show_default=False)
+    ] = None,
+    count: Count = 10,
+    json: Json = False,
+) -> None:
+    """Show the words nearest to a word, or how near some words are to it: cosine, angle, distance.
+
+    RUN is a run of word vectors (word2vec, glove), or any trained run whose tokens are words.
+    """
+    from attentif.api import load
+
+    vectors = load(run).vectors
+    found = [vectors.compare(word, other) for other in others] if others else vectors.neighbours(word, count)
+    _show(f"nearest to {word}" if not others else f"beside {word}", found, json)
+
+
+def analogy(run: RunPath, a: Word, b: Word, c: Word, count: Count = 5, json: Json = False) -> None:
+    """Answer a − b + c: `attentif analogy RUN roi homme femme` asks what is to femme as roi is to homme."""
+    from attentif.api import load
+
+    _show(f"{a} − {b} + {c}", load(run).vectors.analogy(a, b, c, count), json)
+
+
+def _show(title: str, found: "Sequence[Neighbour]", json: bool) -> None:
+    if json:
+        print_json([asdict(near) for near in found])
+        return
+    rows = [[near.word, f"{near.cosine:.3f}", f"{near.angle:.1f}°", f"{near.distance:.2f}"] for near in found]
+    print_table(["word", "cosine", "angle", "distance"], rows, title=title)

@@ -1,0 +1,43 @@
+"""`attentif paint`: pictures of what words ask for."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attentif.cli.out import Device, Json, RunPath, Threads, print_json, say
+from attentif.errors import UsageError
+
+
+def paint(
+    run: RunPath,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to draw: 'un sept', 'a bold seven'.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The PNG to write.")] = Path("drawings.png"),
+    count: Annotated[int, typer.Option(metavar="N", min=1, max=4096, help="How many, in a grid.")] = 16,
+    temperature: Annotated[float | None, typer.Option(metavar="T", help="How freely to draw; 0 always draws the likeliest patch.")] = None,
+    top_k: Annotated[int | None, typer.Option(metavar="K", help="Draw among the K likeliest patches.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(metavar="P", help="Draw among the likeliest patches that make up this probability.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the draws; by default different each time.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    json: Json = False,
+    device: Device = "auto",
+    threads: Threads = 0,
+) -> None:
+    """Draw what words ask for, as a grid of pictures in one PNG file."""
+    if out.suffix.lower() != ".png":
+        raise UsageError("drawings are written as PNG: give a name that ends in .png", file=out)
+    if out.exists() and not force:
+        raise UsageError("exists already; --force writes over it, --out FILE writes elsewhere", file=out)
+    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    from attentif.api import load
+    from attentif.tasks.paint_report import write_sheet
+
+    write_sheet(out, load(run, device=device, threads=threads).paint(text, count=count, **given))
+    if json:
+        print_json({"text": text, "count": count, "file": str(out)})
+    else:
+        say(f"{count} drawing{'s' if count > 1 else ''} of {text!r} written to:")
+        print(out)

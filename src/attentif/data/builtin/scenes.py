@@ -1,0 +1,169 @@
+"""Pictures of several handwritten digits, and questions about them, answered in words: what looking together with reading is for.
+
+    Quel chiffre est à gauche du 7 ?  ->  trois            Quelle est la somme des chiffres ?  ->  dix-sept
+    Combien y a-t-il de chiffres ?    ->  quatre           Y a-t-il un 3 ?                     ->  oui
+
+A scene is a dark canvas of 24 × 24 pixels with one to four different digits, each a picture of scikit-learn's digits (8 × 8, people's own
+handwriting), at places drawn at random, without overlap. Scenes of train, valid and test are drawn from disjoint originals: a digit of the
+test was never seen in training, wherever it stands.
+
+No question can be answered better from its words alone than the frequency of its answers allows: numbers of digits are equally frequent,
+"is there" is answered yes as often as no, and the digit that a relation asks for may be any. A relation is asked for only where the eye
+cannot doubt it: one digit is at least MARGIN pixels to that side, and no other is on that side at all.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attentif.data.builtin.numbers import english, french
+from attentif.data.builtin.registry import BuiltIn, Columns, Splits
+
+Language = Literal["fr", "en"]
+SIDE, DIGIT = 24, 8  # of the canvas and of a digit, in pixels
+BORDER, STEP = 2, 4  # pixels around the places where a digit may stand, and between them: four across and four down
+FEWEST, MOST = 1, 4  # digits of a scene; alone, a digit teaches what it is
+MARGIN = 4  # pixels by which a digit is left of, above ... another
+TRIES = 40  # to find a free place, before a scene is begun again
+SCENES = {"train": 10_000, "valid": 250, "test": 500}
+ORIGINALS = {"valid": 180, "test": 360}  # of the 1,797 digits; the rest are for train
+
+RELATIONS = ("left", "right", "above", "below")
+KINDS = ("sum", "count", "there", "largest", "smallest", *RELATIONS)
+ASKED: dict[Language, dict[str, tuple[str, ...]]] = {
+    "fr": {
+        "left": ("Quel chiffre est à gauche du {digit} ?", "Qu'y a-t-il à gauche du {digit} ?"),
+        "right": ("Quel chiffre est à droite du {digit} ?", "Qu'y a-t-il à droite du {digit} ?"),
+        "above": ("Quel chiffre est au-dessus du {digit} ?", "Qu'y a-t-il au-dessus du {digit} ?"),
+        "below": ("Quel chiffre est au-dessous du {digit} ?", "Qu'y a-t-il au-dessous du {digit} ?"),
+        "sum": ("Quelle est la somme des chiffres ?", "Combien font les chiffres en tout ?"),
+        "count": ("Combien y a-t-il de chiffres ?", "Combien de chiffres vois-tu ?"),
+        "there": ("Y a-t-il un {digit} ?", "Vois-tu un {digit} ?"),
+        "largest": ("Quel est le plus grand chiffre ?",),
+        "smallest": ("Quel est le plus petit chiffre ?",),
+    },
+    "en": {
+        "left": ("Which digit is left of the {digit}?", "What is to the left of the {digit}?"),
+        "right": ("Which digit is right of the {digit}?", "What is to the right of the {digit}?"),
+        "above": ("Which digit is above the {digit}?", "What is above the {digit}?"),
+        "below": ("Which digit is below the {digit}?", "What is below the {digit}?"),
+        "sum": ("What is the sum of the digits?", "How much are the digits in all?"),
+        "count": ("How many digits are there?", "How many digits do you see?"),
+        "there": ("Is there a {digit}?", "Do you see a {digit}?"),
+        "largest": ("Which is the largest digit?",),
+        "smallest": ("Which is the smallest digit?",),
+    },
+}
+YES_NO: dict[Language, tuple[str, str]] = {"fr": ("oui", "non"), "en": ("yes", "no")}
+SPELLED: dict[Language, Callable[[int], str]] = {"fr": french, "en": english}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A digit of a scene, the pixel of its upper left corner, and which original it is."""
+
+    digit: int
+    x: int
+    y: int
+    original: int
+
+
+def load(seed: int = 0, *, language: Language = "fr", scenes: dict[str, int] = SCENES) -> Splits:
+    """The three splits; roles `image` (24 × 24 bytes), `question`, `answer`, `kind`. Rows about one scene share its picture."""
+    from sklearn.datasets import load_digits
+
+    pixels, digits = load_digits(return_X_y=True)
+    inks = np.rint(pixels.reshape(-1, DIGIT, DIGIT) * (255 / 16)).astype(np.uint8)
+    order = Random(f"scenes originals {seed}").sample(range(len(digits)), len(digits))
+    first, second = ORIGINALS["test"], ORIGINALS["test"] + ORIGINALS["valid"]
+    originals = {"test": order[:first], "valid": order[first:second], "train": order[second:]}
+    splits: Splits = {}
+    for split, count in scenes.items():
+        rng = Random(f"scenes {split} {seed}")
+        by_digit = [[one for one in originals[split] if digits[one] == digit] for digit in range(10)]
+        columns: Columns = {"image": [], "question": [], "answer": [], "kind": []}
+        for _ in range(count):
+            scene = drawn(rng, by_digit)
+            picture = painted(scene, inks)
+            for kind, question, answer in asked(scene, rng, language):
+                for role, value in (("image", picture), ("question", question), ("answer", answer), ("kind", kind)):
+                    columns[role].append(value)
+        splits[split] = columns
+    return splits
+
+
+def drawn(rng: Random, by_digit: list[list[int]]) -> list[Placed]:
+    """Different digits, anywhere without overlap."""
+    chosen = rng.sample(range(10), rng.randint(FEWEST, MOST))
+    scene: list[Placed] = []
+    tries = 0
+    while len(scene) < len(chosen):
+        x, y = (BORDER + STEP * rng.randrange((SIDE - 2 * BORDER - DIGIT) // STEP + 1) for _ in range(2))
+        if all(abs(x - other.x) >= DIGIT or abs(y - other.y) >= DIGIT for other in scene):
+            digit = chosen[len(scene)]
+            scene.append(Placed(digit, x, y, rng.choice(by_digit[digit])))
+        elif (tries := tries + 1) % TRIES == 0:  # the first ones may have left no room
+            scene.clear()
+    return scene
+
+
+def painted(scene: list[Placed], inks: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    canvas = np.zeros((SIDE, SIDE), np.uint8)
+    for one in scene:
+        canvas[one.y : one.y + DIGIT, one.x : one.x + DIGIT] = inks[one.original]
+    return canvas
+
+
+def asked(scene: list[Placed], rng: Random, language: Language) -> Iterator[tuple[str, str, str]]:
+    """One question of each kind that the scene allows: kind, question, answer."""
+    spelled, (yes, no) = SPELLED[language], YES_NO[language]
+    shown = [one.digit for one in scene]
+    hidden = [digit for digit in range(10) if digit not in shown]
+    mentioned = rng.choice(rng.choice([shown, hidden]))
+    answers: dict[str, tuple[int, str]] = {  # the digit that the question names, where it does, and the answer
+        "sum": (0, spelled(sum(shown))),
+        "count": (0, spelled(len(shown))),
+        "there": (mentioned, yes if mentioned in shown else no),
+        "largest": (0, spelled(max(shown))),
+        "smallest": (0, spelled(min(shown))),
+    }
+    for kind in RELATIONS:
+        if pairs := [pair for one in scene if (pair := _related(kind, one, scene)) is not None]:
+            digit, other = rng.choice(pairs)
+            answers[kind] = digit, spelled(other)
+    for kind, (digit, answer) in answers.items():
+        yield kind, rng.choice(ASKED[language][kind]).format(digit=digit), answer
+
+
+def _related(kind: str, one: Placed, scene: list[Placed]) -> tuple[int, int] | None:
+    """(the digit asked about, the only digit on that side of it), or None where there is not exactly one, or some doubt."""
+    distance = {
+        "left": lambda other: one.x - other.x,
+        "right": lambda other: other.x - one.x,
+        "above": lambda other: one.y - other.y,
+        "below": lambda other: other.y - one.y,
+    }[kind]
+    that_side = [other for other in scene if other is not one and distance(other) > 0]
+    return (one.digit, that_side[0].digit) if len(that_side) == 1 and distance(that_side[0]) >= MARGIN else None
+
+
+def _set(name: str, language: Language, tongue: str) -> BuiltIn:
+    return BuiltIn(
+        name=name,
+        roles=("image", "question", "answer"),
+        description=f"pictures of several handwritten digits and questions about them in {tongue}, answered in words",
+        size="about 73,000 train, 1,800 valid, 3,700 test questions about 10,750 pictures",
+        synthetic=True,
+        load=lambda seed: load(seed, language=language),
+    )
+
+
+SET = _set("scenes", "fr", "French")
+
+
+def english_set() -> BuiltIn:
+    return _set("scenes-en", "en", "English")

@@ -1,0 +1,212 @@
+"""Sentences with a tag for each word: CoNLL columns, or JSON lines {"tokens": [...], "tags": [...]}.
+
+A CoNLL line is a token and its tags, separated by tabs or spaces; an empty line ends a sentence; lines that begin with -DOCSTART- are
+skipped, and so are comments (`# id = 3`) before a sentence. The tag is the last column unless `data.columns = { tags = "2" }` says which,
+counted from 1; the token is the first. In a table both values are texts, a token a line: see `joined` and `parts`.
+
+Entities are written in one of three schemes, X being a type (Ramshaw & Marcus 1995; Tjong Kim Sang & Veenstra 1999):
+
+    IOB1    I-X inside an entity; B-X only where an entity follows another of the same type at once
+    IOB2    B-X begins every entity, I-X goes on with it
+    BIOES   the same, E-X ends an entity of several words, S-X is one of a single word      (BILOU: L for E, U for S)
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from attentif.data.columns import Roles, find_columns
+from attentif.data.config import DataConfig, Split
+from attentif.data.readers import Row, Tolerance, check_file, is_plain, open_reader, text_lines, text_problem
+from attentif.errors import DataError
+
+Scheme = Literal["none", "IOB1", "IOB2", "BIOES"]
+OUTSIDE = "O"
+SKIPPED = "-DOCSTART-"
+ENTITY = re.compile(r"([BIESLU])-(.+)")
+AS_BIOES = {"L": "E", "U": "S"}
+
+
+def joined(values: Sequence[str]) -> str:
+    """Tokens, or tags, as one text."""
+    return "\n".join(values)
+
+
+def parts(text: str) -> list[str]:
+    return text.split("\n")
+
+
+# --------------------------------------------------------------------------------------------------------------- reading
+
+
+def tagged_rows(
+    config: DataConfig,
+    split: Split,  # noqa: ARG001 - all readers of rows are called alike
+    file: Path,
+    roles: Roles,
+    tolerance: Tolerance,
+    notes: list[str],
+) -> tuple[list[str], Iterator[Row]]:
+    """What `load_table` asks for: the roles tokens and tags, and the sentences of a file."""
+    if is_plain(file) or file.suffix.lower() in (".tsv", ".tab"):
+        check_file(file)
+        reader = Conll(file, config, tolerance)
+        notes.append(f"{file}: {reader.columns} columns, token from column {reader.token + 1}, tag from column {reader.tag + 1}")
+        return ["tokens", "tags"], reader.rows()
+    table = open_reader(file, tolerance)
+    names = find_columns(table.columns, file, config, roles)
+    notes.append(f"{file} ({table.format}): " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
+    return list(names), _listed(table.values(list(names.values())), file, tolerance)
+
+
+def _listed(rows: Iterator[tuple[int, Sequence[Any]]], file: Path, tolerance: Tolerance) -> Iterator[Row]:
+    for line, (tokens, tags) in rows:
+        if problem := _list_problem(tokens, tags):
+            tolerance.bad(problem, file, line)
+        else:
+            yield line, [joined(tokens), joined(tags)]
+
+
+def _list_problem(tokens: Any, tags: Any) -> str | None:
+    """Why two values cannot be a sentence and its tags."""
+    for name, values in (("tokens", tokens), ("tags", tags)):
+        if not isinstance(values, list) or not values:
+            return f"the {name} are no list of texts, such as " + ('["Le", "chat"]' if name == "tokens" else '["O", "B-PER"]')
+        for place, value in enumerate(values, 1):
+            if not isinstance(value, str):
+                return f"{name[:-1]} {place} is {value!r}, where a text is wanted" + (": give the tags' names" if name == "tags" else "")
+            if not value.strip():
+                return f"{name[:-1]} {place} is empty"
+            if "\n" in value:
+                return f"{name[:-1]} {place} holds a line end"
+            if problem := text_problem(value):
+                return f"{name[:-1]} {place} {problem}"
+    return None if len(tokens) == len(tags) else f"{len(tokens)} tokens with {len(tags)} tags"
+
+
+class Conll:
+    """One file of columns."""
+
+    def __init__(self, file: Path, config: DataConfig, tolerance: Tolerance) -> None:
+        self.file, self.tolerance = file, tolerance
+        first = next(((number, line) for number, line in self._lines() if line and not line.startswith(("#", SKIPPED))), None)
+        if first is None:
+            raise DataError("holds no sentence: a token and its tag a line are wanted", file=file)
+        self.separator = "\t" if "\t" in first[1] else None
+        self.columns = len(first[1].split(self.separator))
+        self.token, self.tag = self._column(config, "tokens", 1), self._column(config, "tags", self.columns)
+        if self.columns < 2:
+            raise DataError("has one column, where a token and its tag are wanted", file=file, line=first[0])
+
+    def _column(self, config: DataConfig, role: str, default: int) -> int:
+        asked = config.column(role) or str(default)
+        if not asked.isdigit() or not 1 <= int(asked) <= self.columns:
+            said = f"data.columns.{role}: {asked!r} is none of its columns"
+            raise DataError(f"{said}, which have no names and are counted from 1 to {self.columns}", file=self.file)
+        return int(asked) - 1
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        return ((number, line.strip("\r\n ")) for number, line in enumerate(text_lines(self.file), 1))
+
+    def rows(self) -> Iterator[Row]:
+        """Sentences, at the line of their first word."""
+        start, words, sound = 0, list[tuple[str, str]](), True
+        for number, line in [*self._lines(), (0, "")]:
+            if not line.strip():
+                if words and sound:
+                    tokens, tags = zip(*words, strict=True)
+                    yield start, [joined(tokens), joined(tags)]
+                words, sound = [], True
+                continue
+            fields = line.split(self.separator)
+            if line.startswith(SKIPPED) or (line.startswith("#") and not words and len(fields) != self.columns):
+                continue
+            start = start if words else number
+            if sound and (problem := self._problem(fields)):
+                self.tolerance.bad(problem, self.file, number)
+                sound = False  # the sentence that holds the line is left out
+            words.append(("", "") if not sound else (fields[self.token].strip(), fields[self.tag].strip()))
+
+    def _problem(self, fields: list[str]) -> str | None:
+        if len(fields) != self.columns:
+            return f"{len(fields)} column{'s' if len(fields) > 1 else ''} where the first line has {self.columns}"
+        for name, value in (("token", fields[self.token]), ("tag", fields[self.tag])):
+            if not value.strip():
+                return f"the {name} is empty"
+            if problem := text_problem(value):
+                return problem
+        return None
+
+
+# --------------------------------------------------------------------------------------------------------------- schemes
+
+
+def bioes(tags: Sequence[str]) -> list[str]:
+    """BILOU's names as those of BIOES."""
+    return [AS_BIOES.get(tag[0], tag[0]) + tag[1:] if ENTITY.fullmatch(tag) else tag for tag in tags]
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """ "B-PER" as ("B", "PER"), "O" as ("O", "")."""
+    found = ENTITY.fullmatch(tag)
+    return (found[1], found[2]) if found else (OUTSIDE, "")
+
+
+def detect_scheme(sentences: Sequence[Sequence[str]]) -> Scheme:
+    """The scheme that the fewest tags break; "none" where tags are no entities (parts of speech)."""
+    tags = [tag for sentence in sentences for tag in sentence]
+    entities = [tag for tag in tags if ENTITY.fullmatch(tag)]
+    if not entities or 2 * (len(entities) + tags.count(OUTSIDE)) < len(tags):
+        return "none"
+    if any(tag[0] in "ESLU" for tag in entities):
+        return "BIOES"
+    wrong = {scheme: sum(sum(1 for _ in broken(sentence, scheme)) for sentence in sentences) for scheme in ("IOB2", "IOB1")}
+    return "IOB1" if wrong["IOB1"] < wrong["IOB2"] else "IOB2"
+
+
+def broken(tags: Sequence[str], scheme: Scheme) -> Iterator[tuple[int, str]]:
+    """Each tag that the scheme does not allow where it stands, and why."""
+    if scheme == "none":
+        return
+    before, kind = OUTSIDE, ""
+    for place, tag in enumerate(tags):
+        mark, own = split_tag(tag)
+        if tag != OUTSIDE and mark == OUTSIDE:
+            yield place, f"the tag {tag!r} is neither O nor a letter and a type, such as B-PER"
+        elif why := _misplaced(mark, before, scheme, goes_on=own == kind):
+            yield place, f"{tag} {'after ' + tags[place - 1] if place else 'at the beginning'} {why}"
+        before, kind = mark, own
+    if scheme == "BIOES" and before in "BI":
+        yield len(tags) - 1, f"{tags[-1]} at the end leaves an entity open in BIOES"
+
+
+def _misplaced(mark: str, before: str, scheme: Scheme, *, goes_on: bool) -> str:
+    """What is wrong with a tag after another; `goes_on`: both are of one type."""
+    if scheme == "IOB1":
+        return "" if mark != "B" or (before in "BI" and goes_on) else "is no second entity of its type, which is what IOB1 writes B- for"
+    if scheme == "IOB2":
+        return "" if mark != "I" or (before in "BI" and goes_on) else "goes on with no entity: in IOB2 the first word has B-"
+    if before in "BI":
+        return "" if mark in "IE" and goes_on else "leaves an entity open in BIOES"
+    return "goes on with no entity in BIOES" if mark in "IE" else ""
+
+
+def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(type, first word, last word) of each entity, broken tags read as generously as seqeval and conlleval do."""
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    return [(kind, first, last) for kind, first, last in get_entities([tag if ENTITY.fullmatch(tag) else OUTSIDE for tag in tags])]
+
+
+def repaired(tags: Sequence[str], scheme: Scheme) -> list[str]:
+    """The same entities in sound tags."""
+    fixed = [OUTSIDE] * len(tags)
+    for kind, first, last in entities(tags):
+        touches = first > 0 and split_tag(fixed[first - 1])[1] == kind
+        for place in range(first, last + 1):
+            mark = "B" if place == first and (scheme != "IOB1" or touches) else "I"
+            if scheme == "BIOES" and place == last:
+                mark = "S" if first == last else "E"
+            fixed[place] = f"{mark}-{kind}"
+    return fixed

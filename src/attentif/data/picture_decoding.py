@@ -1,0 +1,118 @@
+"""One picture: from a file, its bytes, an address that holds it, or an array, to bytes (C, H, W) in a frame."""
+
+import base64
+import io
+import struct
+import warnings
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attentif.data.picture_files import Bytes
+from attentif.errors import DataError
+
+Fit = Literal["crop", "pad", "stretch"]
+GREY = ("1", "L", "LA", "La", "I;16", "I;16L", "I;16B")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # no other: Pillow hands some (EPS) to programs outside
+DATA_URI = "data:image/"
+DAMAGES = (OSError, SyntaxError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError)  # by what is damaged, and where
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What pictures are brought to; None: what they are, which must then be the same for all."""
+
+    channels: int | None = None  # 1: grey, 3: colour
+    height: int | None = None
+    width: int | None = None
+    fit: Fit = "crop"  # where the sides have another ratio: cut the longer one, pad the shorter one, or stretch
+
+    @property
+    def sized(self) -> bool:
+        return self.height is not None and self.width is not None
+
+
+def open_picture(source: str | Path | bytes, frame: Frame) -> Bytes:
+    """One picture (C, H, W) from a file, its bytes, or a data URI; DataError says why it is none."""
+    if isinstance(source, str) and source.startswith(DATA_URI):
+        try:
+            return decoded(base64.b64decode(source.partition(",")[2], validate=True), frame)
+        except ValueError as error:
+            raise DataError(f"a picture given as data: {error}") from None
+    path = source if isinstance(source, bytes) else Path(source)
+    try:
+        return decoded(path, frame)
+    except ValueError as error:
+        raise DataError(str(error), file=None if isinstance(path, bytes) else path) from None
+
+
+def decoded(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
+    """(C, H, W); ValueError in words for what is no picture."""
+    if isinstance(source, np.ndarray):
+        pixels = source[..., 0] if source.ndim == 3 and source.shape[2] == 1 else source
+        wanted = frame.channels in (None, 1 if pixels.ndim == 2 else pixels.shape[2])
+        if wanted and (not frame.sized or pixels.shape[:2] == (frame.height, frame.width)):
+            return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, 2, 0)
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Pillow mends itself; a picture of too many pixels is refused below
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            if isinstance(source, np.ndarray):
+                return _framed(Image.fromarray(pixels), frame)
+            with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as opened:
+                if frame.sized:
+                    opened.draft(None, (2 * (frame.width or 0), 2 * (frame.height or 0)))  # JPEG: decoded at a half, a quarter, an eighth
+                return _framed(opened, frame)
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        raise ValueError("has more pixels than can be decoded safely; make it smaller first") from None
+    except UnidentifiedImageError:
+        raise ValueError("is no picture that can be read, or its beginning is damaged") from None
+    except FileNotFoundError:
+        raise ValueError("no such file") from None
+    except (*DAMAGES, struct.error, zlib.error) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"is a damaged picture: {reason.lower()}") from None
+
+
+def _framed(image: Any, frame: Frame) -> Bytes:
+    """A Pillow image as (C, H, W) bytes: upright, on white where it is transparent, in the frame."""
+    from PIL import Image, ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image).astype(np.uint32) // 257).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ValueError("has pixels of 32 bits; save it with 8 bits a channel")
+    grey = image.mode in GREY
+    if image.mode in ("LA", "RGBA", "PA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    channels = frame.channels or (1 if grey else 3)
+    if channels not in (1, 3):
+        raise ValueError(f"pictures have 1 channel (grey) or 3 (colour), not {channels}")
+    image = image.convert("L" if channels == 1 else "RGB")
+    if frame.sized and image.size != (size := (frame.width, frame.height)):
+        fitted = {"crop": ImageOps.fit, "pad": ImageOps.pad}.get(frame.fit)
+        image = fitted(image, size, Image.Resampling.BILINEAR) if fitted else image.resize(size, Image.Resampling.BILINEAR)
+    pixels = np.asarray(image, dtype=np.uint8)
+    return pixels[None] if channels == 1 else np.moveaxis(pixels, 2, 0)
+
+
+def as_shown(pixels: Bytes) -> Bytes:
+    """(C, H, W) to (H, W), or (H, W, 3)."""
+    return pixels[0] if len(pixels) == 1 else np.moveaxis(pixels[:3], 0, 2)
+
+
+def data_uri(pixels: Bytes) -> str:
+    """A picture (H, W) or (H, W, 3) as a PNG inside an address: any input that is a path may be this instead."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG", optimize=True)
+    return f"{DATA_URI}png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

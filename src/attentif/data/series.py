@@ -1,0 +1,336 @@
+"""Series of measurements: tables with a column of dates and columns of numbers, checked and cut by time.
+
+A row is a moment, a column a channel. In a *long* table one column names the series that a row belongs to; the series then stand one after
+the other. Dates must rise by even steps: what is missing is refused, or filled in where that was asked for, and counted.
+"""
+
+import hashlib
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attentif.data.columns import Roles, find_columns
+from attentif.data.config import SPLITS, DataConfig
+from attentif.data.pulse import Pulse, Say
+from attentif.data.readers import PlainText, Reader, Tolerance, open_reader
+from attentif.data.steps import Dates, Ints, Step, parsed, step_of, written
+from attentif.data.table import digest_of
+from attentif.errors import DataError
+
+Floats = NDArray[np.float64]
+Fill = Literal["none", "linear", "previous"]
+MISSING = ("", "nan", "na", "n/a", "null", "none")
+LOOKED_AT = 100  # rows that decide which columns hold numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to read of a table of measurements."""
+
+    columns: Sequence[str] = ()  # by default all that hold numbers
+    date: str | None = None  # by default recognised by its name
+    series: str | None = None  # names the series of each row in a long table
+    date_format: str | None = None  # as strptime has it; by default ISO 8601
+    fill: Fill = "none"
+    uneven: bool = False  # rows count as evenly spaced, whatever their dates
+
+
+@dataclass(frozen=True)
+class Series:
+    """Measurements in the order of time, series after series."""
+
+    values: Floats  # (rows, channels)
+    dates: Dates  # (rows,)
+    columns: list[str]
+    step: Step
+    files: list[str]
+    places: Ints  # (rows, 2): which of the files, and the line in it
+    date: str = "date"  # the column that dates come from
+    names: list[str] = field(default_factory=lambda: [""])
+    borders: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (series + 1,): where each begins, and the end
+    parts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (rows,): 0 train, 1 valid, 2 test, as files had it
+
+    def __len__(self) -> int:
+        return len(self.dates)
+
+    def place(self, row: int) -> str:
+        file, line = self.places[row]
+        return f"{self.files[file]}:{line}"
+
+    def error(self, message: str, row: int) -> DataError:
+        return DataError(message, file=self.files[int(self.places[row, 0])], line=int(self.places[row, 1]))
+
+    def each(self) -> Iterator[tuple[str, slice]]:
+        """Every series by name, with its rows."""
+        for name, start, end in zip(self.names, self.borders[:-1].tolist(), self.borders[1:].tolist(), strict=True):
+            yield name, slice(start, end)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of dates, values, names and the files' own splits: the same digest, the same data."""
+        total = hashlib.sha256(digest_of([*self.columns, *self.names]).encode())
+        for part in (self.dates.astype(np.int64), self.values, self.borders, self.parts):
+            total.update(np.ascontiguousarray(part).data)
+        return total.hexdigest()
+
+
+def load_series(config: DataConfig, wanted: Wanted, say: Say | None = None) -> tuple[Series, list[str]]:
+    """All rows of the files (train, then valid, then test), or of a built-in set, checked; and what was found on the way."""
+    notes: list[str] = []
+    pulse = Pulse(say)
+    if config.name:
+        read = _built_in(config, wanted)
+    else:
+        tolerance = Tolerance(config.skip_bad)
+        asked = replace(wanted, date=wanted.date or config.column("date"), series=wanted.series or config.column("series"))
+        read = _Read(asked)
+        for part, split in enumerate(SPLITS):
+            for file in config.files(split):
+                read.file(file, part, config, tolerance, notes, pulse)
+        notes += tolerance.notes
+    series = read.series()
+    notes.append(_described(series))
+    return _even(series, wanted, notes), notes
+
+
+class _Read:
+    """Rows as they come, file after file."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.columns: list[str] = list(wanted.columns)
+        self.date = wanted.date or "date"
+        self.files: list[str] = []
+        self.values, self.moments = array("d"), array("q")
+        self.names: dict[str, int] = {}  # of the series, in the order in which they are met
+        self.series_of, self.lines, self.file_of, self.part_of = array("q"), array("q"), array("q"), array("q")
+
+    def file(self, path: Path, part: int, config: DataConfig, tolerance: Tolerance, notes: list[str], pulse: Pulse) -> None:
+        reader = open_reader(path, tolerance)
+        if isinstance(reader, PlainText):
+            raise DataError("is plain text; a series is a CSV, TSV, JSONL or Parquet file with a column of dates", file=path)
+        date = self.wanted.date or find_columns(reader.columns, path, config, Roles(("date",)))["date"]
+        self._columns(reader, date, notes)
+        self.date = date
+        keys = [date] + ([self.wanted.series] if self.wanted.series else [])
+        for name in [*keys, *self.columns]:
+            if name not in reader.columns:
+                raise DataError(f"no column is called {name!r}; the columns are {', '.join(map(repr, reader.columns[:12]))}", file=path)
+        number = len(self.files)
+        self.files.append(str(path))
+        before = len(self.lines)
+        for line, cells in reader.cells([*keys, *self.columns]):
+            try:
+                row = array("d", map(number_of, self.columns, cells[len(keys) :]))
+                moment = self._moment(cells[0])
+            except ValueError as error:
+                tolerance.bad(str(error), path, line)
+                continue
+            name = str(cells[1]) if self.wanted.series else ""
+            self.values.extend(row)
+            self.moments.append(moment)
+            self.series_of.append(self.names.setdefault(name, len(self.names)))
+            self.lines.append(line)
+            self.file_of.append(number)
+            self.part_of.append(part)
+            if len(self.lines) % 4096 == 0:
+                pulse(lambda: f"reading {path}: {len(self.lines):,} rows")
+        if len(self.lines) == before:
+            raise DataError("has no rows, only a header", file=path)
+
+    def _columns(self, reader: Reader, date: str, notes: list[str]) -> None:
+        """The columns of numbers, found in the first file and said."""
+        if self.columns:
+            return
+        others = [name for name in reader.columns if name and name not in (date, self.wanted.series)]
+        lenient = open_reader(reader.path, Tolerance(sys.maxsize))  # bad rows are told when all are read
+        first = [cells for _, cells in islice(lenient.cells(others), LOOKED_AT)]
+        if not first:
+            raise DataError("has no rows, only a header", file=reader.path)
+        numeric = [name for place, name in enumerate(others) if any(is_number(cells[place]) for cells in first)]
+        if not numeric:
+            raise DataError(f"has no column of numbers beside {date!r}", file=reader.path)
+        self.columns = numeric
+        notes.append(f"{reader.path} ({reader.format}): dates from column {date!r}, numbers from {', '.join(map(repr, numeric))}")
+        if left := [name for name in others if name not in numeric]:
+            notes.append(f"left out, as they hold no numbers: {', '.join(map(repr, left))}")
+
+    def _moment(self, value: Any) -> int:
+        try:
+            return parsed(value, self.wanted.date_format)
+        except (ValueError, OverflowError):
+            as_asked = f"as {self.wanted.date_format}" if self.wanted.date_format else "such as 2024-02-01 or 2024-02-01 13:00"
+            way_out = 'say how they are written: task.date_format="%d/%m/%Y %H:%M"'
+            raise ValueError(f"{str(value)!r} is no date {as_asked}; {way_out}") from None
+
+    def series(self) -> Series:
+        values = np.frombuffer(self.values, dtype=np.float64).reshape(-1, len(self.columns))
+        columns = (self.moments, self.series_of, self.lines, self.file_of, self.part_of)
+        moments, series_of, lines, file_of, part_of = (np.frombuffer(column, dtype=np.int64) for column in columns)
+        order = np.argsort(series_of, kind="stable")
+        borders = np.searchsorted(series_of[order], np.arange(len(self.names) + 1))
+        places = np.stack([file_of, lines], axis=1)[order]
+        dates = moments[order].astype("datetime64[s]")
+        found = Series(values[order], dates, self.columns, Step(), self.files, places, self.date, list(self.names), borders, part_of[order])
+        return replace(found, step=_step(found))
+
+
+def _built_in(config: DataConfig, wanted: Wanted) -> _Read:
+    from attentif.data.builtin import BUILTIN
+
+    entry = BUILTIN[str(config.name)]
+    if "date" not in entry.roles:
+        raise DataError(f"the built-in set {entry.name!r} has no date (it has {', '.join(entry.roles)}): it is for another task")
+    read = _Read(replace(wanted, date="date"))
+    channels = [role for role in entry.roles if role != "date"]
+    if unknown := [name for name in read.columns if name not in channels]:
+        raise DataError(f"the built-in set {entry.name!r} has no {unknown[0]!r} (it has {', '.join(channels)})")
+    read.columns = read.columns or channels
+    read.names = {"": 0}
+    for part, (split, columns) in enumerate(entry.load(config.seed).items()):
+        read.files.append(f"{entry.name}/{split}")
+        count = len(columns["date"])
+        read.moments.extend(parsed(moment, None) for moment in columns["date"])
+        read.values.extend(np.stack([columns[name] for name in read.columns], axis=1).astype(np.float64).ravel().tolist())
+        read.lines.extend(range(1, count + 1))
+        for numbers, number in ((read.series_of, 0), (read.file_of, part), (read.part_of, part)):
+            numbers.extend([number] * count)
+    return read
+
+
+def is_number(value: Any) -> bool:
+    try:
+        return not np.isnan(number_of("", value))
+    except ValueError:
+        return False
+
+
+def number_of(column: str, value: Any) -> float:
+    """A cell as a number, nan where it is missing; ValueError says what it is instead."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        if value is None or str(value).strip().casefold() in MISSING:
+            return float("nan")
+        comma = "; decimals are written with a point" if isinstance(value, str) and "," in value else ""
+        raise ValueError(f"{column}: {str(value)[:40]!r} is not a number{comma}") from None
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{column}: is infinite")
+    return number
+
+
+# ----------------------------------------------------------------------------------------------------------- even steps
+
+
+def _step(series: Series) -> Step:
+    """The step of the first series that has two rows, once it is known that all dates rise."""
+    found = None
+    for name, rows in series.each():
+        _check_rising(series, name, rows)
+        if found is None and rows.stop - rows.start > 1:
+            found = step_of(series.dates[rows])
+    if found is None:
+        raise series.error("has one row: a series needs more", 0)
+    return found
+
+
+def _check_rising(series: Series, name: str, rows: slice) -> None:
+    gaps = np.diff(series.dates[rows]).astype(np.int64)
+    if not len(gaps) or gaps.min() > 0:
+        return
+    row = rows.start + int(np.flatnonzero(gaps <= 0)[0]) + 1
+    here, before = written(series.dates[row]), written(series.dates[row - 1])
+    if gaps[row - 1 - rows.start] == 0:
+        way_out = "" if name else '; where rows belong to several series, name their column: data.columns.series="NAME"'
+        raise series.error(f"the date {here}{_of(name)} stands twice (also at {series.place(row - 1)}){way_out}", row)
+    raise series.error(f"dates go back{_of(name)}: {here} after {before}; sort the rows by date", row)
+
+
+def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:
+    """The series without gaps and holes, or an error that names the first."""
+    filled = []
+    steps = holes = 0
+    for name, rows in series.each():
+        part, added = (_part(series, rows), 0) if wanted.uneven else _gaps(series, name, rows, wanted.fill)
+        missing = np.isnan(part.values)
+        if missing.any():
+            if wanted.fill == "none":
+                row, column = (int(place) for place in np.argwhere(missing)[0])
+                more = f" (the first of {int(missing.sum()):,} such cells)" if missing.sum() > 1 else ""
+                raise part.error(f"{series.columns[column]}: is missing{more}; fill in what is missing: task.fill=linear", row)
+            if len(empty := np.flatnonzero(missing.sum(0) == len(part))):
+                raise part.error(f"{series.columns[empty[0]]}: has no number at all{_of(name)}", 0)
+            part = replace(part, values=_filled(part.values, wanted.fill))
+        steps, holes = steps + added, holes + int(missing.sum()) - added * len(series.columns)
+        filled.append(part)
+    if steps or holes:
+        notes.append(f"filled in ({wanted.fill}): {steps:,} missing rows and {holes:,} missing cells")
+    together: dict[str, Any] = {
+        key: np.concatenate([getattr(part, key) for part in filled]) for key in ("values", "dates", "places", "parts")
+    }
+    return replace(series, **together, borders=np.cumsum([0, *(len(part) for part in filled)]))
+
+
+def _part(series: Series, rows: slice) -> Series:
+    cut = {key: getattr(series, key)[rows] for key in ("values", "dates", "places", "parts")}
+    return replace(series, **cut, borders=np.array([0, rows.stop - rows.start]))
+
+
+def _gaps(series: Series, name: str, rows: slice, fill: Fill) -> tuple[Series, int]:
+    """One series on the whole grid of its dates, nan in the rows that were added."""
+    part = _part(series, rows)
+    steps = series.step.between(part.dates)
+    if (steps < 1).any():
+        row = int(np.flatnonzero(steps < 1)[0]) + 1
+        here, before = written(part.dates[row]), written(part.dates[row - 1])
+        way_out = "task.uneven=true takes the rows as evenly spaced"
+        raise part.error(f"rows are {series.step.name} apart, but {here}{_of(name)} follows {before}; {way_out}", row)
+    places = np.concatenate([[0], np.cumsum(steps)])
+    added = int(places[-1]) + 1 - len(part)
+    if not added:
+        return part, 0
+    if fill == "none":
+        row = int(np.flatnonzero(steps > 1)[0]) + 1
+        here, before = written(part.dates[row]), written(part.dates[row - 1])
+        gaps = int((steps > 1).sum())
+        more = f", the first of {gaps:,} gaps" if gaps > 1 else ""
+        way_out = "fill them in: task.fill=linear, or take rows as evenly spaced: task.uneven=true"
+        missing = int(steps[row - 1]) - 1
+        raise part.error(
+            f"{missing:,} row{'s are' if missing > 1 else ' is'} missing{_of(name)} between {before} and {here}{more}; {way_out}", row
+        )
+    source = np.searchsorted(places, np.arange(places[-1] + 1), side="right") - 1  # the row that was there last
+    values = np.full((len(source), part.values.shape[1]), np.nan)
+    values[places] = part.values
+    dates = np.concatenate([part.dates[:1], series.step.after(part.dates[0], len(source) - 1)])
+    return replace(part, values=values, dates=dates, places=part.places[source], parts=part.parts[source]), added
+
+
+def _filled(values: Floats, how: Fill) -> Floats:
+    """Cells that are missing, on the line between their neighbours or as the one before; at both ends the nearest one."""
+    filled = values.copy()
+    rows = np.arange(len(values))
+    for column in filled.T:
+        known = np.flatnonzero(~np.isnan(column))
+        if how == "linear":
+            column[:] = np.interp(rows, known, column[known])
+        else:
+            column[:] = column[known[np.maximum(np.searchsorted(known, rows, side="right") - 1, 0)]]
+    return filled
+
+
+def _of(name: str) -> str:
+    return f" of series {name!r}" if name else ""
+
+
+def _described(series: Series) -> str:
+    first, last = written(series.dates.min()), written(series.dates.max())
+    many = f"{len(series.names):,} series, " if len(series.names) > 1 else ""
+    return f"{many}{len(series):,} rows from {first} to {last}, {series.step.name} apart"

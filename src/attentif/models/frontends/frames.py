@@ -1,0 +1,182 @@
+"""Frames of sound to vectors: fewer and wider ones, by convolutions or patches.
+
+    conformer   relu(conv 3×3, stride 2), twice, over time and bands; then a linear map of what is left of the bands       T → ⌈⌈T/2⌉/2⌉
+    whisper     gelu(conv 3 over time), gelu(conv 3 over time, stride 2)                                                T → ⌈T/2⌉
+    patches     a linear map of each rectangle of frames and bands, which may overlap; those of one time stand together  (AST)
+    none        a linear map of each frame                                                                              T → T
+
+Gulati et al. 2020 (Conformer), Radford et al. 2022 (Whisper), Gong et al. 2021 (AST). Before anything else, each sound is normalised by
+itself: `mean` takes off each band's mean over its frames (a microphone's colour), `mean-variance` divides by its deviation too, `whisper`
+is Whisper's range. Padding is zero before every convolution, as what lies beyond a sound alone is: no valid frame sees it.
+"""
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from attentif.errors import ConfigError
+from attentif.kernels.dropout import dropout
+from attentif.kernels.mel import whisper_range
+from attentif.models.batch import Input
+from attentif.models.frontends.base import FRONTENDS, FrontendConfig
+from attentif.models.frontends.tokens import places
+from attentif.nn.norm import Norm
+from attentif.nn.position import Position
+from attentif.nn.seq import Seq, unpack
+
+Normalise = Literal["none", "mean", "mean-variance", "whisper"]
+Pair = Annotated[tuple[int, int], Field(strict=False)]
+
+
+@FRONTENDS.register
+class FramesConfig(FrontendConfig):
+    """Frames of sound (B, T, mels): sub-sampled, then positions, norm, dropout."""
+
+    kind: Literal["frames"] = Field("frames", description="frames of sound: the loudness of each band of frequencies")
+    from_data = ("mels",)
+    mels: int | None = Field(None, gt=0, description="bands of a frame; by default the data's")
+    normalise: Normalise = Field("mean-variance", description="each sound by itself: none, mean, mean-variance (of each band), whisper")
+    subsample: Literal["conformer", "whisper", "patches", "none"] = Field(
+        "conformer", description="fewer frames: conformer (4 times, 3×3 convolutions), whisper (2 times), patches (AST), none"
+    )
+    channels: int | None = Field(None, gt=0, description="of the conformer's convolutions; by default the model's width")
+    patch: Pair = Field((16, 16), description="frames and bands of a patch")
+    stride: Pair = Field((10, 10), description="frames and bands from one patch to the next")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
+    position: Position | None = Field(None, description="positions added to the vectors")
+    norm: Norm | None = Field(None, description="normalise the sum")
+
+    def build(self, width: int, dropout: float) -> "Frames":
+        return Frames(self, width, dropout)
+
+    @property
+    def limit(self) -> int | None:
+        """In frames, before they are made fewer."""
+        places = self.position.limit if self.position else None
+        if places is None:
+            return None
+        if self.subsample == "patches":
+            return max(places // self.rows - 1, 0) * self.stride[0] + self.patch[0]
+        return places * {"conformer": 4, "whisper": 2, "none": 1}[self.subsample]
+
+    @property
+    def rows(self) -> int:
+        """Patches above one another."""
+        return (self.with_any_size().mels - self.patch[1]) // self.stride[1] + 1  # type: ignore[operator]
+
+    def shortened(self, frames: Tensor) -> Tensor:
+        """How many vectors sounds of so many frames become."""
+        if self.subsample == "patches":
+            return self.rows * (-(-(frames - self.patch[0]).clamp(min=0) // self.stride[0]) + 1)
+        for _ in range({"conformer": 2, "whisper": 1, "none": 0}[self.subsample]):
+            frames = (frames + 1) // 2
+        return frames
+
+
+class Frames(nn.Module):
+    def __init__(self, config: FramesConfig, width: int, dropout: float) -> None:
+        super().__init__()
+        if config.mels is None:
+            raise ConfigError("mels: the bands of a frame are not known yet; give them, or train on sounds")
+        self.config, self.mels = config, config.mels
+        self.subsample = SUBSAMPLING[config.subsample](config, width)
+        self.position = config.position.build(width) if config.position else None
+        self.norm = config.norm.build(width) if config.norm else nn.Identity()
+        self.dropout = dropout if config.dropout is None else config.dropout
+
+    def forward(self, source: Input) -> tuple[Tensor, Seq]:
+        x, seq = source.data, source.seq
+        if x.shape[-1] != self.mels:
+            raise ValueError(f"frames of {x.shape[-1]} bands given to a model of {self.mels}")
+        if seq.is_packed:  # convolutions want rows
+            x, seq = unpack(x, seq), Seq.padded(seq.lengths)
+        x = self.subsample(normalised(x, seq, self.config.normalise), seq)
+        seq = Seq.padded(self.config.shortened(seq.lengths), x.shape[1])
+        if self.position is not None:
+            x = x + self.position(places(seq), x.dtype)
+        return dropout(self.norm(x), self.dropout, self.training), seq
+
+
+def normalised(x: Tensor, seq: Seq, how: Normalise) -> Tensor:
+    """(B, T, mels): each sound by itself, zeros on the padding."""
+    valid = seq.valid[..., None]
+    if how == "whisper":
+        x = whisper_range(x, seq.valid)
+    elif how != "none":
+        count = seq.lengths.clamp(min=1)[:, None, None]
+        x = x - x.masked_fill(~valid, 0).sum(1, keepdim=True) / count
+        if how == "mean-variance":
+            x = x * torch.rsqrt(x.masked_fill(~valid, 0).square().sum(1, keepdim=True) / count + 1e-5)
+    return x if seq.dense else x.masked_fill(~valid, 0)
+
+
+def _silent_beyond(x: Tensor, lengths: Tensor, time: int) -> Tensor:
+    """Zeros after each row's length, along the axis `time`."""
+    shape = [1] * x.ndim
+    shape[0], shape[time] = len(lengths), x.shape[time]
+    inside = torch.arange(x.shape[time], device=x.device) < lengths[:, None]
+    return x * inside.view(shape)
+
+
+class Conformer4(nn.Module):
+    """Two 3×3 convolutions of stride 2, then a linear map."""
+
+    def __init__(self, config: FramesConfig, width: int) -> None:
+        super().__init__()
+        channels, mels = config.channels or width, config.mels or 1
+        self.first = nn.Conv2d(1, channels, 3, 2, 1)
+        self.second = nn.Conv2d(channels, channels, 3, 2, 1)
+        self.out = nn.Linear(channels * ((mels + 3) // 4), width)
+
+    def forward(self, x: Tensor, seq: Seq) -> Tensor:
+        x = F.relu(self.first(x[:, None]))  # (B, channels, T/2, mels/2)
+        if not seq.dense:
+            x = _silent_beyond(x, (seq.lengths + 1) // 2, 2)
+        x = F.relu(self.second(x))
+        return self.out(x.transpose(1, 2).flatten(2))
+
+
+class Whisper2(nn.Module):
+    """A convolution over time, then one of stride 2."""
+
+    def __init__(self, config: FramesConfig, width: int) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(config.mels or 1, width, 3, 1, 1)
+        self.second = nn.Conv1d(width, width, 3, 2, 1)
+
+    def forward(self, x: Tensor, seq: Seq) -> Tensor:
+        x = F.gelu(self.first(x.mT))
+        if not seq.dense:
+            x = _silent_beyond(x, seq.lengths, 2)
+        return F.gelu(self.second(x)).mT
+
+
+class SoundPatches(nn.Module):
+    """Rectangles of frames and bands, those of one time after one another, lowest bands first."""
+
+    def __init__(self, config: FramesConfig, width: int) -> None:
+        super().__init__()
+        if (config.mels or 0) < config.patch[1]:
+            raise ConfigError(f"patch: {config.patch[1]} bands high, and a frame has {config.mels}")
+        self.config = config
+        self.patch = nn.Conv2d(1, width, config.patch, config.stride)
+
+    def forward(self, x: Tensor, seq: Seq) -> Tensor:
+        (frames, _), (step, _) = self.config.patch, self.config.stride
+        columns = -(-max(x.shape[1] - frames, 0) // step) + 1
+        x = F.pad(x, (0, 0, 0, (columns - 1) * step + frames - x.shape[1]))  # the last patch may reach past the end
+        return self.patch(x[:, None]).permute(0, 2, 3, 1).flatten(1, 2)
+
+
+class EachFrame(nn.Linear):
+    def __init__(self, config: FramesConfig, width: int) -> None:
+        super().__init__(config.mels or 1, width)
+
+    def forward(self, x: Tensor, seq: Seq) -> Tensor:  # type: ignore[override]
+        return super().forward(x)
+
+
+SUBSAMPLING: dict[str, type[nn.Module]] = {"conformer": Conformer4, "whisper": Whisper2, "patches": SoundPatches, "none": EachFrame}

@@ -1,0 +1,76 @@
+"""Denoising's baselines and its part of the report."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attentif.tasks.baselines import timed
+from attentif.tasks.metrics import share
+from attentif.tasks.report import length_figure
+from attentif.tasks.task import Baseline, Evaluation, Say
+from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
+from attentif.view.words import Text, Words
+
+Ints = NDArray[np.int64]
+
+
+def denoise_baselines(known: Ints, hidden: Ints, before: Ints, vocab: int, say: Say) -> list[Baseline]:
+    """The most frequent token, and the most frequent one after the token before, which a decoder reads too."""
+    usual = int(np.bincount(known, minlength=vocab).argmax())
+    systems = [
+        (Text("jeton le plus fréquent", "most frequent token"), lambda: np.full(len(hidden), usual)),
+        (
+            Text("jeton le plus fréquent après le précédent", "most frequent token after the one before"),
+            lambda: _following(known, before, usual),
+        ),
+    ]
+    found = []
+    for name, guess in systems:
+        with timed() as clock:
+            hits = int((guess() == hidden).sum())
+        accuracy, around = share(hits, len(hidden))
+        found.append(Baseline(name, {"token_accuracy": accuracy}, {"token_accuracy": around}, clock.seconds))
+        say(f"baseline {name.en}: {100 * accuracy:.1f} % of the hidden tokens ({clock.seconds:.1f} s)")
+    return found
+
+
+def _following(known: Ints, before: Ints, usual: int) -> Ints:
+    """The token that follows each most often; `usual` after one that nothing follows."""
+    size = int(known.max()) + 1
+    pairs, seen = np.unique(known[:-1] * size + known[1:], return_counts=True)
+    order = np.lexsort((-seen, pairs // size))  # by the first token, the most frequent follower first
+    first, place = np.unique(pairs[order] // size, return_index=True)
+    best = np.full(max(size, int(before.max(initial=0)) + 1), usual)
+    best[first] = pairs[order][place] % size
+    return best[before]
+
+
+def denoise_sections(evaluation: Evaluation) -> list[Section]:
+    details = evaluation.details
+    if "gaps" not in details:
+        return []
+    blocks: list[Block] = []
+    if len(details["by_span"]) > 1:
+        blocks.append(length_figure("token_accuracy", details["by_span"], Text("Selon la taille du trou", "By size of the gap")))
+    about = Text(
+        "Des morceaux du test. Une couleur marque ce que le modèle a retrouvé, l'autre ce qu'il a écrit à la place de ⟨ce qui était là⟩.",
+        "Pieces of the test. One colour marks what the model restored, the other what it wrote in place of ⟨what stood there⟩.",
+    )
+    heads: list[Words] = [Text("texte, trous remplis par le modèle", "text, gaps filled by the model")]
+    rows: list[list[Cell]] = [[_filled(entry)] for entry in details["gaps"]]
+    sections = [Section(Text("Les trous du texte", "The gaps of the text"), [Paragraph(about), Table(heads, rows)])]
+    return [Section(Text("Où il réussit, où il échoue", "Where it succeeds, where it fails"), blocks), *sections] if blocks else sections
+
+
+def _filled(entry: dict[str, Any]) -> Cell:
+    tokens, values = [], []
+    for place, text in enumerate(entry["texts"]):
+        tokens.append(text)
+        values.append(0.0)
+        if place < len(entry["fills"]):
+            fill = entry["fills"][place]
+            right = fill["true"] == fill["found"]
+            tokens.append(fill["found"] if right else f"{fill['found']}⟨{fill['true']}⟩")
+            values.append(0.5 if right else -0.8)
+    return Tokens(tokens, values, whole=1.0)

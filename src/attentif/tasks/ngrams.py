@@ -1,0 +1,136 @@
+"""Language models that count: n-grams, over the tokens of the neural ones and on their scales."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attentif.data import DataConfig, TokenStream
+from attentif.decode import GenerateOptions
+from attentif.decode.generate import collect, write
+from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
+from attentif.tasks.fitting import Examples, Fitting, Material, fitting
+from attentif.tasks.looking import shown_tokens
+from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
+from attentif.tasks.report import language_sections
+from attentif.tasks.streams import read_stream, read_streams
+from attentif.tasks.task import Baseline, Evaluation, Progress, Say, Tokenizers
+from attentif.text import Tokenizer, TokenizerConfig
+from attentif.text.fitted import Fitted
+from attentif.text.ngram import NGram, NGramConfig, TokenText
+from attentif.view.blocks import Section, Table
+from attentif.view.words import Text, Words, count
+
+PIECE = 256  # tokens that are drawn together for an interval: within a passage they are not independent
+EXCERPT = 200  # tokens of the text shaded by surprise
+SAMPLES, PROMPT, CONTINUATION = 3, 24, 80  # what the report lets it write
+
+
+class Writing:
+    """Texts in the middle of being written by n-grams; see `decode.session.Writing`."""
+
+    limit: int | None = None
+    device = torch.device("cpu")
+
+    def __init__(self, model: NGram, prompts: Sequence[Sequence[int]]) -> None:
+        self.model, self.texts = model, [list(prompt) for prompt in prompts]
+        self._look()
+
+    def _look(self) -> None:
+        self.logits: Tensor = torch.from_numpy(np.log(np.stack([self.model.next(text) for text in self.texts])))
+
+    def read(self, tokens: Tensor) -> None:
+        for text, token in zip(self.texts, tokens.tolist(), strict=True):
+            text.append(token)
+        self._look()
+
+    def select(self, rows: Sequence[int]) -> None:
+        self.texts = [list(self.texts[row]) for row in rows]
+        self._look()
+
+
+@fitting("language")
+class NGrams(Fitting):
+    config: NGramConfig
+    metric = "bits_per_byte"
+    unit = "tokens"
+
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Material:
+        streams = read_streams(data, text, say)
+        for note in streams.notes:
+            say(note)
+        train, valid, test = (_examples(name, getattr(streams, name), streams.tokenizer) for name in ("train", "valid", "test"))
+        return Material(train, valid, test, {"tokenizer": streams.tokenizer}, streams.digest, streams.notes)
+
+    def read(self, data: DataConfig, tokenizers: Tokenizers, say: Say) -> Examples:
+        return _examples("test", read_stream(data, tokenizers["tokenizer"], say), tokenizers["tokenizer"])
+
+    def evaluate(self, model: Fitted[Any], examples: Examples, tokenizers: Tokenizers, progress: Progress | None = None) -> Evaluation:
+        assert isinstance(model, NGram)
+        nats = -np.log(model.probabilities(examples.of.ids))
+        starts = np.arange(0, len(nats), PIECE)
+        sums, sizes = np.add.reduceat(nats, starts), np.diff([*starts, len(nats)])
+        loss, (low, high) = float(nats.mean()), mean_interval(sums, sizes)
+        to_bits = bits_per_byte(1.0, examples.beside) * len(nats)
+        scores = {"bits_per_byte": loss * to_bits, "loss": loss, "perplexity": perplexity(loss)}
+        intervals = {
+            "bits_per_byte": (low * to_bits, high * to_bits),
+            "loss": (low, high),
+            "perplexity": (perplexity(low), perplexity(high)),
+        }
+        details = {
+            "tokens": len(nats),
+            "bytes": examples.beside,
+            "by_place": [],
+            "ngrams": list(model.sizes().items()),
+            "discounts": [[round(float(d), 4) for d in level.discounts[1:]] for level in model.levels],
+            "excerpt": _excerpt(examples.of.ids, nats, tokenizers["tokenizer"]),
+            "samples": _samples(model, examples.of.ids, tokenizers["tokenizer"]),
+        }
+        return Evaluation(scores, intervals, len(nats), details, examples.name)
+
+    def baselines(self, material: Material, say: Say) -> list[Baseline]:
+        train, test = material.train.of, material.test.of
+        orders = [order for order in (1, 2) if order < self.config.order]
+        ids = train.ids[:MOST_NGRAM_TOKENS].astype(np.int64)
+        return language_baselines(
+            ids, test.ids.astype(np.int64), vocab=train.vocab, end=train.end, text_bytes=material.test.beside, say=say, orders=orders
+        )
+
+    def sections(self, evaluation: Evaluation) -> list[Section]:
+        heads: list[Words] = [Text("n-grammes", "n-grams"), Text("différents", "distinct"), "D(1)", "D(2)", "D(≥ 3)"]
+        rows = [
+            [name.replace("-grams", ""), count(number), *discounts]
+            for (name, number), discounts in zip(evaluation.details["ngrams"], evaluation.details["discounts"], strict=True)
+        ]
+        caption = Text(
+            "Ce qui a été compté, et ce que Kneser-Ney retire à chaque compte pour le donner à ce qui n'a pas été vu.",
+            "What was counted, and what Kneser-Ney takes from each count to give to what was not seen.",
+        )
+        return [Section(Text("Ce qui a été compté", "What was counted"), [Table(heads, rows, caption)]), *language_sections(evaluation)]
+
+
+def _examples(name: str, stream: TokenStream, tokenizer: Tokenizer) -> Examples:
+    ids = stream.window(0, len(stream))
+    return Examples(name, TokenText(ids, tokenizer.vocab, tokenizer.eos), len(stream), stream.text_bytes)
+
+
+def _excerpt(ids: NDArray[Any], nats: NDArray[np.float64], tokenizer: Tokenizer) -> dict[str, Any]:
+    """A piece of the text, and how surprising each token of it is, in bits."""
+    start = max(0, len(ids) // 2 - EXCERPT // 2)
+    chosen = slice(start, start + EXCERPT)
+    tokens = [token.replace("␣", " ").replace("⏎", "⏎\n") for token in shown_tokens(tokenizer, ids[chosen].tolist())]
+    return {"tokens": tokens, "bits": [round(value / np.log(2), 3) for value in nats[chosen].tolist()]}
+
+
+def _samples(model: NGram, ids: NDArray[Any], tokenizer: Tokenizer) -> list[dict[str, str]]:
+    """Pieces of the split, and what the n-grams write after them."""
+    places = np.unique(np.linspace(0, max(len(ids) - PROMPT, 0), SAMPLES + 2).astype(np.int64)[1:-1])
+    prompts = [ids[place : place + PROMPT].tolist() for place in places.tolist()]
+    options = GenerateOptions(max_tokens=CONTINUATION, temperature=0.8, top_p=0.95, seed=0)
+    written = collect(write(Writing(model, prompts), prompts, options, stop_tokens=[tokenizer.eos]), len(prompts), False)
+    decode = tokenizer.decode
+    return [{"prompt": decode(prompt), "written": decode(found.tokens)} for prompt, found in zip(prompts, written, strict=True)]

@@ -1,0 +1,111 @@
+"""Sounds a little different each time they are trained on, made from their log-mel frames (B, T, mels).
+
+    speed    frames are read r times as fast, r ~ U(1 - s, 1 + s), between neighbours linearly               (Ko et al. 2015)
+    pitch    band f takes the value of f / w, w ~ U(1 - p, 1 + p): a longer or shorter vocal tract           (Jaitly & Hinton 2013)
+    noise    y ← ln(eʸ + eⁿ), n a noise of random colour, drawn so many decibels below the sound's mean loudness
+    masks    runs of frames, and of bands, are replaced by the sound's mean                                  (SpecAugment, Park et al. 2019)
+
+Speed and pitch together are what playing a recording faster does. All is drawn from torch's generator, which the loop sets anew at each
+step.
+"""
+
+import math
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from attentif.config import Config
+from attentif.kernels.mel import Scale, band_edges, hz_to_mel
+from attentif.nn.seq import Seq
+
+
+class SoundAugmentConfig(Config):
+    """How sounds are changed in training; 0 leaves something out."""
+
+    speed: float = Field(0.1, ge=0, lt=1, description="faster or slower by up to this share")
+    pitch: float = Field(0.1, ge=0, lt=1, description="frequencies stretched by up to this share: other voices")
+    noise: float = Field(0.5, ge=0, le=1, description="share of the sounds that noise is added to")
+    noise_db: tuple[float, float] = Field((0.0, 30.0), strict=False, description="how far the noise is below the sound, in decibels")
+    time_masks: int = Field(2, ge=0, description="runs of frames that are hidden")
+    time_width: float = Field(0.1, ge=0, le=1, description="longest of them, as a share of the sound")
+    band_masks: int = Field(2, ge=0, description="runs of bands that are hidden")
+    band_width: float = Field(0.2, ge=0, le=1, description="widest of them, as a share of the bands")
+
+
+class SoundAugment:
+    """What `SoundAugmentConfig` says, for frames of one kind of mel scale."""
+
+    def __init__(self, config: SoundAugmentConfig, mels: int, low: float, high: float, scale: Scale) -> None:
+        self.config, self.scale = config, scale
+        self.centres = torch.from_numpy(band_edges(mels, low, high, scale)[1:-1])  # Hz
+        first, last = (float(hz_to_mel(hz, scale)) for hz in (low, high))
+        self.first, self.step = first, (last - first) / (mels + 1)
+
+    def __call__(self, x: Tensor, seq: Seq) -> tuple[Tensor, Seq]:
+        """The same sounds, changed; lengths change with the speed."""
+        config = self.config
+        if config.speed:
+            x, seq = faster(x, seq, 1 + config.speed * _even(len(x), x.device))
+        if config.pitch:
+            x = self.stretched(x, 1 + config.pitch * _even(len(x), x.device))
+        if config.noise:
+            x = self.noisy(x, seq)
+        return masked(x, seq, config), seq
+
+    def stretched(self, x: Tensor, factor: Tensor) -> Tensor:
+        """Each row with its frequencies multiplied by its factor (B,)."""
+        asked = hz_to_mel((self.centres / factor.cpu()[:, None]).numpy(), self.scale)
+        bands = torch.from_numpy((asked - self.first) / self.step - 1).clamp(0, x.shape[2] - 1).to(x)
+        # the same for all frames of a row: a matrix of two weights a band, which a product applies faster than a gather would
+        near = (1 - (bands[:, None, :] - torch.arange(x.shape[2]).to(x)[:, None]).abs()).clamp(min=0)  # (B, mels, mels)
+        return x @ near
+
+    def noisy(self, x: Tensor, seq: Seq) -> Tensor:
+        """Some rows with noise, of a colour that rises or falls evenly over the bands."""
+        low, high = self.config.noise_db
+        rows, _, bands = x.shape
+        mean = x.exp().masked_fill(~seq.valid[..., None], 0).sum((1, 2)) / (seq.lengths * bands)
+        below = (low + (high - low) * torch.rand(rows, device=x.device)) * math.log(10) / 10
+        tilt = torch.randn(rows, 1, 1, device=x.device) * torch.linspace(-1, 1, bands, device=x.device)
+        grain = -(torch.rand_like(x) * torch.rand_like(x)).clamp(min=1e-12).log() / 2  # the power of noise varies: a gamma of shape 2
+        chosen = torch.rand(rows, device=x.device) < self.config.noise
+        level = torch.where(chosen, mean * torch.exp(-below), 0)[:, None, None]
+        return (x.exp() + level * tilt.exp() * grain).log()
+
+
+def faster(x: Tensor, seq: Seq, rate: Tensor) -> tuple[Tensor, Seq]:
+    """Each row read at its own rate (B,): fewer frames above 1, more below."""
+    lengths = (seq.lengths / rate).round().long().clamp(min=1)
+    places = torch.arange(int(lengths.max()), device=x.device) * rate[:, None]
+    places = torch.minimum(places, (seq.lengths - 1)[:, None].to(places))
+    before = places.long()
+    weight = (places - before)[..., None].to(x)
+    rows = torch.arange(len(x), device=x.device)[:, None]
+    after = torch.minimum(before + 1, (seq.lengths - 1)[:, None])
+    return torch.lerp(x[rows, before], x[rows, after], weight), Seq.padded(lengths)
+
+
+def masked(x: Tensor, seq: Seq, config: SoundAugmentConfig) -> Tensor:
+    """Runs of frames and of bands replaced by the mean of each band."""
+    rows, frames, bands = x.shape
+    hidden = torch.zeros(rows, frames, bands, dtype=torch.bool, device=x.device)
+    for _ in range(config.time_masks):
+        hidden |= _runs(seq.lengths, config.time_width, frames)[:, :, None]
+    for _ in range(config.band_masks):
+        hidden |= _runs(torch.full_like(seq.lengths, bands), config.band_width, bands)[:, None, :]
+    mean = x.masked_fill(~seq.valid[..., None], 0).sum(1, keepdim=True) / seq.lengths[:, None, None]
+    return torch.where(hidden, mean, x)
+
+
+def _runs(sizes: Tensor, share: float, places: int) -> Tensor:
+    """(B, places): a run in each row, of up to this share of its size, anywhere within it."""
+    width = torch.rand(len(sizes), device=sizes.device) * share * sizes
+    begin = torch.rand(len(sizes), device=sizes.device) * (sizes - width)
+    place = torch.arange(places, device=sizes.device) + 0.5
+    return (place >= begin[:, None]) & (place < (begin + width)[:, None])
+
+
+def _even(rows: int, device: torch.device) -> Tensor:
+    """(rows,) between -1 and 1."""
+    return 2 * torch.rand(rows, device=device) - 1

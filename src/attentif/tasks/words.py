@@ -1,0 +1,178 @@
+"""Word vectors: Word2Vec, GloVe. Read from text, scored on what stands together in other text, and against people's judgement.
+
+attentif evaluate RUN                      words that stand together, told from words drawn at random
+attentif evaluate RUN --data rg65.tsv      similarity judgements: word ⇥ word ⇥ score
+attentif evaluate RUN --data analogies.txt questions-words: a is to b as c is to d
+"""
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attentif.data import DataConfig, TokenStream
+from attentif.tasks.fitting import Examples, Fitting, Material, fitting
+from attentif.tasks.metrics import interval, share
+from attentif.tasks.streams import read_streams
+from attentif.tasks.task import Baseline, Evaluation, Progress, Say, Tokenizers
+from attentif.text import Tokenizer, TokenizerConfig
+from attentif.text.fitted import Fitted
+from attentif.text.glove import GloveConfig
+from attentif.text.judgements import answered, is_analogies, judged, read_analogies, read_similarity, spearman
+from attentif.text.vectors import BREAK, WordStream, WordVectors
+from attentif.text.word2vec import FittedVectors, Word2VecConfig, told_together
+from attentif.view.blocks import Block, FigureBlock, Paragraph, Section, Table
+from attentif.view.words import Text
+
+PIECE = 1 << 20  # tokens that are worked on at once
+SENTENCE_ENDS = frozenset(".!?…;:")
+SHOWN, NEAR, DRAWN = 12, 6, 160  # words whose neighbours are listed, how many of those, words drawn on the map
+ONE_HOT_WORDS = 2000  # of the contrast: a matrix of so many rows and columns
+SMALL = 100_000  # words of text below which neighbours are mostly chance
+DRAWS = 1000  # of a bootstrap
+
+
+@fitting("words")
+class Words(Fitting):
+    config: Word2VecConfig | GloveConfig
+    metric = "together"
+    unit = "words"
+
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Material:
+        streams = read_streams(data, text, say)
+        examples = {name: _examples(name, getattr(streams, name), streams.tokenizer) for name in ("train", "valid", "test")}
+        notes = [*streams.notes, f"{examples['train'].size:,} words of text, {len(examples['train'].of.words):,} different ones"]
+        for note in notes:
+            say(note)
+        return Material(**examples, tokenizers={"tokenizer": streams.tokenizer}, digest=streams.digest, notes=notes)
+
+    def read(self, data: DataConfig, tokenizers: Tokenizers, say: Say) -> Examples:
+        (file,) = data.files("train")
+        found: Any = read_analogies(file) if is_analogies(file) else read_similarity(file)
+        return Examples("test", found, sum(map(len, found.values())) if isinstance(found, dict) else len(found))
+
+    def evaluate(self, model: Fitted[Any], examples: Examples, tokenizers: Tokenizers, progress: Progress | None = None) -> Evaluation:
+        assert isinstance(model, FittedVectors)
+        if isinstance(examples.of, WordStream):
+            scores = model.score(examples.of)
+            return Evaluation(scores, examples=examples.size, details=_shown(model.vectors, examples), split=examples.name)
+        return evaluate_judgements(model.vectors, examples.of)
+
+    def baselines(self, material: Material, say: Say) -> list[Baseline]:
+        test = material.test.of
+        hot = WordVectors.one_hot(material.train.of.words[:ONE_HOT_WORDS])
+        return [Baseline(Text("un code par mot (one-hot)", "one-hot vectors"), {"together": told_together(hot, test, self.config.window)})]
+
+    def sections(self, evaluation: Evaluation) -> list[Section]:
+        return words_sections(evaluation.details)
+
+
+def evaluate_judgements(vectors: WordVectors, asked: Any) -> Evaluation:
+    """Against similarity judgements, or analogies by section; what has no vector is left out, and its share said."""
+    if isinstance(asked, list):
+        pairs = judged(vectors, asked)
+        rng = np.random.default_rng(0)
+        drawn = [spearman([pairs[row] for row in rng.integers(0, len(pairs), len(pairs))]) for _ in range(DRAWS if len(pairs) > 2 else 0)]
+        intervals = {"spearman": interval([value for value in drawn if np.isfinite(value)])} if drawn else {}
+        scores = {"spearman": spearman(pairs), "asked": len(pairs) / len(asked)}
+        details: dict[str, Any] = {"pairs": [[pair.one, pair.other, pair.people, round(pair.cosine, 4)] for pair in pairs]}
+        return Evaluation(scores, intervals, len(pairs), details)
+    sections = answered(vectors, asked)
+    right, known, total = (sum(values) for values in zip(*((int(s.right.sum()), len(s.right), s.questions) for s in sections), strict=True))
+    scores = {"analogies": right / known if known else float("nan"), "asked": known / total}
+    intervals = {"analogies": share(right, known)[1]} if known else {}
+    details = {"sections": [[s.name, int(s.right.sum()), len(s.right), s.questions] for s in sections]}
+    return Evaluation(scores, intervals, known, details)
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def is_word(token: str) -> bool:
+    """Whether a token has a letter or a digit."""
+    return any(unicodedata.category(character)[0] in "LN" for character in token)
+
+
+def _examples(name: str, stream: TokenStream, tokenizer: Tokenizer) -> Examples:
+    """The words of a stream, numbered by frequency; punctuation ends sentences or is passed over, as unknown words are."""
+    counts = np.zeros(tokenizer.vocab, dtype=np.int64)
+    for start in range(0, len(stream), PIECE):
+        counts += np.bincount(stream.window(start, min(PIECE, len(stream) - start)), minlength=tokenizer.vocab)
+    special = set(tokenizer.special.values())
+    numbers = np.full(tokenizer.vocab, BREAK - 1, dtype=np.int32)
+    words: list[str] = []
+    for token in np.argsort(-counts, kind="stable").tolist():
+        text = tokenizer.rust.id_to_token(token) or ""
+        if token == tokenizer.eos or text in SENTENCE_ENDS:
+            numbers[token] = BREAK
+        elif counts[token] and token not in special and is_word(text):
+            numbers[token] = len(words)
+            words.append(text)
+    size = int(counts[numbers >= 0].sum())
+    return Examples(name, WordStream(words, partial(_pieces, stream, numbers), len(stream)), size)
+
+
+def _pieces(stream: TokenStream, numbers: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
+    for start in range(0, len(stream), PIECE):
+        piece = numbers[stream.window(start, min(PIECE, len(stream) - start))]
+        yield piece[piece >= BREAK]
+
+
+# --------------------------------------------------------------------------------------------------------------- report
+
+
+def _shown(vectors: WordVectors, examples: Examples) -> dict[str, Any]:
+    """Neighbours of some words, frequent and rare, and the most frequent ones on a map."""
+    long = [number for number, word in enumerate(vectors.words) if len(word) > 3 and word.isalpha()] or list(range(len(vectors)))
+    ranks = np.unique(np.geomspace(1, len(long), SHOWN).astype(np.int64) - 1)
+    chosen = [vectors.words[long[rank]] for rank in ranks.tolist()]
+    return {
+        "neighbours": [[word, [[near.word, round(near.cosine, 3)] for near in vectors.neighbours(word, NEAR)]] for word in chosen],
+        "map": word_map(vectors, [vectors.words[number] for number in long[:DRAWN]]),
+        "words": examples.size,
+    }
+
+
+def word_map(vectors: WordVectors, words: Sequence[str]) -> list[tuple[str, float, float]]:
+    """Words on the plane that keeps most of their differences (principal components of their directions)."""
+    unit = np.stack([vectors.unit[vectors.number(word)] for word in words]).astype(np.float64)
+    centred = unit - unit.mean(0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    plane = centred @ axes[:2].T if len(axes) > 1 else np.zeros((len(words), 2))
+    return [(word, round(float(x), 4), round(float(y), 4)) for word, (x, y) in zip(words, plane, strict=True)]
+
+
+def words_sections(details: dict[str, Any]) -> list[Section]:
+    from attentif.view.figures.words import word_plane
+
+    blocks: list[Block] = []
+    if details["words"] < SMALL / 10:  # of the test, a tenth of the whole
+        blocks.append(
+            Paragraph(
+                Text(
+                    "Le texte est petit : les voisins ci-dessous relèvent surtout du hasard. Il faut des millions de mots.",
+                    "The text is small: the neighbours below are mostly chance. Millions of words are needed.",
+                ),
+                "warning",
+            )
+        )
+    rows = [[word, ", ".join(f"{near} {cosine:.2f}" for near, cosine in neighbours)] for word, neighbours in details["neighbours"]]
+    about = Text("Du mot le plus fréquent au plus rare, avec le cosinus.", "From the most frequent word to the rarest, with the cosine.")
+    blocks.append(Table([Text("mot", "word"), Text("ses voisins", "its neighbours")], rows, about))
+    about = Text(
+        "Les mots les plus fréquents sur le plan qui garde le plus de leurs différences. Deux axes sur cent : proches ici ne dit pas tout.",
+        "The most frequent words on the plane that keeps most of their differences. Two axes of a hundred: near here is not all.",
+    )
+    drawn = FigureBlock(Text("Une carte des mots", "A map of the words"), partial(word_plane, details["map"]), about)
+    hot = Text(
+        "Un code par mot (one-hot) ne sait rien de tout cela : deux mots quelconques y font toujours un angle de 90° et sont à √2 l'un de "
+        "l'autre, chien de chat comme chien de gratte-ciel.",
+        "One-hot vectors know nothing of this: any two words make an angle of 90° and are √2 apart, dog from cat as dog from skyscraper.",
+    )
+    return [
+        Section(Text("Qui est proche de qui", "Who is near to whom"), blocks),
+        Section(Text("Carte", "Map"), [drawn, Paragraph(hot, "note")]),
+    ]

@@ -1,0 +1,80 @@
+"""The speech recipe as a user types it, on a few sounds."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from attentif.cli.main import run as attentif
+from attentif.data.builtin.tones import dialled
+
+pytestmark = pytest.mark.system
+
+SMALL = [
+    "model.width=16",
+    "model.layers=1",
+    "train.epochs=0",
+    "train.min_steps=0",
+    "train.steps=3",
+    "train.eval_every=3",
+    "train.threads=1",
+]
+
+
+def sounds(folder: Path, count: int) -> Path:
+    random = np.random.default_rng(0)
+    rows = ["wav\ttranscript\tcaller"]
+    for number in range(count):
+        digits = "".join(random.choice(list("0123456789"), 3).tolist())
+        soundfile.write(folder / f"{number}.wav", dialled(digits, random, 15.0), 8000)
+        rows.append(f"{number}.wav\t{' '.join(digits)}\t{'abcdef'[number % 6]}")
+    (folder / "calls.tsv").write_text("\n".join(rows) + "\n")
+    return folder / "calls.tsv"
+
+
+def test_a_table_of_sounds_is_learned_answered_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, run = sounds(tmp_path, 24), str(tmp_path / "run")
+    words = ["train", "speech", "--data", str(table), "--group", "caller", *SMALL, "--out", run]
+    assert attentif(words) == 0, capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "audio from column 'wav', text from column 'transcript', group from column 'caller'" in said.err
+    for text in ("most frequent transcript", "word error rate", "report.html"):
+        assert text in said.out
+    report = Path(run, "report.html").read_text()
+    assert "When the model heard what" in report or "Transcripts" in report
+    assert attentif(["predict", run, str(tmp_path / "0.wav"), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 1
+    assert attentif(["predict", run, "--file", str(table), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 24
+    assert attentif(["evaluate", run, "--data", str(table), "--json"]) == 0
+    assert "wer" in capsys.readouterr().out
+    assert attentif(["maps", run, str(tmp_path / "0.wav"), "--out", str(tmp_path / "maps.html")]) == 0
+    assert attentif(["predict", run, str(tmp_path / "nothing.wav")]) == 1
+    assert "nothing.wav: there is no such file" in capsys.readouterr().err
+
+
+def test_the_recipes_of_tones_run_with_both_kinds_of_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attentif.data.builtin import BUILTIN, tones
+
+    few = lambda seed: tones.load(seed, train=12, valid=4, test=6)
+    monkeypatch.setitem(BUILTIN, "tones", type(tones.SET)(**{**vars(tones.SET), "load": few}))
+    for recipe in ("tones", "tones-seq2seq"):
+        assert attentif(["train", recipe, *SMALL, "--out", str(tmp_path / recipe), "--json"]) == 0, capsys.readouterr().err
+        results = json.loads(capsys.readouterr().out)
+        assert results["examples"] == 6
+        assert {"wer", "cer", "exact_match"} <= set(results["scores"])
+
+
+@pytest.mark.skipif("ATTENTIF_DATA" not in os.environ, reason="ATTENTIF_DATA does not name the folder of real data")
+def test_real_recordings_are_read_by_the_names_of_their_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(os.environ["ATTENTIF_DATA"], "spoken_digits")
+    words = ["train", "benchmarks/real/spoken_digits.toml", "--data", f"{folder}/*_george_1?.wav", "--test", f"{folder}/*_jackson_1.wav"]
+    assert attentif([*words, *SMALL, "--out", str(tmp_path / "run"), "--json"]) == 0, capsys.readouterr().err
+    results = json.loads(capsys.readouterr().out)
+    assert results["examples"] == 10
+    assert [rival["name"]["en"] for rival in results["baselines"]][-1].startswith("nearest sound")

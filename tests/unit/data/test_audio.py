@@ -1,0 +1,203 @@
+"""Sounds from files: any rate and depth, and one honest line about each file that cannot be used."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from attentif.data import DataConfig
+from attentif.data.audio import load_sound_rows, load_sounds, read_sound, resampled, sound_paths
+from attentif.errors import ConfigError, DataError
+
+RATE = 8000
+
+
+def tone(seconds: float = 0.2, rate: int = RATE, hz: float = 440.0) -> np.ndarray:
+    return 0.5 * np.sin(2 * np.pi * hz * np.arange(round(rate * seconds)) / rate)
+
+
+def write(path: Path, wave: np.ndarray | None = None, rate: int = RATE, subtype: str = "PCM_16") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, tone() if wave is None else wave, rate, subtype=subtype)
+    return path
+
+
+def said(text: str) -> None:
+    """Nobody listens."""
+
+
+@pytest.mark.parametrize(("subtype", "close"), [("PCM_U8", 0.01), ("PCM_16", 1e-4), ("PCM_24", 1e-6), ("PCM_32", 1e-6), ("FLOAT", 1e-6)])
+def test_every_depth_is_the_same_sound(tmp_path: Path, subtype: str, close: float) -> None:
+    found = read_sound(write(tmp_path / "a.wav", subtype=subtype), RATE)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, tone(), atol=close)
+
+
+def test_both_channels_become_one(tmp_path: Path) -> None:
+    write(tmp_path / "a.wav", np.stack([tone(), 0.5 * tone()], 1), subtype="FLOAT")
+    np.testing.assert_allclose(read_sound(tmp_path / "a.wav", RATE), 0.75 * tone(), atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [11025, 16000, 22050, 44100, 48000, 6000])
+def test_another_rate_is_the_same_sound_at_ours(tmp_path: Path, rate: int) -> None:
+    found = read_sound(write(tmp_path / "a.wav", tone(rate=rate), rate, "FLOAT"), RATE)
+    assert abs(len(found) - 1600) <= 1
+    inner = slice(200, 1400)  # away from the ends, where a filter has nothing to read
+    np.testing.assert_allclose(found[inner], tone()[inner], atol=5e-3)
+
+
+def test_what_a_lower_rate_cannot_hold_is_left_out() -> None:
+    high = tone(rate=48000, hz=5000.0).astype(np.float32)
+    assert np.abs(resampled(high, 48000, RATE)[200:1400]).max() < 0.01
+
+
+# ------------------------------------------------------------------------------------------------------------- bad files
+
+
+def bad(tmp_path: Path, kind: str) -> Path:
+    path = write(tmp_path / "b.wav")
+    whole = path.read_bytes()
+    if kind == "missing":
+        path.unlink()
+    elif kind == "truncated":
+        path.write_bytes(whole[:2000])
+    elif kind == "header only":
+        path.write_bytes(whole[:30])
+    elif kind == "no bytes":
+        path.write_bytes(b"")
+    elif kind == "no samples":
+        write(path, np.zeros(0))
+    elif kind == "silent":
+        write(path, np.zeros(800))
+    elif kind == "text":
+        path.write_text("not a sound at all, whatever its name says")
+    elif kind == "nan":
+        write(path, np.array([0.1, np.nan, 0.2]), subtype="FLOAT")
+    return path
+
+
+PROBLEMS = {
+    "missing": "there is no such file",
+    "truncated": "is cut off: 1,244 of the 3,200 bytes of sound that its header announces are missing",
+    "header only": "is cut off: it ends before its sound begins",
+    "no bytes": "is empty: it has no bytes",
+    "no samples": "is empty: it has no samples",
+    "silent": "is silent: all its samples are the same",
+    "text": "is not a sound that can be read",
+    "nan": "has samples that are no numbers",
+}
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_a_bad_file_is_told_with_the_row_that_names_it(tmp_path: Path, kind: str) -> None:
+    write(tmp_path / "a.wav")
+    path = bad(tmp_path, kind)
+    (tmp_path / "clips.csv").write_text("audio,text\na.wav,one\nb.wav,two\n")
+    with pytest.raises(DataError, match="clips.csv:3: .*b.wav: .*" + PROBLEMS[kind].replace("(", r"\(")) as caught:
+        load_sound_rows(DataConfig(train=str(tmp_path / "clips.csv")), RATE, said)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_bad_files_can_be_left_out_and_are_counted(tmp_path: Path) -> None:
+    write(tmp_path / "a.wav")
+    bad(tmp_path, "truncated")
+    (tmp_path / "clips.csv").write_text("audio,text\na.wav,one\nb.wav,two\n")
+    sounds, notes = load_sound_rows(DataConfig(train=str(tmp_path / "clips.csv"), skip_bad=1), RATE, said)
+    assert sounds.table["text"] == ["one"]
+    assert any("1 bad row skipped" in note and "b.wav" in note for note in notes)
+
+
+def test_a_wav_written_to_a_pipe_announces_no_size_and_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav")
+    raw = bytearray(path.read_bytes())
+    at = raw.index(b"data") + 4
+    raw[at : at + 4] = b"\xff\xff\xff\xff"
+    path.write_bytes(raw)
+    assert len(read_sound(path, RATE)) > 0
+
+
+# ---------------------------------------------------------------------------------------------------- tables and folders
+
+
+def digits(folder: Path) -> Path:
+    for digit in range(3):
+        for speaker in ("ann", "bob", "eve"):
+            for take in range(2):
+                write(folder / f"{digit}_{speaker}_{take}.wav", tone(hz=200.0 + 90 * digit + 7 * take))
+    return folder
+
+
+def config(**values: Any) -> DataConfig:
+    return DataConfig.model_validate(values)
+
+
+def test_a_folder_says_in_its_names_what_is_said(tmp_path: Path) -> None:
+    place = str(digits(tmp_path / "digits"))
+    pattern = "{text}_{speaker}_{take}.wav"
+    splits = load_sounds(config(train=place, pattern=pattern, group="speaker", test_fraction=0.34, valid_fraction=0.33), None, said)
+    assert splits.rate == RATE
+    speakers = [set(part.table["group"]) for part in (splits.train, splits.valid, splits.test)]
+    assert [len(own) for own in speakers] == [1, 1, 1]
+    assert set.union(*speakers) == {"ann", "bob", "eve"}
+    assert sorted(splits.train.table["text"]) == ["0", "0", "1", "1", "2", "2"]
+    assert len(splits.train.waves) == 6
+
+
+def test_a_folder_can_be_narrowed_for_each_split(tmp_path: Path) -> None:
+    place = digits(tmp_path / "digits")
+    files = {split: str(place / f"*_{speaker}_*.wav") for split, speaker in (("train", "ann"), ("valid", "bob"), ("test", "eve"))}
+    splits = load_sounds(config(**files, pattern="{text}_{speaker}_{take}"), None, said)
+    assert [len(part.waves) for part in (splits.train, splits.valid, splits.test)] == [6, 6, 6]
+    assert all("_eve_" in path for path in splits.test.table["audio"])
+
+
+def test_a_random_cut_is_of_sounds_and_not_of_transcripts(tmp_path: Path) -> None:
+    splits = load_sounds(config(train=str(digits(tmp_path / "digits")), pattern="{text}_{speaker}_{take}"), None, said)
+    assert set(splits.train.table["text"]) == {"0", "1", "2"}
+    assert len(splits.train.waves) > 12
+
+
+def test_the_digest_is_of_the_samples(tmp_path: Path) -> None:
+    place = digits(tmp_path / "digits")
+    told = config(train=str(place), pattern="{text}_{speaker}_{take}")
+    before = load_sounds(told, None, said).digest
+    assert load_sounds(told, None, said).digest == before
+    write(place / "0_ann_0.wav", tone(hz=999.0))
+    assert load_sounds(told, None, said).digest != before
+
+
+def test_names_that_say_something_else_are_refused(tmp_path: Path) -> None:
+    place = digits(tmp_path / "digits")
+    write(place / "readme.wav")
+    with pytest.raises(DataError, match=r"'readme.wav' is not of the form '\{text\}_\{speaker\}_\{take\}'"):
+        load_sounds(config(train=str(place), pattern="{text}_{speaker}_{take}"), None, said)
+    with pytest.raises(DataError, match="say what the names of its files mean"):
+        load_sounds(config(train=str(place)), None, said)
+    with pytest.raises(ConfigError, match="must name fields, each once"):
+        load_sounds(config(train=str(place), pattern="{text}_{text}"), None, said)
+    with pytest.raises(DataError, match="no sound is there"):
+        load_sounds(config(train=str(tmp_path / "digits" / "*.mp3"), pattern="{text}_{speaker}_{take}"), None, said)
+
+
+def test_a_table_without_sounds_says_which_columns_it_has(tmp_path: Path) -> None:
+    (tmp_path / "clips.csv").write_text("name,text\na.wav,one\n")
+    with pytest.raises(
+        DataError, match=r"no column looks like the audio; name it: data.columns.audio=NAME; the columns are 'name', 'text'"
+    ):
+        load_sounds(config(train=str(tmp_path / "clips.csv")), None, said)
+
+
+def test_the_sounds_that_a_file_stands_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "clips" / "a.wav")
+    (tmp_path / "clips.jsonl").write_text('{"wav": "clips/a.wav"}\n')
+    assert sound_paths(path, None) == [str(path)]
+    assert sound_paths(tmp_path / "clips", None) == [str(path)]
+    assert sound_paths(tmp_path / "clips.jsonl", None) == [str(path)]
+
+
+def test_a_set_without_sounds_is_for_another_task() -> None:
+    with pytest.raises(DataError, match="the built-in set 'numbers' has no audio"):
+        load_sounds(config(name="numbers"), None, said)

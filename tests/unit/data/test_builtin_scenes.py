@@ -1,0 +1,108 @@
+"""Scenes: answers that the picture shows, digits that no other split has, and nothing that the words alone would give away."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attentif.data.builtin import BUILTIN, scenes
+from attentif.data.builtin.scenes import DIGIT, KINDS, MARGIN, SIDE, Placed, asked, drawn, load, painted
+
+FEW = {"train": 300, "valid": 20, "test": 40}
+
+
+@pytest.fixture(scope="module")
+def splits() -> Any:
+    return load(0, scenes=FEW)
+
+
+def placed(*digits: tuple[int, int, int]) -> list[Placed]:
+    return [Placed(digit, x, y, 0) for digit, x, y in digits]
+
+
+def answers(scene: list[Placed], language: Any = "fr") -> dict[str, tuple[str, str]]:
+    return {kind: (question, answer) for kind, question, answer in asked(scene, Random(0), language)}
+
+
+def test_questions_are_answered_as_the_scene_shows() -> None:
+    found = answers(placed((7, 16, 2), (3, 1, 0), (9, 2, 14)))
+    assert found["sum"][1] == "dix-neuf"
+    assert found["count"][1] == "trois"
+    assert found["largest"][1] == "neuf"
+    assert found["smallest"][1] == "trois"
+    assert {"sum", "count", "there", "largest", "smallest"} <= set(found) <= set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scene", "asked_about", "answer"),
+    [
+        ("left", [(7, 12, 0), (3, 2, 0)], "7", "three"),
+        ("right", [(7, 2, 0), (3, 12, 0)], "7", "three"),
+        ("above", [(7, 0, 12), (3, 0, 2)], "7", "three"),
+        ("below", [(7, 0, 2), (3, 0, 12)], "7", "three"),
+    ],
+)
+def test_relations_are_those_of_the_eye(kind: str, scene: list[tuple[int, int, int]], asked_about: str, answer: str) -> None:
+    question, said = answers(placed(*scene), "en")[kind]
+    assert asked_about in question
+    assert said == answer
+
+
+def test_a_relation_that_could_be_doubted_is_not_asked_for() -> None:
+    assert "left" not in answers(placed((7, 12, 0), (3, 12 - MARGIN + 1, 12)))  # hardly to the left
+    crowded = placed((7, 16, 0), (3, 0, 0), (5, 8, 10))
+    question, said = answers(crowded)["left"]  # the 7 has two digits at its left, the 5 one
+    assert "5" in question
+    assert said == "trois"
+
+
+def test_digits_are_where_they_were_put_and_do_not_overlap() -> None:
+    chance = Random(1)
+    for _ in range(100):
+        scene = drawn(chance, [[0]] * 10)
+        assert all(0 <= one.x <= SIDE - DIGIT and 0 <= one.y <= SIDE - DIGIT for one in scene)
+        assert painted(scene, np.full((1, DIGIT, DIGIT), 9, np.uint8)).sum() == 9 * DIGIT * DIGIT * len(scene)
+        assert len({one.digit for one in scene}) == len(scene)
+
+
+def test_splits_share_no_original(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[set[int]] = []
+    monkeypatch.setattr(scenes, "painted", lambda scene, inks: used.append({one.original for one in scene}) or np.zeros((SIDE, SIDE)))
+    load(0, scenes=FEW)
+    train, valid, test = (set().union(*part) for part in (used[:300], used[300:320], used[320:]))
+    assert not train & valid
+    assert not train & test
+    assert not valid & test
+
+
+def test_scenes_are_a_function_of_the_seed(splits: Any) -> None:
+    again, other = load(0, scenes=FEW), load(1, scenes=FEW)
+    assert again["test"]["question"] == splits["test"]["question"]
+    assert all(np.array_equal(a, b) for a, b in zip(again["test"]["image"], splits["test"]["image"], strict=True))
+    assert other["test"]["question"] != splits["test"]["question"]
+
+
+def test_the_words_of_a_question_do_not_give_its_answer_away(splits: Any) -> None:
+    """The most frequent answer of each kind is no more frequent than what digits drawn at random allow."""
+    found: dict[str, Counter[str]] = {}
+    for kind, answer in zip(splits["train"]["kind"], splits["train"]["answer"], strict=True):
+        found.setdefault(kind, Counter())[answer] += 1
+    share = {kind: max(counts.values()) / counts.total() for kind, counts in found.items()}
+    assert share["there"] < 0.6
+    assert share["count"] < 0.35
+    assert max(share[kind] for kind in ("left", "right", "above", "below")) < 0.25
+    assert share["sum"] < 0.2
+
+
+def test_questions_about_one_scene_share_its_picture(splits: Any) -> None:
+    assert len({id(picture) for picture in splits["test"]["image"]}) == FEW["test"]
+    assert splits["test"]["image"][0].dtype == np.uint8
+
+
+def test_english_scenes_are_the_same_pictures() -> None:
+    french, english = load(0, scenes=FEW), load(0, language="en", scenes=FEW)
+    assert np.array_equal(french["test"]["image"][0], english["test"]["image"][0])
+    assert {"yes", "no"} <= set(english["train"]["answer"])
+    assert {"scenes", "scenes-en"} <= set(BUILTIN)

@@ -1,0 +1,149 @@
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attentif.data import TAG, DataConfig, load_table
+from attentif.data.conll import bioes, broken, detect_scheme, entities, parts, repaired, tagged_rows
+from attentif.errors import DataError
+
+SMALL = "-DOCSTART- -X- O\n\nMarie NC B-PER\nvit V O\nà P O\nNice NP B-LOC\n\nFin NC O\n"
+
+
+def rows(file: Path, **options: Any) -> list[tuple[int, list[list[str]]]]:
+    from attentif.data.readers import Tolerance
+
+    config = DataConfig.model_validate({"train": str(file)} | options)
+    _, found = tagged_rows(config, "train", file, TAG, Tolerance(config.skip_bad), [])
+    return [(line, [parts(value) for value in values]) for line, values in found]
+
+
+def written(folder: Path, text: str, name: str = "a.conll") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_sentences_end_at_empty_lines_and_docstart_is_skipped(tmp_path: Path) -> None:
+    found = rows(written(tmp_path, SMALL))
+    assert found == [(3, [["Marie", "vit", "à", "Nice"], ["B-PER", "O", "O", "B-LOC"]]), (8, [["Fin"], ["O"]])]
+
+
+def test_the_tag_column_can_be_chosen_by_its_number(tmp_path: Path) -> None:
+    found = rows(written(tmp_path, SMALL), columns={"tags": "2"})
+    assert found[0][1][1] == ["NC", "V", "P", "NP"]
+    with pytest.raises(DataError, match="counted from 1 to 3"):
+        rows(written(tmp_path, SMALL), columns={"tags": "ner"})
+
+
+def test_tabs_keep_spaces_in_tokens_and_comments_are_no_words(tmp_path: Path) -> None:
+    found = rows(written(tmp_path, "# id = 1\nNew York\tB-LOC\n#\tO\n\n# id = 2\r\nici\tO\r\n"))
+    assert found == [(2, [["New York", "#"], ["B-LOC", "O"]]), (6, [["ici"], ["O"]])]
+
+
+def test_gzipped_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll.gz"
+    path.write_bytes(gzip.compress(SMALL.encode(), mtime=0))
+    assert len(rows(path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"is empty"),
+        ("\n\n", r"holds no sentence"),
+        ("Marie\nvit\n", r"a\.conll:1: has one column"),
+        ("Marie B-PER\nvit V O\n", r"a\.conll:2: 3 columns where the first line has 2"),
+        ("Marie\tB-PER\n\tO\n", r"a\.conll:2: the token is empty"),
+    ],
+)
+def test_bad_files_are_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        rows(written(tmp_path, text))
+
+
+def test_a_bad_line_costs_its_sentence_where_some_are_allowed(tmp_path: Path) -> None:
+    file = written(tmp_path, "a O\nb O O\nc O O O\n\nd O\n")
+    assert rows(file, skip_bad=1) == [(5, [["d"], ["O"]])]
+
+
+def test_json_lines_hold_lists(tmp_path: Path) -> None:
+    lines = [{"tokens": ["L'", "été"], "tags": ["O", "B-DATE"]}, {"tokens": ["a b"], "tags": ["O"]}]
+    file = written(tmp_path, "".join(json.dumps(line) + "\n" for line in lines), "a.jsonl")
+    assert rows(file) == [(1, [["L'", "été"], ["O", "B-DATE"]]), (2, [["a b"], ["O"]])]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens with 1 tags"),
+        ({"tokens": "a b", "tags": ["O"]}, "the tokens are no list of texts"),
+        ({"tokens": [], "tags": []}, "the tokens are no list of texts"),
+        ({"tokens": ["a"], "tags": [0]}, "tag 1 is 0, where a text is wanted: give the tags' names"),
+        ({"tokens": ["a", " "], "tags": ["O", "O"]}, "token 2 is empty"),
+        ({"tokens": ["a\nb"], "tags": ["O"]}, "token 1 holds a line end"),
+    ],
+)
+def test_bad_json_rows_are_refused_in_one_line(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=f"a.jsonl:1: {message}"):
+        rows(written(tmp_path, json.dumps(row) + "\n", "a.jsonl"))
+
+
+def test_splits_are_cut_and_rows_that_say_the_same_stay_together(tmp_path: Path) -> None:
+    file = written(tmp_path, "".join(f"mot{n % 20} O\nfin O\n\n" for n in range(60)))
+    splits = load_table(DataConfig(train=str(file)), TAG, open_rows=tagged_rows)
+    assert sum(len(table) for table in (splits.train, splits.valid, splits.test)) == 60
+    assert not {*splits.train["tokens"]} & {*splits.test["tokens"]}
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme"),
+    [
+        ([["B-PER", "I-PER", "O", "B-LOC"]], "IOB2"),
+        ([["I-PER", "I-PER", "O", "I-LOC", "B-LOC"]], "IOB1"),
+        ([["O", "I-LOC"]], "IOB1"),
+        ([["B-PER", "E-PER", "O", "S-LOC"]], "BIOES"),
+        ([["B-PER", "L-PER", "O", "U-LOC"]], "BIOES"),
+        ([["NOUN", "VERB", "I-ADJ"]], "none"),
+        ([["O", "O"]], "none"),
+        ([["B-PER", "I-PER"]] * 9 + [["O", "I-PER"]], "IOB2"),  # one mistake does not make another scheme
+    ],
+)
+def test_the_scheme_is_found(tags: list[list[str]], scheme: str) -> None:
+    assert detect_scheme(tags) == scheme
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme", "place", "why"),
+    [
+        (["O", "I-PER"], "IOB2", 1, "I-PER after O goes on with no entity"),
+        (["I-PER"], "IOB2", 0, "I-PER at the beginning"),
+        (["B-PER", "I-LOC"], "IOB2", 1, "I-LOC after B-PER"),
+        (["O", "B-PER"], "IOB1", 1, "B-PER after O is no second entity"),
+        (["B-PER", "O"], "BIOES", 1, "O after B-PER leaves an entity open"),
+        (["O", "B-PER"], "BIOES", 1, "B-PER at the end leaves an entity open"),
+        (["E-PER"], "BIOES", 0, "goes on with no entity"),
+        (["O", "PER"], "IOB2", 1, "neither O nor a letter and a type"),
+        (["B-"], "IOB2", 0, "neither O nor a letter and a type"),
+    ],
+)
+def test_broken_tags_are_named(tags: list[str], scheme: Any, place: int, why: str) -> None:
+    (found,) = broken(tags, scheme)
+    assert found[0] == place
+    assert why in found[1]
+
+
+def test_sound_tags_are_not_broken() -> None:
+    assert not [*broken(["B-PER", "I-PER", "B-PER", "O", "B-LOC"], "IOB2")]
+    assert not [*broken(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "IOB1")]
+    assert not [*broken(bioes(["B-PER", "I-PER", "L-PER", "U-LOC", "O"]), "BIOES")]
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "BIOES"])
+def test_repairing_keeps_the_entities_and_the_scheme(scheme: Any) -> None:
+    for tags in (["O", "I-PER", "I-PER", "I-LOC"], ["B-PER", "B-PER", "I-PER"], ["I-LOC", "B-LOC", "O", "E-X", "PER"]):
+        fixed = repaired(tags, scheme)
+        assert entities(fixed) == entities(tags)
+        assert not [*broken(fixed, scheme)]

@@ -1,0 +1,189 @@
+"""Series: dates and numbers of a file, every fault named with its line."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attentif.data import DataConfig
+from attentif.data.series import Wanted, load_series
+from attentif.data.steps import Step, calendar, parsed, step_of, written
+from attentif.errors import DataError
+
+Write = Callable[..., str]
+HOURS = [f"2024-03-01 {hour:02d}:00" for hour in range(12)]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def table(rows: Sequence[Sequence[Any]], header: Sequence[str] = ("date", "a", "b"), name: str = "serie.csv") -> str:
+        path = tmp_path / name
+        path.write_text("\n".join(",".join(map(str, row)) for row in [header, *rows]) + "\n")
+        return str(path)
+
+    return table
+
+
+def rows_of(dates: Sequence[str]) -> list[list[Any]]:
+    return [[date, place, 10 * place] for place, date in enumerate(dates)]
+
+
+def load(file: str, **wanted: Any) -> Any:
+    return load_series(DataConfig(train=file), Wanted(**wanted))
+
+
+def refused(file: str, **wanted: Any) -> str:
+    with pytest.raises(DataError) as error:
+        load(file, **wanted)
+    return str(error.value)
+
+
+def test_all_columns_of_numbers_are_read_and_the_others_said(write: Write) -> None:
+    series, notes = load(write([[date, n, f"ville {n}", 2 * n] for n, date in enumerate(HOURS)], ("Horodatage", "a", "lieu", "b")))
+    assert series.columns == ["a", "b"]
+    assert series.date == "Horodatage"
+    assert series.values.tolist() == [[n, 2 * n] for n in range(12)]
+    assert series.step == Step(seconds=3600)
+    assert any("left out" in note and "'lieu'" in note for note in notes)
+    assert any("an hour apart" in note for note in notes)
+
+
+def test_columns_can_be_named(write: Write) -> None:
+    series, _ = load(write(rows_of(HOURS)), columns=["b"])
+    assert series.columns == ["b"]
+    assert "no column is called 'c'" in refused(write(rows_of(HOURS)), columns=["c"])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rows: [*rows[:4], rows[5], rows[4], *rows[6:]], "serie.csv:7: dates go back: 2024-03-01 04:00 after 2024-03-01 05:00"),
+        (lambda rows: [*rows[:4], rows[3], *rows[4:]], "serie.csv:6: the date 2024-03-01 03:00 stands twice (also at "),
+        (lambda rows: [*rows[:4], *rows[7:]], "serie.csv:6: 3 rows are missing between 2024-03-01 03:00 and 2024-03-01 07:00; fill"),
+        (lambda rows: [*rows[:4], ["2024-03-01 03:20", 1, 2], *rows[4:]], "serie.csv:6: rows are an hour apart, but 2024-03-01 03:20 f"),
+        (lambda rows: [*rows[:4], [HOURS[4], "", 2], *rows[5:]], "serie.csv:6: a: is missing; fill in what is missing: task.fill=linear"),
+        (lambda rows: [*rows[:4], [HOURS[4], 1, "nan"], *rows[5:]], "serie.csv:6: b: is missing"),
+        (lambda rows: [*rows[:4], [HOURS[4], "douze", 2], *rows[5:]], "serie.csv:6: a: 'douze' is not a number"),
+        (lambda rows: [*rows[:4], [HOURS[4], "inf", 2], *rows[5:]], "serie.csv:6: a: is infinite"),
+        (lambda rows: [*rows[:4], ["04/03/2024", 1, 2], *rows[5:]], "serie.csv:6: '04/03/2024' is no date such as 2024-02-01"),
+        (lambda rows: rows[:1], "serie.csv:2: has one row: a series needs more"),
+        (lambda rows: [], "has no rows, only a header"),
+        (lambda rows: [[row[0], "x", "y"] for row in rows], "has no column of numbers beside 'date'"),
+    ],
+)  # fmt: skip
+def test_every_fault_is_one_line_with_its_place(write: Write, change: Any, said: str) -> None:
+    message = refused(write(change(rows_of(HOURS))))
+    assert said in message
+    assert "\n" not in message
+
+
+def test_a_decimal_comma_is_recognised(write: Write) -> None:
+    path = Path(write([]))
+    path.write_text('date;a\n2024-01-01;"1,5"\n2024-01-02;2\n')
+    assert "'1,5' is not a number; decimals are written with a point" in refused(str(path))
+
+
+@pytest.mark.parametrize(("fill", "expected"), [("linear", [3, 4, 5, 6, 7]), ("previous", [3, 3, 3, 3, 7])])
+def test_what_is_missing_is_filled_in_where_that_is_asked(write: Write, fill: str, expected: list[float]) -> None:
+    rows = rows_of(HOURS)
+    rows[5][1] = ""
+    series, notes = load(write([*rows[:4], rows[5], *rows[7:]]), fill=fill)
+    assert series.values[3:8, 0].tolist() == expected
+    assert len(series) == 12
+    assert np.diff(series.dates).astype(int).tolist() == [3600] * 11
+    assert f"filled in ({fill}): 2 missing rows and 1 missing cells" in notes
+    assert series.place(5).endswith("serie.csv:6")
+
+
+def test_a_column_without_any_number_cannot_be_filled(write: Write) -> None:
+    assert "b: has no number at all" in refused(write([[date, 1, ""] for date in HOURS]), columns=["a", "b"], fill="linear")
+
+
+def test_uneven_rows_are_taken_as_they_stand_where_that_is_asked(write: Write) -> None:
+    series, _ = load(write(rows_of([f"2024-03-{day:02d}" for day in (1, 4, 5, 6, 7, 8, 11, 12)])), uneven=True)
+    assert len(series) == 8
+    assert series.step == Step(seconds=86400)
+
+
+def test_a_long_table_is_several_series(write: Write) -> None:
+    rows = [[date, name, place] for place, date in enumerate(HOURS) for name in ("est", "ouest")]
+    file = write(rows, ("date", "poste", "mw"))
+    assert 'data.columns.series="NAME"' in refused(file)
+    series, notes = load(file, series="poste")
+    assert series.names == ["est", "ouest"]
+    assert series.borders.tolist() == [0, 12, 24]
+    assert series.values[:12].tolist() == series.values[12:].tolist()
+    assert notes[-1].startswith("2 series, 24 rows")
+    assert "dates go back of series 'ouest'" in refused(
+        write([*rows[:-1], [HOURS[0], "ouest", 1]], ("date", "poste", "mw")), series="poste"
+    )
+
+
+def test_files_of_valid_and_test_go_on_where_train_ends(write: Write) -> None:
+    files = [write(rows_of(HOURS)[part], name=f"{part.start}.csv") for part in (slice(0, 6), slice(6, 9), slice(9, 12))]
+    series, _ = load_series(DataConfig(train=files[0], valid=files[1], test=files[2]), Wanted())
+    assert series.parts.tolist() == [0] * 6 + [1] * 3 + [2] * 3
+    assert series.place(7).endswith("6.csv:3")
+    with pytest.raises(DataError, match="dates go back"):
+        load_series(DataConfig(train=files[0], valid=files[2], test=files[1]), Wanted())
+
+
+def test_parquet_has_dates_and_missing_numbers_of_its_own(tmp_path: Path) -> None:
+    import datetime
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    days = [datetime.datetime(2024, 1, day) for day in range(1, 6)]
+    path = tmp_path / "serie.parquet"
+    parquet.write_table(pa.table({"date": days, "a": [1.0, None, 3.0, 4.0, 5.0]}), path)
+    assert "serie.parquet:2: a: is missing" in refused(str(path))
+    series, _ = load(str(path), fill="linear")
+    assert series.values[:, 0].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_other_ways_to_write_a_date_are_said(write: Write) -> None:
+    series, _ = load(write(rows_of([f"{day:02d}/02/2024" for day in range(1, 9)])), date_format="%d/%m/%Y")
+    assert written(series.dates[-1]) == "2024-02-08"
+
+
+def test_the_same_rows_have_the_same_digest(write: Write) -> None:
+    rows = rows_of(HOURS)
+    one, other = (load(write(rows, name=name))[0].digest for name in ("a.csv", "b.csv"))
+    rows[3][1] = 99
+    assert one == other != load(write(rows))[0].digest
+
+
+@pytest.mark.parametrize(
+    ("dates", "step", "period", "name", "next_ones"),
+    [
+        (["2024-01-01 00:15", "2024-01-01 00:30"], Step(900), 96, "15 minutes", ["2024-01-01 00:45", "2024-01-01 01:00"]),
+        (["2024-02-27", "2024-02-28"], Step(86400), 7, "a day", ["2024-02-29", "2024-03-01"]),
+        (["2024-01-01", "2024-01-08"], Step(7 * 86400), 52, "a week", ["2024-01-15", "2024-01-22"]),
+        (["2023-11", "2023-12", "2024-01"], Step(0, 1), 12, "a month", ["2024-02-01", "2024-03-01"]),
+        (["2023-11-30", "2023-12-31", "2024-01-31"], Step(0, 1), 12, "a month", ["2024-02-29", "2024-03-31"]),
+        (["2023-07-01", "2023-10-01"], Step(0, 3), 4, "3 months", ["2024-01-01", "2024-04-01"]),
+        (["1949", "1950", "1951"], Step(0, 12), 1, "a year", ["1952-01-01", "1953-01-01"]),
+    ],
+)  # fmt: skip
+def test_the_step_its_season_and_the_dates_that_follow(dates: list[str], step: Step, period: int, name: str, next_ones: list[str]) -> None:
+    moments = np.array([parsed(date, None) for date in dates]).astype("datetime64[s]")
+    found = step_of(moments)
+    assert (found, found.period, found.name) == (step, period, name)
+    assert [written(date) for date in found.after(moments[-1], 2)] == next_ones
+    assert found.between(moments).tolist() == [1] * (len(dates) - 1)
+
+
+def test_the_calendar_of_a_date() -> None:
+    import datetime
+
+    moments = ["2024-02-29 23:10", "1969-12-31 00:00", "2023-01-01 05:00"]
+    for moment, found in zip(moments, calendar(np.array(moments, dtype="datetime64[s]")).tolist(), strict=True):
+        own = datetime.datetime.fromisoformat(moment)
+        assert found == [own.hour, own.weekday(), own.day - 1, own.month - 1]
+
+
+def test_a_time_zone_is_brought_to_utc() -> None:
+    assert parsed("2024-01-01T02:00:00+02:00", None) == parsed("2024-01-01", None)

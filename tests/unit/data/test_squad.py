@@ -1,0 +1,90 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attentif.data import ANSWER, DataConfig, load_table
+from attentif.data.squad import Answer, answers_of, read_squad, squad_rows
+from attentif.errors import DataError
+
+CONTEXT = "L'été 🌞 à Nice : Zoé, née à Nice, dort."
+
+
+def squad(*questions: dict[str, Any], context: Any = CONTEXT) -> dict[str, Any]:
+    return {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}]}
+
+
+def ask(text: str = "Où ?", *answers: tuple[str, int], **more: Any) -> dict[str, Any]:
+    return {"id": "1", "question": text, "answers": [{"text": answer, "answer_start": start} for answer, start in answers]} | more
+
+
+def rows(folder: Path, content: Any, **options: Any) -> list[Any]:
+    from attentif.data.readers import Tolerance
+
+    path = folder / "a.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+    config = DataConfig.model_validate({"train": str(path)} | options)
+    return [values for _, values in squad_rows(config, "train", path, ANSWER, Tolerance(config.skip_bad), [])[1]]
+
+
+def test_questions_come_with_their_passage_and_answers(tmp_path: Path) -> None:
+    second = CONTEXT.rindex("Nice")
+    ((question, context, answers),) = rows(tmp_path, squad(ask("Née où ?", ("Nice", second))))
+    assert (question, context) == ("Née où ?", CONTEXT)
+    assert answers_of(answers) == [Answer("Nice", second)]  # the one that is meant, not the first that reads the same
+    assert answers_of(answers)[0].end == second + 4
+
+
+def test_a_question_may_have_no_answer_in_either_spelling(tmp_path: Path) -> None:
+    impossible = ask("Qui ?", is_impossible=True) | {"plausible_answers": [{"text": "Zoé", "answer_start": 18}]}
+    assert [answers_of(row[2]) for row in rows(tmp_path, squad(ask("Quand ?"), impossible))] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "a.json: is empty"),
+        ("{", "a.json:1: is not valid JSON"),
+        ('{"a": 1}\n{"a": 2}\n', "it looks like JSON lines"),
+        ("[1, 2]", 'without a list called "data"'),
+        ({"data": [{"title": "t"}]}, "no list called 'paragraphs'"),
+        ({"data": [{"paragraphs": [{"context": "x"}]}]}, "no list called 'qas'"),
+        (squad(), "holds no question"),
+        (squad({"id": "1"}), "question 1 has no text"),
+        (squad(ask(), context=3), 'no text under "context"'),
+        (squad(ask(answers="Nice")), '"answers" of question 1 are no list'),
+        (squad({"question": "Où ?"}), 'has no "answers"'),
+        (squad(ask("Où ?", ("Nice", 3))), r"a.json:12: .*'Nice' is not at character 3 of the context \(it is at 10\)"),
+        (squad(ask("Où ?", ("Paris", 3))), "it is nowhere in it"),
+        (squad(ask("Où ?", ("Nice", -4))), "is not at character -4"),
+        (squad(ask("Où ?", (" ", 5))), "empty answer"),
+        (squad(ask("  ", ("Nice", 10))), "empty question"),
+        (squad(ask(answers=["Nice"])), "has an answer that is not"),
+    ],
+)
+def test_what_is_not_squad_is_refused_in_one_line(tmp_path: Path, content: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        rows(tmp_path, content)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_questions_are_left_out_where_some_are_allowed(tmp_path: Path) -> None:
+    content = squad(ask("Où ?", ("Nice", 3)), ask("Où donc ?", ("Nice", 10)))
+    assert [row[0] for row in rows(tmp_path, content, skip_bad=1)] == ["Où donc ?"]
+
+
+def test_lines_are_those_of_the_questions(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(squad(ask("A ?"), ask("A ?"), ask("B ?")), indent=1))
+    text = path.read_text().splitlines()
+    lines = [line for line, _ in read_squad(path)]
+    assert [text[line - 1].strip() for line in lines] == ['"question": "A ?",', '"question": "A ?",', '"question": "B ?",']
+    assert len(set(lines)) == 3
+
+
+def test_passages_of_a_file_are_cut_into_splits(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(squad(*(ask(f"Où {n} ?", ("Nice", 10)) for n in range(30)))))
+    splits = load_table(DataConfig(train=str(path)), ANSWER, open_rows=squad_rows)
+    assert [len(table) for table in (splits.train, splits.valid, splits.test)] == [24, 3, 3]

@@ -1,0 +1,107 @@
+"""The frontend of sounds: what is beside a sound in a batch never reaches it, and lengths are what it says."""
+
+import pytest
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from torch.testing import assert_close
+
+from attentif.errors import ConfigError
+from attentif.models import Input
+from attentif.models.frontends.frames import Frames, FramesConfig, normalised
+from attentif.nn.seq import Seq
+
+LENGTHS = (37, 8, 1, 64, 23)
+KINDS = {
+    "conformer": FramesConfig(mels=18, subsample="conformer", channels=5),
+    "conformer-positions": FramesConfig.model_validate(
+        {"mels": 18, "channels": 5, "position": {"kind": "learned", "max_len": 20}, "norm": {"kind": "layer"}}
+    ),
+    "whisper": FramesConfig(mels=18, subsample="whisper", normalise="whisper"),
+    "patches": FramesConfig(mels=18, subsample="patches", patch=(6, 8), stride=(4, 5)),
+    "none": FramesConfig(mels=18, subsample="none", normalise="mean"),
+}
+
+
+def sounds() -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [3 * torch.randn(length, 18, dtype=torch.float64) - 5 for length in LENGTHS]
+
+
+def built(name: str) -> Frames:
+    torch.manual_seed(1)
+    return KINDS[name].build(12, 0.0).double().eval()
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("fill", [0.0, 1e4, -1e4])
+def test_a_sound_in_a_batch_is_what_it_is_alone(name: str, fill: float) -> None:
+    frontend, rows = built(name), sounds()
+    x, seq = frontend(Input(pad_sequence(rows, batch_first=True, padding_value=fill), Seq.padded(LENGTHS, max(LENGTHS))))
+    wide = pad_sequence([*rows, torch.zeros(90, 18, dtype=torch.float64)], batch_first=True, padding_value=fill)[:-1]
+    y, _ = frontend(Input(wide, Seq.padded(LENGTHS, 90)))
+    for number, row in enumerate(rows):
+        alone, own = frontend(Input(row[None], Seq.padded([len(row)])))
+        assert own.dense
+        assert alone.shape[1] == int(seq.lengths[number])
+        for batch in (x, y):
+            assert_close(batch[number, : alone.shape[1]], alone[0], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_packed_sounds_are_the_padded_ones(name: str) -> None:
+    frontend, rows = built(name), sounds()
+    x, seq = frontend(Input(pad_sequence(rows, batch_first=True), Seq.padded(LENGTHS)))
+    y, other = frontend(Input(torch.cat(rows), Seq.packed(LENGTHS)))
+    assert torch.equal(seq.lengths, other.lengths)
+    assert_close(x[seq.valid], y[other.valid])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_gradient_reaches_the_padding(name: str) -> None:
+    frontend = built(name)
+    x = pad_sequence(sounds(), batch_first=True).requires_grad_()
+    y, seq = frontend(Input(x, Seq.padded(LENGTHS)))
+    (gradient,) = torch.autograd.grad(y[seq.valid].square().sum(), x)
+    inside = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    assert torch.count_nonzero(gradient[~inside]) == 0
+    assert torch.count_nonzero(gradient[inside]) > 0
+
+
+def test_lengths_are_those_of_the_convolutions() -> None:
+    frames = torch.tensor([1, 2, 3, 4, 5, 8, 9, 100])
+    assert KINDS["conformer"].shortened(frames).tolist() == [1, 1, 1, 1, 2, 2, 3, 25]
+    assert KINDS["whisper"].shortened(frames).tolist() == [1, 1, 2, 2, 3, 4, 5, 50]
+    assert KINDS["none"].shortened(frames).tolist() == frames.tolist()
+    assert KINDS["patches"].shortened(torch.tensor([3, 6, 7, 10, 11])).tolist() == [3, 3, 6, 6, 9]  # three patches above one another
+
+
+def test_the_longest_sound_is_what_its_positions_reach() -> None:
+    config = KINDS["conformer-positions"]
+    assert config.limit == 80
+    assert int(config.shortened(torch.tensor(config.limit))) == 20
+    learned = {"position": {"kind": "learned", "max_len": 30}}
+    for subsample, most in (("whisper", 60), ("none", 30), ("patches", 42)):
+        own = FramesConfig.model_validate({"mels": 18, "subsample": subsample, "patch": [6, 8], "stride": [4, 5], **learned})
+        assert own.limit == most
+        assert int(own.shortened(torch.tensor(most))) <= 30 < int(own.shortened(torch.tensor(most + 1)))
+    assert KINDS["conformer"].limit is None
+
+
+def test_each_sound_is_normalised_by_its_own_valid_frames() -> None:
+    x = pad_sequence(sounds(), batch_first=True, padding_value=7.0)
+    seq = Seq.padded(LENGTHS)
+    y = normalised(x, seq, "mean-variance")
+    own = y[0, :37]
+    assert_close(own.mean(0), torch.zeros(18, dtype=torch.float64), atol=1e-12, rtol=0)
+    assert_close(own.std(0, correction=0), torch.ones(18, dtype=torch.float64), atol=1e-4, rtol=0)
+    assert torch.count_nonzero(y[0, 37:]) == 0
+    assert_close(normalised(x, seq, "mean")[0, :37], x[0, :37] - x[0, :37].mean(0))
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    with pytest.raises(ConfigError, match="bands of a frame are not known"):
+        FramesConfig().build(8, 0.0)
+    with pytest.raises(ConfigError, match="16 bands high, and a frame has 10"):
+        FramesConfig(mels=10, subsample="patches").build(8, 0.0)
+    with pytest.raises(ValueError, match="frames of 3 bands given to a model of 18"):
+        built("none")(Input(torch.zeros(1, 4, 3, dtype=torch.float64), Seq.padded([4])))

@@ -1,0 +1,118 @@
+"""ELIZA: what is recognised, what is said, what is remembered."""
+
+from pathlib import Path
+
+import pytest
+
+from attentif.errors import ConfigError, UsageError
+from attentif.text.dialogue import LANGUAGES, Eliza, load_script
+from attentif.text.dialogue.eliza import clauses, match
+
+SCRIPT = """\
+hello = "Bonjour."
+goodbye = "Adieu."
+quit = ["au revoir"]
+go_on = ["Continuez.", "Et puis ?"]
+[same]
+maman = "mère"
+[reflect]
+je = "vous"
+mon = "votre"
+"j'" = "vous"
+[groups]
+famille = ["mère", "père"]
+[[keywords]]
+words = ["mère", "père"]
+rank = 2
+rules = [
+  { pattern = "* @famille *", memory = true, answers = ["Votre {2}, disiez-vous."] },
+  { pattern = "* @famille *", answers = ["Parlez-moi de votre {2}.", "{3}, vraiment ?"] },
+]
+[[keywords]]
+words = ["aime"]
+rules = [{ pattern = "* j' aime *", answers = ["Pourquoi aimez-vous {2} ?"] }]
+[[keywords]]
+words = ["adore"]
+rules = [{ pattern = "*", answers = ["=aime"] }]
+"""
+
+
+def eliza(tmp_path: Path, script: str = SCRIPT) -> Eliza:
+    file = tmp_path / "script.toml"
+    file.write_text(script)
+    return Eliza(load_script(file))
+
+
+def test_patterns_give_what_their_parts_stand_for() -> None:
+    groups = {"famille": ["mère", "père"]}
+    assert match(["*", "je", "*"], ["oui", "je", "dors"], groups) == [["oui"], ["dors"]]
+    assert match(["je", "*"], ["oui", "je", "dors"], groups) is None
+    assert match(["*", "@famille", "*"], ["ma", "mère", "part"], groups) == [["ma"], ["mère"], ["part"]]
+    assert match(["*"], [], groups) == [[]]
+    assert clauses(["oui", ",", "non", "!"]) == [["oui"], ["non"]]
+
+
+def test_what_is_said_comes_back_from_the_other_side(tmp_path: Path) -> None:
+    assert eliza(tmp_path).answer("Oui, j'aime mon chat !") == "Pourquoi aimez-vous votre chat ?"
+
+
+def test_the_highest_rank_answers_and_templates_take_turns(tmp_path: Path) -> None:
+    talk = eliza(tmp_path)
+    assert talk.answer("J’aime maman qui chante") == "Parlez-moi de votre mère."
+    assert talk.answer("mon père dort") == "dort, vraiment ?"
+    assert talk.answer("mon père dort") == "Parlez-moi de votre père."
+
+
+def test_what_was_put_away_is_said_when_there_is_nothing_to_say(tmp_path: Path) -> None:
+    talk = eliza(tmp_path)
+    talk.answer("mon père dort")
+    assert talk.answer("il pleut") == "Votre père, disiez-vous."
+    assert [talk.answer("il pleut") for _ in range(3)] == ["Continuez.", "Et puis ?", "Continuez."]
+
+
+def test_a_template_may_answer_as_to_another_word_and_a_pattern_that_fails_passes_on(tmp_path: Path) -> None:
+    talk = eliza(tmp_path)
+    assert talk.answer("j'aime, j'adore") == "Pourquoi aimez-vous ?"
+    assert talk.answer("on adore") == "Continuez."  # the other word's pattern does not match
+
+
+def test_leaving_ends_the_conversation(tmp_path: Path) -> None:
+    talk = eliza(tmp_path)
+    assert talk.answer("Au revoir !") == "Adieu."
+    assert talk.ended
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("* @famille *", "* @amis *", "no group 'amis'"),
+        ("{3}, vraiment", "{4}, vraiment", "has 3 parts"),
+        ('"=aime"', '"=haine"', "no keyword is 'haine'"),
+        ("rank = 2", "rang = 2", "unknown key; did you mean 'rank'"),
+    ],
+)
+def test_a_script_that_contradicts_itself_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        eliza(tmp_path, SCRIPT.replace(old, new))
+
+
+def test_an_unknown_language_is_refused() -> None:
+    with pytest.raises(UsageError, match="fr and en, not 'de'"):
+        load_script("de")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_rule_of_our_scripts_can_answer(lang: str) -> None:
+    """Each pattern matches some clause with its keyword (nothing above it takes all), and its templates can be filled."""
+    script = load_script(lang)
+    for keyword in script.keywords:
+        for rule in keyword.rules:
+            parts = rule.pattern.split()
+            words = [word for part in parts for word in ([] if part == "*" else [script.groups[part[1:]][0] if part[0] == "@" else part])]
+            clause = words if set(words) & set(keyword.words) else [*words, keyword.words[0]]
+            found = match(parts, clause, script.groups)
+            assert found is not None, rule.pattern
+            said = [Eliza(script)._filled(answer, found) for answer in rule.answers if not answer.startswith("=")]
+            assert all(said)
+            assert not any("{" in answer for answer in said)
+    assert set(script.keyword_of) & set(script.same) == set()  # a word that is read as another is never met
