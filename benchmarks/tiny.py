@@ -36,6 +36,12 @@ accuracy, guessing gives 0.5), `stdlib` (decoders; bits per byte, 13 bits a toke
 SHOWN = {"reviews": "accuracy", "stdlib": "bits_per_byte", "numbers": "token_accuracy"}
 
 
+def reads_tokens(name: str) -> bool:
+    """Pictures, sounds and series have recipes of their own."""
+    model = resolve({"base": name})
+    return model.frontend.kind == "tokens" and (model.target is None or model.target.kind == "tokens")
+
+
 def recipe_of(model: ModelConfig) -> str:
     return "numbers" if model.target else "stdlib" if model.encoder is None else "reviews"
 
@@ -44,7 +50,7 @@ def recipe_of(model: ModelConfig) -> str:
 def prepared(recipe: str) -> tuple[RunConfig, Task, Prepared]:
     config = load_run_config(recipe)
     task = config.task.build()
-    return config, task, task.prepare(config.data, config.tokenizer, config.model, lambda _: None)
+    return config, task, task.prepare(config.data, config.tokenizer or {}, config.model, lambda _: None)
 
 
 def learned(name: str, seconds: float) -> str:
@@ -65,14 +71,14 @@ def learned(name: str, seconds: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("presets", nargs="*", help="by default all that end in -tiny")
+    parser.add_argument("presets", nargs="*", help="by default all that end in -tiny and read tokens")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--out", type=Path, help="write the table there too")
     options = parser.parse_args()
     keep_buffers()
     page = HEADER.format(seconds=options.seconds, environment=environment("transformers"))
     print(page, end="", flush=True)
-    for name in options.presets or [name for name in preset_names() if name.endswith("-tiny")]:
+    for name in options.presets or [name for name in preset_names() if name.endswith("-tiny") and reads_tokens(name)]:
         row = learned(name, options.seconds)
         print(row, flush=True)
         page += row + "\n"

@@ -1,0 +1,121 @@
+"""BART (Lewis et al. 2020): the encoder-decoder of 2017 with learned positions and a norm after the embeddings. Marian: without these."""
+
+from typing import Any
+
+from attentif.hub.families.bert import ACTIVATIONS
+from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.keys import Always, Key
+from attentif.hub.rows import Reshaped, Row
+
+SIDES = {"encoder": "frontend", "decoder": "target"}
+MIXERS = ("encoder.block.attn.mixer", "decoder.block.attn.mixer", "decoder.block.cross.mixer")
+FFNS = ("encoder.block.ffn.mixer", "decoder.block.ffn.mixer")
+
+
+def rows_of(stack: str) -> list[Row]:
+    layer, block = f"{stack}.layers.{{i}}", f"{stack}.blocks.{{i}}"
+    rows = [
+        Row(f"{stack}.embed_positions.weight", f"{SIDES[stack]}.position.table.weight"),
+        Row(f"{stack}.layernorm_embedding.{{p}}", f"{SIDES[stack]}.norm.{{p}}"),
+        Row(f"{layer}.fc1.{{p}}", f"{block}.ffn.mixer.up.{{p}}"),
+        Row(f"{layer}.fc2.{{p}}", f"{block}.ffn.mixer.out.{{p}}"),
+        Row(f"{layer}.final_layer_norm.{{p}}", f"{block}.ffn.norm_out.{{p}}"),
+    ]
+    for theirs, ours in {"self_attn": "attn", "encoder_attn": "cross"}.items():
+        rows += [
+            Row(f"{layer}.{theirs}.q_proj.{{p}}", f"{block}.{ours}.mixer.q.{{p}}"),
+            Row(f"{layer}.{theirs}.k_proj.{{p}}", f"{block}.{ours}.mixer.k.{{p}}"),
+            Row(f"{layer}.{theirs}.v_proj.{{p}}", f"{block}.{ours}.mixer.v.{{p}}"),
+            Row(f"{layer}.{theirs}.out_proj.{{p}}", f"{block}.{ours}.mixer.out.{{p}}"),
+            Row(f"{layer}.{theirs}_layer_norm.{{p}}", f"{block}.{ours}.norm_out.{{p}}"),
+        ]
+    return rows
+
+
+def stack(decoder: bool) -> dict[str, Any]:
+    sublayers: dict[str, Any] = {"attn": {"mixer": {"kind": "attention", "causal": decoder}}}
+    if decoder:
+        sublayers["cross"] = {"mixer": {"kind": "cross-attention"}}
+    sublayers["ffn"] = {"mixer": {"kind": "feed-forward"}}
+    return {"placement": "post", "norm": {"kind": "layer"}, "block": sublayers}
+
+
+def family(
+    kind: str,
+    architecture: str,
+    frontend: dict[str, Any],
+    keys: list[Key | Always],
+    unsaved: tuple[str, ...] = (),
+    like: dict[str, Any] | None = None,
+) -> Family:
+    return Family(
+        kind=kind,
+        template={
+            "shared": True,
+            "frontend": {"kind": "tokens", **frontend},
+            "target": {"kind": "tokens", **frontend},
+            "encoder": stack(decoder=False),
+            "decoder": stack(decoder=True),
+        },
+        keys=[*KEYS, *keys],
+        body=[Row("shared.weight", "frontend.tokens.weight"), *rows_of("encoder"), *rows_of("decoder")],
+        heads=[
+            HeadOf(
+                architecture,
+                {"kind": "language", "bias": True},
+                [
+                    Row("final_logits_bias", "head.bias", Reshaped(theirs_shape=(1, -1), ours_shape=(-1,))),
+                    Row("lm_head.weight", "head.linear.weight"),
+                ],
+                task="text-to-text",
+            )
+        ],
+        prefix="model.",
+        ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight", *unsaved),
+        like=like or {},
+        harmless=HARMLESS,
+    )
+
+
+KEYS: list[Key | Always] = [
+    Key("vocab_size", ("frontend.vocab", "target.vocab")),
+    Key("d_model", "width"),
+    Key("encoder_layers", ("layers", "encoder.layers")),
+    Key("decoder_layers", "decoder.layers"),
+    Key("encoder_attention_heads", f"{MIXERS[0]}.heads"),
+    Key("decoder_attention_heads", (f"{MIXERS[1]}.heads", f"{MIXERS[2]}.heads")),
+    Key("encoder_ffn_dim", f"{FFNS[0]}.hidden"),
+    Key("decoder_ffn_dim", f"{FFNS[1]}.hidden"),
+    Key("activation_function", tuple(f"{mixer}.activation" for mixer in FFNS), "gelu", ACTIVATIONS),
+    Key("dropout", "dropout", 0.1),
+    Key("attention_dropout", tuple(f"{mixer}.dropout" for mixer in MIXERS), 0.0),
+    Key("activation_dropout", tuple(f"{mixer}.dropout" for mixer in FFNS), 0.0),
+    Key("scale_embedding", ("frontend.scale", "target.scale"), False),
+    Always("normalize_before", False),
+    Always("add_final_layer_norm", False),
+]
+HARMLESS = (
+    "classifier_dropout", "classif_dropout", "decoder_layerdrop", "decoder_vocab_size", "early_stopping", "encoder_layerdrop",
+    "extra_pos_embeddings", "gradient_checkpointing", "init_std", "length_penalty", "min_length", "no_repeat_ngram_size",
+    "num_hidden_layers", "save_step", "static_position_embeddings",
+)  # fmt: skip
+PLACES = ("frontend.position.max_len", "target.position.max_len")
+register(
+    family(
+        "bart",
+        "BartForConditionalGeneration",
+        {"position": {"kind": "learned", "offset": 2}, "norm": {"kind": "layer"}},
+        [Key("max_position_embeddings", PLACES, 1024), Always("normalize_embedding", True)],
+    ),
+    family(
+        "marian",
+        "MarianMTModel",
+        {"position": {"kind": "sinusoidal", "halves": True}},
+        [
+            Always("normalize_embedding", False),
+            Always("share_encoder_decoder_embeddings", True),
+        ],
+        unsaved=("embed_positions.weight",),  # sinusoids, in old files
+        like={"max_position_embeddings": 512},  # a limit on paper
+    ),
+)

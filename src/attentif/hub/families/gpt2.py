@@ -1,0 +1,66 @@
+"""GPT-2 (Radford et al. 2019): matrices stored (in, out), queries, keys and values in one."""
+
+from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.keys import Always, Key, words
+from attentif.hub.rows import Row, Split, Transposed
+
+ATTN, FFN = "decoder.block.attn", "decoder.block.ffn"
+KEYS: list[Key | Always] = [
+    Key("vocab_size", "frontend.vocab"),
+    Key("n_positions", "frontend.position.max_len"),
+    Key("n_embd", "width"),
+    Key("n_layer", "layers"),
+    Key("n_head", f"{ATTN}.mixer.heads"),
+    Key("n_inner", f"{FFN}.mixer.hidden", None),
+    Key("activation_function", f"{FFN}.mixer.activation", "gelu_new", words(gelu_new="gelu-tanh", gelu="gelu", relu="relu", silu="silu")),
+    Key("resid_pdrop", "dropout", 0.1),
+    Key("embd_pdrop", "frontend.dropout", 0.1),
+    Key("attn_pdrop", f"{ATTN}.mixer.dropout", 0.1),
+    Key("layer_norm_epsilon", "decoder.norm.eps", 1e-5),
+    Always("scale_attn_weights", True),
+    Always("scale_attn_by_inverse_layer_idx", False),
+    Always("reorder_and_upcast_attn", False),
+    Always("add_cross_attention", False),
+]
+
+
+QKV = tuple(f"decoder.blocks.{{i}}.attn.mixer.{part}.{{p}}" for part in "qkv")
+ROWS = [
+    Row("wte.weight", "frontend.tokens.weight"),
+    Row("wpe.weight", "frontend.position.table.weight"),
+    Row("h.{i}.ln_1.{p}", "decoder.blocks.{i}.attn.norm_in.{p}"),
+    Row("h.{i}.attn.c_attn.{p}", QKV, Split(transposed=True)),
+    Row("h.{i}.attn.c_proj.{p}", "decoder.blocks.{i}.attn.mixer.out.{p}", Transposed()),
+    Row("h.{i}.ln_2.{p}", "decoder.blocks.{i}.ffn.norm_in.{p}"),
+    Row("h.{i}.mlp.c_fc.{p}", "decoder.blocks.{i}.ffn.mixer.up.{p}", Transposed()),
+    Row("h.{i}.mlp.c_proj.{p}", "decoder.blocks.{i}.ffn.mixer.out.{p}", Transposed()),
+    Row("ln_f.{p}", "decoder.norm.{p}"),
+]
+
+
+register(
+    Family(
+        kind="gpt2",
+        template={
+            "frontend": {"kind": "tokens", "position": {"kind": "learned"}},
+            "decoder": {
+                "placement": "pre",
+                "norm": {"kind": "layer"},
+                "block": {"attn": {"mixer": {"kind": "attention", "causal": True}}, "ffn": {"mixer": {"kind": "feed-forward"}}},
+            },
+        },
+        keys=KEYS,
+        body=ROWS,
+        prefix="transformer.",
+        heads=[
+            HeadOf("GPT2LMHeadModel", {"kind": "language"}, [Row("lm_head.weight", "head.linear.weight")], task="language"),
+            HeadOf(
+                "GPT2ForSequenceClassification",
+                {"kind": "classify", "classes": None, "pool": "last", "bias": False},
+                [Row("score.weight", "head.out.weight")],
+                task="classify",
+            ),
+        ],
+        ignored=(".attn.bias", ".attn.masked_bias"),
+    )
+)

@@ -1,0 +1,222 @@
+"""LLaMA and those built like it: Mistral (windows), Qwen 2 (biases), Qwen 3 (normalised queries and keys), Mixtral (experts),
+Qwen 3 with experts."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from attentif.errors import ConfigError
+from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.keys import Always, Code, Key, words
+from attentif.hub.rows import Row, Stacked
+from attentif.models import ModelConfig
+
+ATTN, FFN = "decoder.block.attn.mixer", "decoder.block.ffn.mixer"
+# our scaling, and its keys by the names that `rope_parameters` has for them
+SCALINGS: dict[str, dict[str, str]] = {
+    "linear": {"factor": "factor"},
+    "llama3": {
+        "factor": "factor",
+        "trained": "original_max_position_embeddings",
+        "low": "low_freq_factor",
+        "high": "high_freq_factor",
+    },
+    "yarn": {"factor": "factor", "trained": "original_max_position_embeddings", "fast": "beta_fast", "slow": "beta_slow"},
+}
+
+
+def read_rotary(rope: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Our rotary positions from `rope_parameters` (or `rope_scaling` with `rope_theta`, as it was before)."""
+    rope = dict(rope or {})
+    kind = rope.pop("rope_type", rope.pop("type", "default"))
+    rotary: dict[str, Any] = {"base": float(rope.pop("rope_theta", 10000.0))}
+    if kind == "default":
+        rope.pop("partial_rotary_factor", None)
+        return rotary
+    if kind not in SCALINGS:
+        raise ConfigError(f"rope_type {kind!r} is not understood (only default, {', '.join(SCALINGS)})")
+    scaling = {ours: rope.pop(theirs) for ours, theirs in SCALINGS[kind].items() if theirs in rope}
+    if rope:
+        raise ConfigError(f"{next(iter(rope))} is not understood with rope_type {kind!r}")
+    return rotary | {"scaling": {"kind": kind} | {key: float(value) if key != "trained" else value for key, value in scaling.items()}}
+
+
+def write_rotary(rotary: Mapping[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {"rope_theta": rotary["base"], "rope_type": "default"}
+    if scaling := rotary.get("scaling"):
+        written["rope_type"] = scaling["kind"]
+        written |= {theirs: scaling[ours] for ours, theirs in SCALINGS[scaling["kind"]].items()}
+    return written
+
+
+def older(config: dict[str, Any]) -> dict[str, Any]:
+    """`rope_theta` and `rope_scaling` were keys of their own; Qwen says three times over that it has no windows."""
+    if theta := config.pop("rope_theta", None):
+        config["rope_parameters"] = dict(config.pop("rope_scaling", None) or {}) | {"rope_theta": theta}
+    if config.get("use_sliding_window") is False:
+        for key in ("sliding_window", "max_window_layers"):
+            config.pop(key, None)
+    if config["model_type"] == "qwen3_moe":
+        config.pop("intermediate_size", None)  # of dense blocks, of which there are none
+        config["num_experts"] = config.pop("num_local_experts", config.get("num_experts", 128))
+    if set(config.get("layer_types") or ()) == {"full_attention"}:
+        del config["layer_types"]
+    return config
+
+
+def read_window(window: int | None) -> list[dict[str, Any]]:
+    """A query of Mistral sees `window` tokens, itself among them."""
+    return [] if window is None else [{"kind": "window", "left": window - 1}]
+
+
+def write_window(pattern: Any) -> int | None:
+    return pattern[0]["left"] + 1 if pattern else None
+
+
+GATES = words(silu="swiglu", gelu="geglu", gelu_pytorch_tanh="geglu-tanh", relu="reglu")
+KEYS = [
+    Key("vocab_size", "frontend.vocab"),
+    Key("hidden_size", "width"),
+    Key("num_hidden_layers", "layers"),
+    Key("num_attention_heads", f"{ATTN}.heads"),
+    Key("num_key_value_heads", f"{ATTN}.kv_heads", None),
+    Key("head_dim", f"{ATTN}.head_width", None),
+    Key("hidden_act", f"{FFN}.activation", "silu", GATES),
+    Key("attention_dropout", f"{ATTN}.dropout", 0.0),
+    Key("rope_parameters", f"{ATTN}.rotary", None, Code(read_rotary, write_rotary)),
+]
+HARMLESS = {"max_position_embeddings": 131072}  # a limit on paper: rotary positions have none
+EPS = Key("rms_norm_eps", "decoder.norm.eps", 1e-6)
+BIASES = [Key("attention_bias", (f"{ATTN}.bias", f"{ATTN}.out_bias"), False)]
+TEMPLATE: dict[str, Any] = {
+    "dropout": 0.0,
+    "frontend": {"kind": "tokens"},
+    "decoder": {
+        "placement": "pre",
+        "norm": {"kind": "rms"},
+        "block": {
+            "attn": {"mixer": {"kind": "attention", "causal": True, "bias": False, "out_bias": False}},
+            "ffn": {"mixer": {"kind": "feed-forward", "bias": False}},
+        },
+    },
+}
+
+
+def with_mixers(attn: Mapping[str, Any] | None = None, ffn: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The template with other values in its two mixers."""
+    block = TEMPLATE["decoder"]["block"]
+    mixers = {"attn": {"mixer": block["attn"]["mixer"] | dict(attn or {})}, "ffn": {"mixer": dict(ffn or block["ffn"]["mixer"])}}
+    return TEMPLATE | {"decoder": TEMPLATE["decoder"] | {"block": mixers}}
+
+
+ATTENTION = [
+    Row("embed_tokens.weight", "frontend.tokens.weight"),
+    Row("layers.{i}.input_layernorm.weight", "decoder.blocks.{i}.attn.norm_in.weight"),
+    Row("layers.{i}.self_attn.q_proj.{p}", "decoder.blocks.{i}.attn.mixer.q.{p}"),
+    Row("layers.{i}.self_attn.k_proj.{p}", "decoder.blocks.{i}.attn.mixer.k.{p}"),
+    Row("layers.{i}.self_attn.v_proj.{p}", "decoder.blocks.{i}.attn.mixer.v.{p}"),
+    Row("layers.{i}.self_attn.o_proj.{p}", "decoder.blocks.{i}.attn.mixer.out.{p}"),
+    Row("layers.{i}.self_attn.q_norm.weight", "decoder.blocks.{i}.attn.mixer.q_norm.weight"),
+    Row("layers.{i}.self_attn.k_norm.weight", "decoder.blocks.{i}.attn.mixer.k_norm.weight"),
+    Row("layers.{i}.post_attention_layernorm.weight", "decoder.blocks.{i}.ffn.norm_in.weight"),
+    Row("norm.weight", "decoder.norm.weight"),
+]
+ROWS = [
+    *ATTENTION,
+    Row("layers.{i}.mlp.gate_proj.{p}", "decoder.blocks.{i}.ffn.mixer.gate.{p}"),
+    Row("layers.{i}.mlp.up_proj.{p}", "decoder.blocks.{i}.ffn.mixer.up.{p}"),
+    Row("layers.{i}.mlp.down_proj.{p}", "decoder.blocks.{i}.ffn.mixer.out.{p}"),
+]
+
+
+def experts(block: str, names: Mapping[str, str]) -> Callable[[ModelConfig], Iterator[Row]]:
+    """Rows of a mixture: `names` are theirs of gate, up and down, the experts numbered."""
+
+    def rows(config: ModelConfig) -> Iterator[Row]:
+        assert config.decoder is not None
+        count = config.decoder.block["ffn"].mixer.model_dump()["experts"]
+        yield from ATTENTION
+        yield Row(f"layers.{{i}}.{block}.gate.weight", "decoder.blocks.{i}.ffn.mixer.router.weight")
+        for theirs, ours in names.items():
+            stacked = f"decoder.blocks.{{i}}.ffn.mixer.{ours}.weight"
+            yield Row(f"layers.{{i}}.{block}.experts.{{e}}.{theirs}.weight", stacked, Stacked(count))
+
+    return rows
+
+
+def heads(name: str) -> list[HeadOf]:
+    return [
+        HeadOf(f"{name}ForCausalLM", {"kind": "language"}, [Row("lm_head.weight", "head.linear.weight")], task="language"),
+        HeadOf(
+            f"{name}ForSequenceClassification",
+            {"kind": "classify", "classes": None, "pool": "last", "bias": False},
+            [Row("score.weight", "head.out.weight")],
+            task="classify",
+        ),
+    ]
+
+
+def family(
+    kind: str,
+    name: str,
+    keys: list[Key | Always],
+    template: Mapping[str, Any] = TEMPLATE,
+    rows: Any = ROWS,
+    hidden: str = "intermediate_size",
+) -> Family:
+    return Family(
+        kind=kind,
+        template=template,
+        keys=[*KEYS, Key(hidden, f"{FFN}.hidden"), *keys],
+        body=rows,
+        heads=heads(name),
+        prefix="model.",
+        ignored=("rotary_emb.inv_freq",),
+        tied=False,
+        like=HARMLESS,
+        harmless=("output_router_logits", "router_aux_loss_coef", "router_jitter_noise"),  # of training
+        older=older,
+    )
+
+
+NO_WINDOW: list[Key | Always] = [Always("use_sliding_window", False)]
+WINDOW: list[Key | Always] = [Key("sliding_window", f"{ATTN}.pattern", None, Code(read_window, write_window))]
+register(
+    family("llama", "Llama", [EPS, *BIASES, Key("mlp_bias", f"{FFN}.bias", False)]),
+    family("mistral", "Mistral", [EPS, *WINDOW]),
+    family("qwen2", "Qwen2", [EPS, *NO_WINDOW], with_mixers({"bias": True})),
+    family(
+        "qwen3",
+        "Qwen3",
+        [Key("rms_norm_eps", ("decoder.norm.eps", f"{ATTN}.qk_norm.eps"), 1e-6), *NO_WINDOW, *BIASES],
+        with_mixers({"qk_norm": {"kind": "rms"}}),
+    ),
+    family(
+        "mixtral",
+        "Mixtral",
+        [
+            EPS,
+            *WINDOW,
+            Key("num_local_experts", f"{FFN}.experts", 8),
+            Key("num_experts_per_tok", f"{FFN}.top_k", 2),
+        ],
+        with_mixers(ffn={"kind": "experts"}),
+        experts("block_sparse_moe", {"w1": "gate", "w3": "up", "w2": "out"}),
+    ),
+    family(
+        "qwen3_moe",
+        "Qwen3Moe",
+        [
+            Key("rms_norm_eps", ("decoder.norm.eps", f"{ATTN}.qk_norm.eps"), 1e-6),
+            *NO_WINDOW,
+            *BIASES,
+            Key("num_experts", f"{FFN}.experts", 128),
+            Key("num_experts_per_tok", f"{FFN}.top_k", 8),
+            Key("norm_topk_prob", f"{FFN}.normalised", False),
+            Always("decoder_sparse_step", 1),
+            Always("mlp_only_layers", []),
+        ],
+        with_mixers({"qk_norm": {"kind": "rms"}}, {"kind": "experts"}),
+        experts("mlp", {"gate_proj": "gate", "up_proj": "up", "down_proj": "out"}),
+        hidden="moe_intermediate_size",
+    ),
+)

@@ -1,0 +1,58 @@
+"""RWKV-4 (Peng et al. 2023)."""
+
+from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.keys import Key
+from attentif.hub.rows import Reshaped, Row
+
+LAYER, BLOCK = "blocks.{i}", "decoder.blocks.{i}"
+TIME, CHANNEL = f"{BLOCK}.time.mixer", f"{BLOCK}.channel.mixer"
+SHARE = Reshaped(theirs_shape=(1, 1, -1), ours_shape=(-1,))
+
+register(
+    Family(
+        kind="rwkv",
+        template={
+            "dropout": 0.0,
+            "frontend": {"kind": "tokens", "norm": {"kind": "layer"}},
+            "decoder": {
+                "placement": "pre",
+                "norm": {"kind": "layer"},
+                "block": {"time": {"mixer": {"kind": "rwkv-time"}}, "channel": {"mixer": {"kind": "rwkv-channel"}}},
+            },
+        },
+        keys=[
+            Key("vocab_size", "frontend.vocab"),
+            Key("hidden_size", "width"),
+            Key("num_hidden_layers", "layers"),
+            Key("attention_hidden_size", "decoder.block.time.mixer.hidden", None),
+            Key("intermediate_size", "decoder.block.channel.mixer.hidden", None),
+            Key("layer_norm_epsilon", ("frontend.norm.eps", "decoder.norm.eps"), 1e-5),
+        ],
+        body=[
+            Row("embeddings.weight", "frontend.tokens.weight"),
+            Row("blocks.0.pre_ln.{p}", "frontend.norm.{p}"),
+            Row("ln_out.{p}", "decoder.norm.{p}"),
+            Row(f"{LAYER}.ln1.{{p}}", f"{BLOCK}.time.norm_in.{{p}}"),
+            Row(f"{LAYER}.ln2.{{p}}", f"{BLOCK}.channel.norm_in.{{p}}"),
+            Row(f"{LAYER}.attention.time_decay", f"{TIME}.decay"),
+            Row(f"{LAYER}.attention.time_first", f"{TIME}.bonus"),
+            Row(f"{LAYER}.attention.time_mix_key", f"{TIME}.mix_k", SHARE),
+            Row(f"{LAYER}.attention.time_mix_value", f"{TIME}.mix_v", SHARE),
+            Row(f"{LAYER}.attention.time_mix_receptance", f"{TIME}.mix_r", SHARE),
+            Row(f"{LAYER}.attention.key.weight", f"{TIME}.k.weight"),
+            Row(f"{LAYER}.attention.value.weight", f"{TIME}.v.weight"),
+            Row(f"{LAYER}.attention.receptance.weight", f"{TIME}.r.weight"),
+            Row(f"{LAYER}.attention.output.weight", f"{TIME}.out.weight"),
+            Row(f"{LAYER}.feed_forward.time_mix_key", f"{CHANNEL}.mix_k", SHARE),
+            Row(f"{LAYER}.feed_forward.time_mix_receptance", f"{CHANNEL}.mix_r", SHARE),
+            Row(f"{LAYER}.feed_forward.key.weight", f"{CHANNEL}.k.weight"),
+            Row(f"{LAYER}.feed_forward.receptance.weight", f"{CHANNEL}.r.weight"),
+            Row(f"{LAYER}.feed_forward.value.weight", f"{CHANNEL}.out.weight"),
+        ],
+        heads=[HeadOf("RwkvForCausalLM", {"kind": "language"}, [Row("head.weight", "head.linear.weight")], task="language")],
+        prefix="rwkv.",
+        tied=False,
+        # halving the residual stream every few blocks keeps half precision in range and is undone by the next norm
+        harmless=("context_length", "rescale_every"),
+    )
+)

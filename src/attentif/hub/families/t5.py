@@ -1,0 +1,106 @@
+"""T5 (Raffel et al. 2020), version 1.1 and FLAN: an encoder-decoder with one relative bias a stack."""
+
+from typing import Any
+
+from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.keys import Key, words
+from attentif.hub.rows import Row
+from attentif.models import ModelConfig
+
+MIXERS = ("encoder.block.attn.mixer", "decoder.block.attn.mixer", "decoder.block.cross.mixer")
+FFNS = ("encoder.block.ffn.mixer", "decoder.block.ffn.mixer")
+BIASES = ("encoder.bias", "decoder.bias")
+STACKS = {
+    "encoder": {"attn": "SelfAttention", "ffn": "DenseReluDense"},
+    "decoder": {"attn": "SelfAttention", "cross": "EncDecAttention", "ffn": "DenseReluDense"},
+}
+
+
+def rows_of(stack: str, gated: bool) -> list[Row]:
+    """Sublayers are numbered within a block; the bias lies in the first block's attention."""
+    rows = [
+        Row(f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", f"{stack}.bias.table.weight"),
+        Row(f"{stack}.final_layer_norm.weight", f"{stack}.norm.weight"),
+    ]
+    for number, (ours, theirs) in enumerate(STACKS[stack].items()):
+        layer, mine = f"{stack}.block.{{i}}.layer.{number}", f"{stack}.blocks.{{i}}.{ours}"
+        rows.append(Row(f"{layer}.layer_norm.weight", f"{mine}.norm_in.weight"))
+        if ours == "ffn":
+            names = {"wi_0": "gate", "wi_1": "up", "wo": "out"} if gated else {"wi": "up", "wo": "out"}
+        else:
+            names = {"q": "q", "k": "k", "v": "v", "o": "out"}
+        rows += [Row(f"{layer}.{theirs}.{part}.weight", f"{mine}.mixer.{own}.weight") for part, own in names.items()]
+    return rows
+
+
+def body(config: ModelConfig) -> list[Row]:
+    assert config.encoder is not None
+    gated = "glu" in config.encoder.block["ffn"].mixer.model_dump()["activation"]
+    return [Row("shared.weight", "frontend.tokens.weight"), *rows_of("encoder", gated), *rows_of("decoder", gated)]
+
+
+def older(config: dict[str, Any]) -> dict[str, Any]:
+    """Vectors were scaled wherever the output shares the embedding, before there was a key for it."""
+    config.setdefault("scale_decoder_outputs", config.get("tie_word_embeddings", True))
+    config["num_decoder_layers"] = config.get("num_decoder_layers") or config.get("num_layers")
+    return config
+
+
+def stack(bidirectional: bool) -> dict[str, Any]:
+    attention = {"scale": 1.0, "bias": False, "out_bias": False}
+    sublayers: dict[str, Any] = {"attn": {"mixer": {"kind": "attention", **attention, "causal": not bidirectional}}}
+    if not bidirectional:
+        sublayers["cross"] = {"mixer": {"kind": "cross-attention", **attention}}
+    sublayers["ffn"] = {"mixer": {"kind": "feed-forward", "bias": False}}
+    return {
+        "placement": "pre",
+        "norm": {"kind": "rms"},
+        "bias": {"kind": "relative", "bidirectional": bidirectional},
+        "block": sublayers,
+    }
+
+
+register(
+    Family(
+        kind="t5",
+        template={
+            "shared": True,
+            "frontend": {"kind": "tokens"},
+            "target": {"kind": "tokens"},
+            "encoder": stack(bidirectional=True),
+            "decoder": stack(bidirectional=False),
+        },
+        keys=[
+            Key("vocab_size", ("frontend.vocab", "target.vocab")),
+            Key("d_model", "width"),
+            Key("d_kv", tuple(f"{mixer}.head_width" for mixer in MIXERS)),
+            Key("d_ff", tuple(f"{mixer}.hidden" for mixer in FFNS)),
+            Key("num_layers", ("layers", "encoder.layers")),
+            Key("num_decoder_layers", "decoder.layers"),
+            Key("num_heads", tuple(f"{part}.heads" for part in (*MIXERS, *BIASES))),
+            Key("relative_attention_num_buckets", tuple(f"{bias}.buckets" for bias in BIASES), 32),
+            Key("relative_attention_max_distance", tuple(f"{bias}.max_distance" for bias in BIASES), 128),
+            Key("dropout_rate", ("dropout", *(f"{mixer}.dropout" for mixer in (*MIXERS, *FFNS))), 0.1),
+            Key("layer_norm_epsilon", ("encoder.norm.eps", "decoder.norm.eps"), 1e-6),
+            Key(
+                "feed_forward_proj",
+                tuple(f"{mixer}.activation" for mixer in FFNS),
+                "relu",
+                words(relu="relu", gelu="gelu", **{"gated-gelu": "geglu-tanh", "gated-silu": "swiglu"}),
+            ),
+        ],
+        body=body,
+        heads=[
+            HeadOf(
+                "T5ForConditionalGeneration",
+                {"kind": "language"},
+                [Row("lm_head.weight", "head.linear.weight")],
+                [Key("scale_decoder_outputs", "head.scaled", True)],
+                task="text-to-text",
+            )
+        ],
+        ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
+        harmless=("classifier_dropout", "dense_act_fn", "is_gated_act", "initializer_factor", "n_positions", "scale_decoder_outputs"),
+        older=older,
+    )
+)

@@ -1,0 +1,73 @@
+"""A family of models at Hugging Face: one page that is read in both directions."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from attentif.config import did_you_mean
+from attentif.errors import ConfigError
+from attentif.hub.keys import Always, Key
+from attentif.hub.rows import Row
+from attentif.models import ModelConfig
+
+
+@dataclass(frozen=True)
+class HeadOf:
+    """A class of transformers (BertForSequenceClassification): our head, its tensors, the task it is for."""
+
+    architecture: str
+    head: Mapping[str, Any]
+    rows: Sequence[Row] = ()
+    keys: Sequence[Key | Always] = ()
+    task: str | None = None  # what our task of this head is called
+    prefix: str | None = None  # before the names of the body's tensors; by default the family's
+    ignored: Sequence[str] = ()  # endings of tensors that this model leaves out
+
+
+@dataclass(frozen=True)
+class Family:
+    """Everything that config.json and the tensors of one `model_type` mean."""
+
+    kind: str  # transformers' model_type
+    template: Mapping[str, Any]  # our configuration, as far as it is the same for the whole family
+    keys: Sequence[Key | Always]
+    body: Sequence[Row] | Callable[[ModelConfig], Iterable[Row]]  # rows of frontend and stacks; their names begin after the prefix
+    heads: Sequence[HeadOf]
+    prefix: str = ""  # before the names of the body's tensors in a model with a head ("bert.")
+    ignored: Sequence[str] = ()  # endings of tensors that hold no weights (masks, tables of positions)
+    tied: bool = True  # whether the output shares the embedding's matrix where config.json does not say
+    like: Mapping[str, Any] = field(default_factory=dict)  # more of config.json to write: {"max_position_embeddings": 131072}
+    harmless: Sequence[str] = ()  # keys of config.json that change nothing between tokens and logits
+    older: Callable[[dict[str, Any]], dict[str, Any]] = dict  # config.json as it was once written, in today's keys
+    whole: Callable[[dict[str, Any]], dict[str, Any]] = dict  # config.json with what transformers would take by default otherwise
+
+    def head_of(self, architectures: Sequence[str] | None) -> HeadOf:
+        """The head that config.json names; the first of the family's where it names none."""
+        for name in architectures or [self.heads[0].architecture]:
+            for head in self.heads:
+                if head.architecture == name:
+                    return head
+        known = [head.architecture for head in self.heads]
+        first = (architectures or ["?"])[0]
+        raise ConfigError(f"architectures: {first!r} is not understood{did_you_mean(first, known)} (there are {', '.join(known)})")
+
+    def rows(self, head: HeadOf, config: ModelConfig) -> list[Row]:
+        prefix = self.prefix if head.prefix is None else head.prefix
+        body = self.body(config) if callable(self.body) else self.body
+        return [*(replace(row, theirs=prefix + row.theirs) for row in body), *head.rows]
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def register(*families: Family) -> None:
+    for family in families:
+        FAMILIES[family.kind] = family
+
+
+def family_of(kind: object) -> Family:
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise ConfigError(
+            f"model_type: {kind!r} is not understood{did_you_mean(str(kind), FAMILIES)} (there are {', '.join(sorted(FAMILIES))})"
+        )
+    return FAMILIES[kind]

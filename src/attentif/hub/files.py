@@ -1,0 +1,102 @@
+"""The files of a Hugging Face folder: JSON and safetensors, and nothing that could run.
+
+Weights are mapped into memory, not read: a tensor costs nothing until it is looked at, and none is held twice.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from attentif.errors import RunError
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; anything else is one honest line."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError("no such file", file=path) from None
+    except OSError as error:
+        raise RunError(f"cannot be read: {error.strerror}", file=path) from None
+    except ValueError as error:
+        line = getattr(error, "lineno", None)
+        raise RunError("is damaged: not JSON", file=path, line=line) from None
+    if not isinstance(value, dict):
+        raise RunError(f"holds a {type(value).__name__}, not an object", file=path)
+    return value
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json, refused where it asks for code of its own."""
+    if not folder.is_dir():
+        raise RunError("no such folder", file=folder)
+    config = read_json(folder / CONFIG)
+    if "auto_map" in config:
+        raise RunError("asks for code that comes with the weights (auto_map): Attentif runs none", file=folder / CONFIG)
+    return config
+
+
+class Tensors(Mapping[str, Tensor]):
+    """The tensors of a folder by name, in one file or in shards."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files: dict[str, Path] = {}
+        if (folder / INDEX).is_file():
+            self._shards(folder)
+        elif (folder / WEIGHTS).is_file():
+            self.files = dict.fromkeys(_opened(folder / WEIGHTS).keys(), folder / WEIGHTS)
+        else:
+            _refuse_pickles(folder)
+            raise RunError(f"has no {WEIGHTS}", file=folder)
+        self._open = {path: _opened(path) for path in set(self.files.values())}
+
+    def _shards(self, folder: Path) -> None:
+        where = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(where, dict) or not all(isinstance(name, str) for name in where.values()):
+            raise RunError("has no weight_map", file=folder / INDEX)
+        if odd := [name for name in where.values() if Path(name).name != name or not name.endswith(".safetensors")]:
+            raise RunError(f"names {odd[0]!r}, which is no safetensors file of this folder", file=folder / INDEX)
+        for name in sorted(set(where.values())):
+            if not (folder / name).is_file():
+                raise RunError(f"names {name}, which is not there", file=folder / INDEX)
+            there = set(_opened(folder / name).keys())
+            if lost := [tensor for tensor, file in where.items() if file == name and tensor not in there]:
+                raise RunError(f"does not hold {lost[0]}, as {INDEX} says", file=folder / name)
+        self.files = {tensor: folder / name for tensor, name in where.items()}
+
+    def __getitem__(self, name: str) -> Tensor:
+        tensor: Tensor = self._open[self.files[name]].get_tensor(name)
+        return tensor
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._open[self.files[name]].get_slice(name).get_shape())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.files)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except (SafetensorError, OSError) as error:
+        with path.open("rb") as file:
+            start = file.read(2)
+        if start in (b"PK", b"\x80\x02", b"\x80\x04"):
+            raise RunError("is a pickle by another name: it could run code, and is not opened", file=path) from None
+        raise RunError(f"is not a whole safetensors file: {' '.join(str(error).split())[:120]}", file=path) from None
+
+
+def _refuse_pickles(folder: Path) -> None:
+    for pattern in PICKLED:
+        for path in sorted(folder.glob(pattern)):
+            raise RunError(f"is pickled, which could run code; {WEIGHTS} is needed (transformers' save_pretrained writes it)", file=path)

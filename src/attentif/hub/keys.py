@@ -1,0 +1,122 @@
+"""config.json and our configuration: keys that are read in both directions.
+
+    Key("hidden_size", "width")                                                    the same value, by another name
+    Key("hidden_act", "encoder.block.ffn.mixer.activation", code=Words(...))       another word for the same thing
+    Always("position_embedding_type", "absolute")                                  the only value that is understood
+
+A key that changes the mathematics and that no row knows is an error: a model that is nearly the right one is worse than none.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attentif.errors import ConfigError
+
+NEEDED: Any = object()  # a key that must be there
+
+# keys that say nothing about what is computed from tokens to logits
+HARMLESS = {
+    "_attn_implementation_autoset", "_name_or_path", "architectures", "bad_words_ids", "begin_suppress_tokens", "bos_token_id",
+    "chunk_size_feed_forward", "decoder_start_token_id", "dtype", "eos_token_id", "finetuning_task", "forced_bos_token_id",
+    "forced_eos_token_id", "gradient_checkpointing", "id2label", "initializer_range", "is_decoder", "is_encoder_decoder", "label2id",
+    "max_length", "model_type", "num_beams", "num_labels", "output_attentions", "output_hidden_states", "output_past", "pad_token_id",
+    "prefix", "pretraining_tp", "problem_type", "return_dict", "sep_token_id", "summary_activation", "summary_first_dropout",
+    "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params", "tie_encoder_decoder", "tie_word_embeddings",
+    "torch_dtype", "transformers_version", "unk_token_id", "use_bfloat16", "use_cache",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Code:
+    """A value said in two ways; plain: the same on both sides."""
+
+    read: Callable[[Any], Any] = lambda value: value
+    write: Callable[[Any], Any] = lambda value: value
+
+
+def words(**names: str) -> Code:
+    """Another word for the same thing; a word that is not listed is refused."""
+    back = {ours: theirs for theirs, ours in reversed(names.items())}
+
+    def read(value: Any) -> str:
+        if value not in names:
+            raise ConfigError(f"{value!r} is not understood (only {', '.join(names)})")
+        return names[value]
+
+    return Code(read, lambda value: back[value])
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of config.json, and the places of its value in our configuration (dotted)."""
+
+    theirs: str
+    ours: str | tuple[str, ...]
+    default: Any = NEEDED  # what transformers takes where the key is missing
+    code: Code = Code()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return (self.ours,) if isinstance(self.ours, str) else self.ours
+
+
+@dataclass(frozen=True)
+class Always:
+    """A key that is understood with one value only (or where it is missing)."""
+
+    theirs: str
+    value: Any
+
+
+def read_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], template: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Our configuration: the template with the values of config.json. `known` are keys that the caller reads itself."""
+    values: dict[str, Any] = copied(template)
+    seen = HARMLESS | set(known)
+    for key in keys:
+        seen.add(key.theirs)
+        if isinstance(key, Always):
+            if (found := config.get(key.theirs, key.value)) != key.value:
+                raise ConfigError(f"{key.theirs}: {found!r} is not understood (only {key.value!r})")
+            continue
+        found = config.get(key.theirs, key.default)
+        if found is NEEDED:
+            raise ConfigError(f"{key.theirs}: is missing")
+        try:
+            value = key.code.read(found)
+        except ConfigError as error:
+            raise ConfigError(f"{key.theirs}: {error.message}") from None
+        for place in key.places:
+            put(values, place, copied(value))
+    if unknown := sorted(set(config) - seen):
+        raise ConfigError(
+            f"{unknown[0]}: this key is not understood, and it may change what is computed ({unknown[0]} = {config[unknown[0]]!r})"
+        )
+    return values
+
+
+def write_keys(values: Mapping[str, Any], keys: Iterable[Key | Always]) -> dict[str, Any]:
+    """config.json's keys of a configuration of ours, given as plain values."""
+    return {key.theirs: key.value if isinstance(key, Always) else key.code.write(get(values, key.places[0])) for key in keys}
+
+
+def copied(value: Any) -> Any:
+    """Every table and list anew, also where two places of a template are one object."""
+    if isinstance(value, Mapping):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def put(values: dict[str, Any], place: str, value: Any) -> None:
+    *tables, last = place.split(".")
+    found: Any = values
+    for table in tables:
+        found = found[int(table)] if isinstance(found, list) else found.setdefault(table, {})
+    found[last] = value
+
+
+def get(values: Mapping[str, Any], place: str) -> Any:
+    found: Any = values
+    for step in place.split("."):
+        found = found[int(step)] if isinstance(found, list | tuple) else found.get(step) if isinstance(found, Mapping) else None
+    return found

@@ -1,0 +1,153 @@
+"""Folders of other people's weights: what is wrong with one is said in one line, and nothing in it is run."""
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from attentif.config import merge
+from attentif.errors import AttentifError, ConfigError
+from attentif.hub import read_folder, write_folder
+from attentif.hub.rows import Row, Split, SplitByHead, Stacked, Transposed
+from attentif.models import Model, build, resolve
+
+
+def small(**changes: Any) -> Model:
+    torch.manual_seed(0)
+    sizes = {
+        "width": 16,
+        "layers": 2,
+        "frontend": {"vocab": 50, "position": {"max_len": 20}},
+        "decoder": {"block": {"attn": {"mixer": {"heads": 2}}, "ffn": {"mixer": {"hidden": 32}}}},
+    }
+    return build(resolve({"base": "gpt2"} | merge(sizes, changes))).eval()
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hub") / "gpt2"
+    write_folder(folder, small(), family="gpt2")
+    return folder
+
+
+def test_what_was_written_is_read(sound: Path) -> None:
+    found = read_folder(sound)
+    assert found.head.task == "language"
+    assert found.tokenizer is None
+    own = small().state_dict()
+    assert all(torch.equal(tensor, own[name]) for name, tensor in found.model.state_dict().items())
+
+
+def test_shards_are_one_model(sound: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(sound, tmp_path / "shards"))
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    parts = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
+    for file, own in parts.items():
+        save_file({name: tensors[name] for name in own}, folder / file)
+    where = {name: file for file, own in parts.items() for name in own}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    whole, cut = read_folder(sound).model.state_dict(), read_folder(folder).model.state_dict()
+    assert all(torch.equal(tensor, cut[name]) for name, tensor in whole.items())
+
+
+def change(**values: Any) -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text())
+        config |= values
+        (folder / "config.json").write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+
+    return changed
+
+
+def truncated(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(pickle.dumps({"weight": 1}, protocol=4))
+
+
+def only_pickles(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def tensors_changed(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        change(tensors)
+        save_file(tensors, folder / "model.safetensors")
+
+    return changed
+
+
+def outside(folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../../etc/passwd.safetensors"}}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (shutil.rmtree, "no such folder"),
+        (lambda folder: (folder / "config.json").unlink(), "config.json: no such file"),
+        (lambda folder: (folder / "config.json").write_text("{"), "config.json:1: is damaged: not JSON"),
+        (lambda folder: (folder / "config.json").write_text("[]"), "holds a list, not an object"),
+        (change(model_type="gpt3"), "model_type: 'gpt3' is not understood; did you mean 'gpt2'"),
+        (change(model_type=None), "model_type: None is not understood"),
+        (change(architectures=["GPT2DoubleHeadsModel"]), "architectures: 'GPT2DoubleHeadsModel' is not understood"),
+        (change(auto_map={"AutoModel": "modeling.Own"}), "Attentif runs none"),
+        (change(n_embd=None), "n_embd: is missing"),
+        (change(n_embd=20), "and config.json asks for"),
+        (change(n_layer=3), "lacks transformer.h.2.ln_1.weight"),
+        (change(n_layer=1), "holds, and nothing here reads, transformer.h.1"),
+        (change(activation_function="swish"), "activation_function: 'swish' is not understood"),
+        (change(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx: True is not understood"),
+        (change(secret_gate=True), "secret_gate: this key is not understood, and it may change what is computed"),
+        (truncated, "is not a whole safetensors file"),
+        (pickled, "is a pickle by another name"),
+        (only_pickles, "pytorch_model.bin: is pickled, which could run code"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
+        (tensors_changed(lambda tensors: tensors.pop("transformer.wte.weight")), "lacks transformer.wte.weight"),
+        (tensors_changed(lambda tensors: tensors.update(extra=torch.zeros(2))), "nothing here reads, extra"),
+        (outside, "which is no safetensors file of this folder"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_one_line(sound: Path, tmp_path: Path, damage: Callable[[Path], object], message: str) -> None:
+    folder = Path(shutil.copytree(sound, tmp_path / "damaged"))
+    damage(folder)
+    with pytest.raises(AttentifError) as caught:
+        read_folder(folder)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_the_family_cannot_describe_is_not_written(tmp_path: Path) -> None:
+    other = small(decoder={"placement": "sandwich"})
+    with pytest.raises(ConfigError, match=r"gpt2 cannot say that decoder\.placement = 'sandwich'"):
+        write_folder(tmp_path / "out", other, family="gpt2")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "operation", [Transposed(), Split(), Split(2, transposed=True), SplitByHead(heads=2), SplitByHead(2, (4, 2)), Stacked(3)]
+)
+def test_operations_come_back(operation: Any) -> None:
+    theirs = [torch.randn(12, 12) for _ in operation.theirs("a.{e}")]
+    again = operation.write(operation.read(theirs))
+    assert all(torch.equal(left, right) for left, right in zip(theirs, again, strict=True))
+
+
+def test_a_row_counts_blocks_weights_and_what_is_stacked() -> None:
+    row = Row("h.{i}.e.{e}.{p}", "b.{i}.{p}", Stacked(2), blocks=range(1, 2))
+    assert list(row.pairs(3)) == [
+        (("h.1.e.0.weight", "h.1.e.1.weight"), ("b.1.weight",)),
+        (("h.1.e.0.bias", "h.1.e.1.bias"), ("b.1.bias",)),
+    ]
