@@ -54,13 +54,23 @@ def _source(name: str) -> "tuple[Source, str]":
     return {**recipe_layer(recipe).values, "model": {"base": ALIASES.get(name, name)}}, about
 
 
-RECIPES = {"patches": "digits", "series": "forecast"}  # of what is read by frontends that read no text
+# by what is read, of a model with one stack, and of an encoder-decoder
+RECIPES = {
+    "patches": ("digits", "vision-language"),
+    "joined": ("vision-language", "vision-language"),
+    "frames": ("tones", "tones-seq2seq"),
+    "series": ("forecast", "forecast"),
+}
+HEADS = {"language": "masked", "tokens": "replaced"}  # of an encoder of tokens; any other head gives labels
 
 
 def _recipe_for(model: "ModelConfig") -> str:
     """The recipe whose task such a model can do."""
-    if model.frontend.kind in RECIPES and model.decoder is None:
-        return RECIPES[model.frontend.kind]
-    if model.encoder is not None and model.decoder is not None:
+    both = model.encoder is not None and model.decoder is not None
+    if model.frontend.kind in RECIPES:
+        return RECIPES[model.frontend.kind][both]
+    if both:
         return "numbers"
-    return "stdlib" if model.head.kind == "language" else "reviews"
+    if model.decoder is not None and model.head.kind == "language":
+        return "stdlib"
+    return HEADS.get(model.head.kind, "reviews")

@@ -57,7 +57,7 @@ def tagged_rows(
     table = open_reader(file, tolerance)
     names = find_columns(table.columns, file, config, roles)
     notes.append(f"{file} ({table.format}): " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
-    return list(names), _listed(table.values(list(names.values())), file, tolerance)
+    return list(names), _listed(table.cells(list(names.values())), file, tolerance)
 
 
 def _listed(rows: Iterator[tuple[int, Sequence[Any]]], file: Path, tolerance: Tolerance) -> Iterator[Row]:

@@ -11,8 +11,8 @@ import math
 import sys
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -63,28 +63,21 @@ class Reader(ABC):
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """The values of these columns, row by row; bad rows are left to the tolerance."""
-        for line, values in self._values(columns):
-            texts: list[str] = []
-            for column, value in zip(columns, values, strict=True):
-                text, problem = _as_text(value, column)
-                if problem:
-                    self.tolerance.bad(problem, self.path, line)
-                    break
-                texts.append(text)
-            else:
-                yield line, texts
-
-    def values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
-        """The values of these columns as the format gives them: lists where it has lists."""
-        return self._values(columns)
-
-    def cells(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
-        """The same, with values as the format gives them: the texts of a CSV file, the numbers, dates and lists of a Parquet file."""
-        return self._values(columns)
+        with closing(self.cells(columns)) as found:  # the file too, at once, where a bad row ends the reading
+            for line, values in found:
+                texts: list[str] = []
+                for column, value in zip(columns, values, strict=True):
+                    text, problem = _as_text(value, column)
+                    if problem:
+                        self.tolerance.bad(problem, self.path, line)
+                        break
+                    texts.append(text)
+                else:
+                    yield line, texts
 
     @abstractmethod
-    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
-        """The values as the format gives them."""
+    def cells(self, columns: Sequence[str]) -> Generator[tuple[int, Sequence[Any]], None, None]:
+        """The same, with values as the format gives them: the texts of a CSV file, the numbers, dates and lists of a Parquet file."""
 
 
 def open_reader(path: Path, tolerance: Tolerance) -> Reader:
@@ -138,7 +131,7 @@ class Csv(Reader):
         csv.field_size_limit(LONGEST_FIELD)
         return csv.reader(text_lines(self.path, newline=""), delimiter=self.delimiter, strict=True)
 
-    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    def cells(self, columns: Sequence[str]) -> Generator[tuple[int, Sequence[str]], None, None]:
         places = [self.columns.index(column) for column in columns]
         parser = self._parser()
         next(parser)
@@ -191,7 +184,7 @@ class JsonLines(Reader):
                 else:
                     tolerance.bad('is JSON but not an object such as {"text": ..., "label": ...}', self.path, number)
 
-    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
+    def cells(self, columns: Sequence[str]) -> Generator[tuple[int, Sequence[Any]], None, None]:
         for number, value in self._objects(self.tolerance):
             if missing := [column for column in columns if column not in value]:
                 self.tolerance.bad(f"has no {missing[0]!r}", self.path, number)
@@ -223,7 +216,7 @@ class Parquet(Reader):
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise DataError(f"is not a readable Parquet file: {reason}", file=self.path) from None
 
-    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
+    def cells(self, columns: Sequence[str]) -> Generator[tuple[int, Sequence[Any]], None, None]:
         number = 0
         with self._opened() as table:
             for batch in table.iter_batches(batch_size=4096, columns=list(columns)):
@@ -241,7 +234,7 @@ class PlainText(Reader):
         super().__init__(path, tolerance)
         self.columns = []
 
-    def _values(self, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    def cells(self, columns: Sequence[str]) -> Generator[tuple[int, Sequence[str]], None, None]:
         for number, line in enumerate(text_lines(self.path), 1):
             yield number, [line.rstrip("\r\n")] * len(columns)
 

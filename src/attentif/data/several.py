@@ -76,7 +76,7 @@ def _rows(
     said = ", ".join(f"{role} from column {column!r}" for role, column in names.items())
     notes.append(f"{file} ({reader.format}): {said}")
     spell = label_key if config.normalise_labels else str.strip
-    return list(names), _read(reader.values(list(names.values())), list(names), partial(_labels, separator, spell), file, tolerance)
+    return list(names), _read(reader.cells(list(names.values())), list(names), partial(_labels, separator, spell), file, tolerance)
 
 
 def _read(

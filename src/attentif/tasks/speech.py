@@ -70,7 +70,7 @@ class SpeechConfig(TaskConfig):
         description="ctc (an encoder), seq2seq (an encoder and a decoder), label (the whole sound is one of the training transcripts)",
     )
     features: FeaturesConfig = Field(FeaturesConfig(), description="how sound becomes frames")
-    augment: SoundAugmentConfig | None = Field(SoundAugmentConfig(), description="speed, pitch, noise and masks in training")
+    augment: SoundAugmentConfig = Field(SoundAugmentConfig(), description="speed, pitch, noise and masks in training")
     labels: list[str] = Field([], description="the answers of `label`, in the model's order; by default the training transcripts")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="of seq2seq and label: share of the target given to other tokens")
     beams: int = Field(1, gt=0, description="transcripts searched side by side; 1: greedy")
@@ -160,13 +160,13 @@ class Speech(Task):
     # ------------------------------------------------------------------------------------------------------------- training
 
     @cached_property
-    def _augment(self) -> SoundAugment | None:
-        config, features = self.config.augment, self.config.features
-        return None if config is None else SoundAugment(config, features.mels, features.low, features.top, features.scale)
+    def _augment(self) -> SoundAugment:
+        features = self.config.features
+        return SoundAugment(self.config.augment, features.mels, features.low, features.top, features.scale)
 
     def step(self, model: Model, batch: Batch) -> Loss:
         source = batch.source
-        if model.training and self._augment is not None:
+        if model.training:
             frames, seq = source.data, source.seq
             if seq.is_packed:
                 frames, seq = unpack(frames, seq), Seq.padded(seq.lengths)

@@ -67,9 +67,7 @@ def test_a_preset_is_shown_as_a_whole_run(name: str, capsys: pytest.CaptureFixtu
     file = tmp_path / "shown.toml"
     file.write_text(printed(capsys, "show", name))
     config = load_config(file)
-    both = config.model.encoder is not None and config.model.decoder is not None
-    reads = {"patches": "image", "series": "forecast"}.get(config.model.frontend.kind, "classify")
-    assert config.task.kind == ("translate" if both else reads if config.model.head.kind in ("classify", "horizon") else "language")
+    assert config.task.build().adapt(config.model).head == config.model.head  # the recipe wants what the preset gives
     assert config.model.base == {"vaswani-2017": "transformer-base"}.get(name, name)
 
 

@@ -57,6 +57,7 @@ def test_a_run_is_a_complete_folder(config, tmp_path):
     folder = train(config, name="films", out=tmp_path / "run", display=Words())
     names = [
         "README.md",
+        "answers.json",  # how the task turns scores into probabilities
         "checkpoints",
         "config.toml",
         "lock",
