@@ -8,15 +8,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
+from torch.utils.checkpoint import checkpoint
 
 from attentif.decode.ctc import collapse, prefix_beam
 from attentif.kernels.mel import log_mel, mel_filters, whisper_range
 from attentif.models import Batch, Input, build
 from attentif.models.config import resolve
 from attentif.models.heads.ctc import ctc_loss, frames_needed
+from attentif.nn.aside import listening
 from attentif.nn.block import Block, SublayerConfig
 from attentif.nn.mixer import Site
 from attentif.nn.seq import Seq
+from attentif.nn.stack import once
 
 pytestmark = pytest.mark.parity
 
@@ -159,10 +162,33 @@ def test_batch_statistics_are_those_of_the_valid_frames_alone() -> None:
         rows = [torch.randn(length, 6, dtype=torch.float64) * 2 + 1 for length in lengths]
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=1e3)
         seq = Seq.padded(lengths)
-        assert_close(ours(padded, seq)[seq.valid], theirs(torch.cat(rows)))
+        with listening() as aside:
+            assert_close(ours(padded, seq)[seq.valid], theirs(torch.cat(rows)))
+        ours.learn(aside.counts[ours].tolist())
     assert_close(ours.mean, theirs.running_mean)
     assert_close(ours.var, theirs.running_var)
     assert_close(ours.eval()(padded, seq)[seq.valid], theirs.eval()(torch.cat(rows)))
+
+
+def test_running_means_move_once_a_step_however_it_is_cut() -> None:
+    from attentif.nn.mixers.conformer_conv import ValidBatchNorm
+
+    torch.manual_seed(0)
+    whole, cut = ValidBatchNorm(6).double(), ValidBatchNorm(6).double()
+    x = torch.randn(4, 7, 6, dtype=torch.float64) + 3
+    counts = []
+    for norm, parts in ((whole, [x]), (cut, list(x.split(1)))):
+        said = torch.zeros(norm.numbers, dtype=torch.float64)
+        for part in parts:
+            with listening() as aside:
+                checkpoint(norm, part.requires_grad_(), Seq.padded([7] * len(part)), use_reentrant=False, context_fn=once).sum().backward()
+            said += aside.counts[norm]
+        norm.learn(said.tolist())
+        counts.append(said)
+    assert_close(*counts)
+    assert_close(cut.mean, whole.mean)
+    assert_close(cut.var, whole.var)
+    assert_close(whole.mean, 0.1 * x.detach().mean((0, 1)))
 
 
 def every_alignment(log_p: Tensor, tokens: tuple[int, ...]) -> Tensor:

@@ -11,6 +11,7 @@
 does not, and is the safer choice for small batches.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import torch
@@ -19,6 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.errors import ConfigError
+from attentif.nn.aside import Counting, listener
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site
 from attentif.nn.ragged import in_groups
@@ -95,8 +97,12 @@ class ChannelGroupNorm(nn.Module):
         return F.layer_norm(grouped, grouped.shape[-1:]).flatten(-2) * self.weight + self.bias
 
 
-class ValidBatchNorm(nn.Module):
-    """y = (x - mean) / √(var + ε) · g + b, over the valid frames of a batch (Ioffe & Szegedy 2015); running means in evaluation."""
+class ValidBatchNorm(Counting):
+    """y = (x - mean) / √(var + ε) · g + b, over the valid frames of a batch (Ioffe & Szegedy 2015); running means in evaluation.
+
+    The running means move once after each step of the optimiser, by all its frames on all processes: accumulation and recomputation
+    change nothing. Where nobody listens (`nn/aside.py`), they stay.
+    """
 
     mean: Tensor
     var: Tensor
@@ -105,6 +111,7 @@ class ValidBatchNorm(nn.Module):
         super().__init__()
         self.eps = eps
         self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.numbers = 2 * width + 1  # sums of the frames and of their squares, and frames
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("var", torch.ones(width))
 
@@ -113,7 +120,21 @@ class ValidBatchNorm(nn.Module):
             return (x - self.mean) * torch.rsqrt(self.var + self.eps) * self.weight + self.bias
         frames = x.flatten(0, -2) if seq.dense else x[seq.valid]
         var, mean = torch.var_mean(frames, 0, correction=0)
-        with torch.no_grad():
-            self.mean.lerp_(mean, MOMENTUM)
-            self.var.lerp_(var * (len(frames) / max(len(frames) - 1, 1)), MOMENTUM)
+        if (heard := listener()) is not None:
+            with torch.no_grad():  # sums of centred frames: squares of large numbers would lose the variance
+                off = frames - self.mean
+                heard.say(self, [], torch.cat([off.sum(0), off.square().sum(0), off.new_tensor([len(frames)])]))
         return (x - mean) * torch.rsqrt(var + self.eps) * self.weight + self.bias
+
+    @torch.no_grad()
+    def learn(self, counts: Sequence[float]) -> None:
+        sums, squares, (frames,) = torch.tensor(counts, dtype=torch.float64).split([len(self.mean), len(self.mean), 1])
+        if frames == 0:
+            return
+        off = sums / frames  # of the running mean
+        var = (squares - frames * off.square()).clamp(min=0) / (frames - 1).clamp(min=1)
+        self.mean += MOMENTUM * off.to(self.mean)
+        self.var.lerp_(var.to(self.var), MOMENTUM)
+
+    def describe(self, counts: Sequence[float]) -> dict[str, float | list[float]]:
+        return {}
