@@ -73,7 +73,8 @@ def test_the_recipes_of_tones_run_with_both_kinds_of_model(
 @pytest.mark.skipif("ATTENTIF_DATA" not in os.environ, reason="ATTENTIF_DATA does not name the folder of real data")
 def test_real_recordings_are_read_by_the_names_of_their_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(os.environ["ATTENTIF_DATA"], "spoken_digits")
-    words = ["train", "benchmarks/real/spoken_digits.toml", "--data", f"{folder}/*_george_1?.wav", "--test", f"{folder}/*_jackson_1.wav"]
+    recipe = Path(__file__).parents[2] / "benchmarks/real/spoken_digits.toml"
+    words = ["train", str(recipe), "--data", f"{folder}/*_george_1?.wav", "--test", f"{folder}/*_jackson_1.wav"]
     assert attentif([*words, *SMALL, "--out", str(tmp_path / "run"), "--json"]) == 0, capsys.readouterr().err
     results = json.loads(capsys.readouterr().out)
     assert results["examples"] == 10
