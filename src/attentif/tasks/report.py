@@ -50,11 +50,11 @@ def _parts(evaluation: Evaluation) -> list[Section]:
         return []
     parts = details["parts"]
     about = Text(
-        "Les réponses de ce modèle sont une moyenne : {network} × les probabilités du réseau + {linear} × celles d'un modèle linéaire qui "
+        "Les réponses de ce modèle sont une moyenne : {network} des probabilités du réseau et {linear} de celles d'un modèle linéaire qui "
         "compte les mots, appris sur les mêmes textes. Le poids a été choisi sur {valid} exemples de validation.",
-        "This run's answers are an average: {network} × the network's probabilities + {linear} × those of a linear model that counts "
+        "This run's answers are an average: {network} of the network's probabilities and {linear} of those of a linear model that counts "
         "words, fitted on the same texts. The weight was chosen on {valid} validation examples.",
-    ).with_(network=number(parts["weight"], 2), linear=number(1 - parts["weight"], 2), valid=count(details["answers"]["chosen_on"]))
+    ).with_(network=percent(parts["weight"]), linear=percent(1 - parts["weight"]), valid=count(details["answers"]["chosen_on"]))
     keys = list(parts["network"]["scores"])
     heads: list[Words] = [Text("part", "part"), *(metric(key).name for key in keys)]
     names = (
