@@ -32,7 +32,8 @@ from attentif.tasks.answer_report import answer_baselines, answer_sections
 from attentif.tasks.feed import counted, each_batch, fitted, limit_of, on_paper
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import by_group, by_length
-from attentif.tasks.ragged import Ints, Ragged, Rows
+from attentif.tasks.ragged import Ragged, Rows
+from attentif.tasks.rows import EncodedRows
 from attentif.tasks.spans import Span, Window, best_spans, windows
 from attentif.tasks.task import (
     TASKS,
@@ -76,25 +77,11 @@ class AnswerConfig(TaskConfig):
         return Answer(self)
 
 
-@dataclass(frozen=True)
-class Questions:
-    """One split, a window a row."""
+@dataclass(frozen=True, kw_only=True)
+class Questions(EncodedRows):
+    """One split, a window a row: a question of the table may have several."""
 
-    table: Table
-    ids: Ragged
     windows: list[Window]
-    tokenizer: Tokenizer
-
-    @property
-    def name(self) -> str:
-        return self.table.name
-
-    @property
-    def lengths(self) -> Ints:
-        return self.ids.lengths
-
-    def __len__(self) -> int:
-        return len(self.windows)
 
     def batch(self, rows: Rows, *, packed: bool = False) -> Batch:
         chosen = np.asarray(rows, dtype=np.int64)
@@ -169,7 +156,7 @@ class Answer(Task):
             notes.append(
                 f"{table.name}: {counted(cut.lost, 'answer')} too long for any window: task.stride or task.max_len could be larger"
             )
-        return Questions(table, Ragged.of(cut.ids), cut.windows, tokenizer)
+        return Questions(table=table, ids=Ragged.of(cut.ids), windows=cut.windows, tokenizer=tokenizer)
 
     # ------------------------------------------------------------------------------------------------------------- the loop
 

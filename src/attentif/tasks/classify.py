@@ -146,7 +146,7 @@ class Classify(Task):
         if cut:
             share = 100 * cut / len(table)
             notes.append(f"{table.name}: {counted(cut, 'text')} of {len(table):,} ({share:.1f} %) cut to {longest} tokens (task.max_len)")
-        return LabelledTexts(table, Ragged.of(ids), numbers, tokenizer)
+        return LabelledTexts(table=table, ids=Ragged.of(ids), labels=numbers, tokenizer=tokenizer)
 
     def _numbers(self, table: Table, labels: list[str]) -> Ints:
         """The labels of a table as numbers of classes."""

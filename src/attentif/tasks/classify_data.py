@@ -16,37 +16,21 @@ from attentif.tasks.feed import each_batch
 from attentif.tasks.linear import Floats
 from attentif.tasks.looking import influence, running_text
 from attentif.tasks.ragged import Ints, Ragged, Rows
+from attentif.tasks.rows import EncodedRows
 from attentif.tasks.task import Dataset, Example, Progress
 from attentif.text import Tokenizer
 
 
-@dataclass(frozen=True)
-class LabelledTexts:
+@dataclass(frozen=True, kw_only=True)
+class LabelledTexts(EncodedRows):
     """One split."""
 
-    table: Table
-    ids: Ragged
     labels: Ints  # (N,) numbers of classes, or (N, C) of 0 and 1 where a text may have several
-    tokenizer: Tokenizer
-
-    @property
-    def name(self) -> str:
-        return self.table.name
-
-    @property
-    def lengths(self) -> Ints:
-        return self.ids.lengths
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     def batch(self, rows: Rows, *, packed: bool = False) -> Batch:
         chosen = np.asarray(rows, dtype=np.int64)
         source = inputs(self.ids, chosen, self.tokenizer, pairs="pair" in self.table.columns, packed=packed)
         return Batch(source, labels=torch.from_numpy(self.labels[chosen]), rows=tuple(chosen.tolist()))
-
-    def place(self, row: int) -> str:
-        return self.table.place(row)
 
     def example(self, row: int) -> Example:
         return {role: self.table[role][row] for role in ("text", "pair") if role in self.table.columns}
@@ -95,7 +79,8 @@ def asked(tokenizer: Tokenizer, examples: Sequence[Example], longest: int, *, pa
     columns = {role: [example[role] for example in examples] for role in (["text", "pair"] if pairs else ["text"])}
     places = np.stack([np.zeros(len(examples), np.int64), np.arange(1, len(examples) + 1)], axis=1)
     ids, _ = encoded(tokenizer, columns["text"], columns.get("pair"), longest)
-    return LabelledTexts(Table("input", columns, ["input"], places), Ragged.of(ids), np.zeros(len(examples), np.int64), tokenizer)
+    table = Table("input", columns, ["input"], places)
+    return LabelledTexts(table=table, ids=Ragged.of(ids), labels=np.zeros(len(examples), np.int64), tokenizer=tokenizer)
 
 
 def all_logits(model: Model, dataset: Dataset, budget: int, progress: Progress | None = None) -> Floats:

@@ -5,7 +5,7 @@ scored together (`models/heads/crf.py`), else each by itself.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from attentif.tasks.feed import as_examples, counted, each_batch, fitted, limit_
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import Interval, by_group, by_length, share
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged, Rows
+from attentif.tasks.rows import EncodedRows
 from attentif.tasks.tag_baselines import Tagged, tagging_baselines
 from attentif.tasks.tag_report import in_brackets, outcomes, tag_sections
 from attentif.tasks.task import (
@@ -71,35 +72,18 @@ class TagConfig(TaskConfig):
         return Tag(self)
 
 
-@dataclass(frozen=True)
-class TaggedSentences:
+@dataclass(frozen=True, kw_only=True)
+class TaggedSentences(EncodedRows):
     """One split: [CLS] sentence [SEP], a label on the first token of each word."""
 
-    table: Table
     words: list[list[str]]
     tags: list[list[str]]
-    ids: Ragged
     labels: Ragged
-    tokenizer: Tokenizer
-
-    @property
-    def name(self) -> str:
-        return self.table.name
-
-    @property
-    def lengths(self) -> Ints:
-        return self.ids.lengths
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     def batch(self, rows: Rows, *, packed: bool = False) -> Batch:
         chosen = np.asarray(rows, dtype=np.int64)
         source = self.ids.input(chosen, packed=packed, pad=self.tokenizer.pad)
         return Batch(source, labels=self.labels.values(chosen, packed=packed, fill=UNSCORED), rows=tuple(chosen.tolist()))
-
-    def place(self, row: int) -> str:
-        return self.table.place(row)
 
 
 class Tag(Task):
@@ -191,7 +175,7 @@ class Tag(Task):
             cut += len(firsts) < len(sentence)
         if cut:
             notes.append(f"{table.name}: {counted(cut, 'sentence')} of {len(table):,} cut to {longest} tokens (task.max_len)")
-        return TaggedSentences(table, words, tags, Ragged.of(ids), Ragged.of(labels), tokenizer)
+        return TaggedSentences(table=table, words=words, tags=tags, ids=Ragged.of(ids), labels=Ragged.of(labels), tokenizer=tokenizer)
 
     # ------------------------------------------------------------------------------------------------------------- the loop
 
@@ -318,9 +302,7 @@ class Tag(Task):
         }
         places = np.stack([np.zeros(len(words), np.int64), np.arange(1, len(words) + 1)], axis=1)
         dataset = self._encoded(Table("input", columns, ["input"], places), tokenizer, model.config, [])
-        return TaggedSentences(
-            dataset.table, words, [self.config.labels[:1] * len(own) for own in words], dataset.ids, dataset.labels, tokenizer
-        )
+        return replace(dataset, words=words, tags=[self.config.labels[:1] * len(own) for own in words])
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return tag_sections(evaluation)

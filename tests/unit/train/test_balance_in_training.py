@@ -18,14 +18,6 @@ from attentif.train.weights import read_tensors
 BALANCE = [{"kind": "kl", "weight": 0.3}, {"kind": "switch", "weight": 0.2}, {"kind": "z", "weight": 0.1}, {"kind": "bias", "rate": 0.01}]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def rows(run):
     found = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     timings = ("seconds", "tokens_per_second")

@@ -5,7 +5,6 @@ import os
 import signal
 
 import pytest
-import torch
 
 from attentif.errors import UsageError
 from attentif.train.curve import Plan, measure, spread
@@ -34,14 +33,6 @@ class Stops(Silent):
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGINT)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -18,14 +18,6 @@ from attentif.train.weights import read_tensors
 TIMINGS = ("seconds", "tokens_per_second")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 class Words(Silent):
     """A display that remembers, and does something at a step."""
 

@@ -23,14 +23,6 @@ STAGE = {"task": {"kind": "masked", "context": 16, "share": 0.3}, "steps": 5, "b
 TRAIN = {"steps": 5, "batch_tokens": 128, "log_every": 2, "eval_every": 5, "checkpoint_every": 2, "lr": 0.01, "threads": 1}
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 class Stops(Silent):
     """Presses Ctrl-C at the nth step that is shown, of whichever stage."""
 

@@ -3,7 +3,6 @@ import os
 import signal
 
 import pytest
-import torch
 
 from attentif.errors import ConfigError, RunError, UsageError
 from attentif.train.load import load_run_config
@@ -13,14 +12,6 @@ from attentif.train.rundir import RunFolder
 from attentif.train.signals import StoppedError
 
 FILMS = ["film", "récit", "acteur", "décor", "scénario", "dialogue"]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -71,8 +71,11 @@ class LanguageHead(nn.Module):
         return owner.weight
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
-        scores = linear(self.prepared(x), self.weight, self.bias)
-        return scores if self.softcap is None else self.softcap * torch.tanh(scores / self.softcap)
+        return self.scores(x)
+
+    def scores(self, x: Tensor) -> Tensor:
+        z = linear(self.prepared(x), self.weight, self.bias)
+        return z if self.softcap is None else self.softcap * torch.tanh(z / self.softcap)
 
     def prepared(self, x: Tensor) -> Tensor:
         """The vectors that meet the matrix."""
@@ -90,6 +93,5 @@ class LanguageHead(nn.Module):
     def loss(self, x: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
         """Cross-entropy of x (n, D) summed over its labels (n,), without ever holding all the logits, where no cap bends them."""
         if self.softcap is not None:
-            scores = self.softcap * torch.tanh(linear(self.prepared(x), self.weight, self.bias) / self.softcap)
-            return F.cross_entropy(scores, labels, reduction="sum", label_smoothing=smoothing)
+            return F.cross_entropy(self.scores(x), labels, reduction="sum", label_smoothing=smoothing)
         return linear_cross_entropy(self.prepared(x), self.weight, labels, self.bias, smoothing)
