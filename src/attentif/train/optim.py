@@ -7,6 +7,10 @@ Muon       M ← μM + (1 - μ)G,  θ ← θ - η (0.2 √max(A, B) · UVᵀ + �
 η: learning rate, λ: weight decay, μ: momentum, A × B: shape of θ. UVᵀ is the orthogonal matrix nearest to μM + (1 - μ)G, found by five
 Newton-Schulz iterations X ← aX + (bXXᵀ + c(XXᵀ)²)X. With that scale an update has the size of AdamW's, so one lr and one decay serve both.
 
+With `layer_decay` d, a block learns at d times the rate of the block above it (Howard & Ruder 2018, discriminative fine-tuning):
+
+    η_l = η · d^(n-1-l) for block l of n, counted from the bottom of its stack;  η · dⁿ for what reads the input;  η for norm and head
+
 Weight decay is for matrices: biases, gains of norms (1-D) and embedding tables are left alone, a table's rare rows most of all: they
 would shrink at every step and be lifted by few. Muon takes the matrices of the hidden layers; the head's and the tables stay with AdamW.
 """
@@ -18,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adafactor, AdamW, Optimizer
 
+from attentif.nn.stack import Stack
 from attentif.train.config import TrainConfig
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -26,7 +31,14 @@ NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 class Muon(Optimizer):
     """Momentum, orthogonalised. `torch.optim.Muon` does the same in bfloat16, which takes 100 times as long on a CPU without it."""
 
-    def __init__(self, params: Iterable[Tensor], lr: float, weight_decay: float = 0.0, momentum: float = 0.95, steps: int = 5) -> None:
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.95,
+        steps: int = 5,
+    ) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "steps": steps})
 
     @torch.no_grad()
@@ -61,32 +73,51 @@ def orthogonal(matrix: Tensor, steps: int) -> Tensor:
 
 
 def optimizers(model: nn.Module, config: TrainConfig) -> list[Optimizer]:
-    """One optimiser, or two where Muon leaves parameters to AdamW."""
+    """One optimiser, or two where Muon leaves parameters to AdamW. A group has one weight decay, and one share of the learning rate."""
     tables = {id(parameter) for module in model.modules() if isinstance(module, nn.Embedding) for parameter in module.parameters()}
-    hidden: list[Tensor] = []
-    decayed: list[Tensor] = []
-    spared: list[Tensor] = []
+    shares = rate_shares(model, config.layer_decay)
+    found: dict[tuple[str, float], list[Tensor]] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
         if parameter.ndim < 2 or name.endswith(".bias") or id(parameter) in tables:  # stacked biases have two axes
-            spared.append(parameter)
+            kind = "spared"
         elif config.optimizer == "muon" and parameter.ndim == 2 and "head" not in name.split("."):
-            hidden.append(parameter)
+            kind = "hidden"
         else:
-            decayed.append(parameter)
-    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
-    groups = [group for group in groups if group["params"]]
+            kind = "decayed"
+        found.setdefault((kind, shares[name]), []).append(parameter)
+
+    def groups(wanted: str, weight_decay: float) -> list[dict[str, Any]]:
+        return [{"params": some, "weight_decay": weight_decay, "share": share} for (kind, share), some in found.items() if kind == wanted]
+
+    hidden, others = groups("hidden", config.weight_decay), groups("decayed", config.weight_decay) + groups("spared", 0.0)
     if config.optimizer == "adafactor":
-        return [Adafactor(groups, lr=config.lr)]
-    found: list[Optimizer] = [Muon(hidden, lr=config.lr, weight_decay=config.weight_decay)] if hidden else []
-    return found + ([AdamW(groups, lr=config.lr, betas=config.betas, fused=True)] if groups else [])
+        return [Adafactor(others, lr=config.lr)]
+    muon: list[Optimizer] = [Muon(hidden, lr=config.lr)] if hidden else []
+    return muon + ([AdamW(others, lr=config.lr, betas=config.betas, fused=True)] if others else [])
+
+
+def rate_shares(model: nn.Module, decay: float) -> dict[str, float]:
+    """The share of the learning rate that each parameter learns at, by its name."""
+    depths = {part: len(stack.blocks) for part, stack in model.named_children() if isinstance(stack, Stack)}
+    reads = {"frontend": next(iter(depths.values()), 0), "target": depths.get("decoder", 0)}  # the depth of what each of them feeds
+
+    def below_the_top(name: str) -> int:
+        part, *rest = name.split(".")
+        if part in reads:
+            return reads[part]
+        if part in depths and rest[0] == "blocks":
+            return depths[part] - 1 - int(rest[1])
+        return depths[part] - 1 if part in depths and rest[0] == "bias" else 0  # positions, which the lowest block reads first
+
+    return {name: decay ** below_the_top(name) for name, _ in model.named_parameters()}
 
 
 def set_rate(found: Iterable[Optimizer], lr: float) -> None:
     for optimizer in found:
         for group in optimizer.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group["share"]
 
 
 def state_of(found: Iterable[Optimizer]) -> dict[str, Tensor]:

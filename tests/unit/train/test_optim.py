@@ -3,6 +3,7 @@ import torch
 import toy
 from torch import nn
 
+from attentif.models import build, resolve
 from attentif.nn.linear import StackedLinear
 from attentif.train.optim import Muon, load_state, optimizers, orthogonal, set_rate, state_of
 
@@ -113,3 +114,27 @@ def test_the_rate_is_set_everywhere():
     found = optimizers(toy.Model(), toy.settings(optimizer="muon"))
     set_rate(found, 0.25)
     assert {group["lr"] for optimizer in found for group in optimizer.param_groups} == {0.25}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_block_learns_at_a_share_of_the_rate_above_it(kind):
+    model = build(resolve({"base": "transformer-tiny", "width": 16, "layers": 3, "frontend": {"vocab": 20}, "target": {"vocab": 20}}))
+    model.get_parameter("encoder.blocks.1.ffn.mixer.up.weight").requires_grad_(False)
+    found = optimizers(model, toy.settings(optimizer=kind, layer_decay=0.5))
+    set_rate(found, 0.8)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    rates = {names[id(p)]: group["lr"] for optimizer in found for group in optimizer.param_groups for p in group["params"]}
+    assert rates.keys() == {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    expected = {"frontend.": 0.1, "target.": 0.1, "encoder.blocks.2.": 0.8, "decoder.norm.": 0.8, "head.": 0.8}
+    expected |= {f"{side}.blocks.{block}.": 0.2 * 2**block for side in ("encoder", "decoder") for block in range(3)}
+    for name, rate in rates.items():
+        wanted = [value for part, value in expected.items() if name.startswith(part)]
+        assert not wanted or rate == pytest.approx(wanted[0]), name
+    assert {0.1, 0.2, 0.4, 0.8} == {round(rate, 6) for rate in rates.values()}
+    sum(parameter.square().sum() for parameter in model.parameters()).backward()
+    for optimizer in found:
+        optimizer.step()
+
+
+def test_without_layer_decay_all_learn_alike_in_the_groups_they_were_in():
+    assert [[group["share"] for group in optimizer.param_groups] for optimizer in optimizers(toy.Model(), toy.settings())] == [[1.0, 1.0]]
