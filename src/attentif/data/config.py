@@ -37,6 +37,9 @@ class DataConfig(Config):
     group: str | None = Field(None, description="name of a column (an author, a series) whose rows stay together when `train` is cut")
     valid_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to choose by, where no `valid` is given")
     test_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to score at the end, where no `test` is given")
+    options: dict[str, int | float | str] = Field(
+        {}, description="of a generated set: how many rows and how hard (`attentif list data` names them): options.length = 256"
+    )
     seed: int = Field(0, ge=0, lt=2**63, description="decides which rows are kept apart, and makes the built-in sets")
     limit: int = Field(0, ge=0, description="train on this many examples only, the same ones each time (0: all)")
     limit_seed: int | None = Field(None, ge=0, lt=2**63, description="decides which examples `limit` keeps; by default `seed`")
@@ -49,6 +52,8 @@ class DataConfig(Config):
             self._check_builtin()
         elif not self.train:
             raise ValueError('give `name`, a built-in set ("reviews"), or `train`, a file')
+        elif self.options:
+            raise ValueError("options: go with a built-in set (`name`), not with files")
         for split in ("valid", "test"):
             if self.target and self.files(split) and not self.target_file(split):
                 raise ValueError(f"{split}_target: `{split}` needs one, as `train` has `target`")
@@ -70,6 +75,8 @@ class DataConfig(Config):
         columns = ("text", "label", "pair", "source", "target_column", "columns", "group")
         if given := [key for key in (*fixed, *columns) if getattr(self, key)]:
             raise ValueError(f"{given[0]}: goes with files, but `name` asks for the built-in set {self.name!r}; give one of them")
+        if self.options:
+            BUILTIN[self.name].settled(self.options)
 
     def files(self, split: Split) -> list[Path]:
         """The files of a split; none where it is cut from `train`."""

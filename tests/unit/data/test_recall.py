@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from attentif.data.builtin.recall import IGNORED, MARK, NOISE, associative_recall, selective_copying
+from attentif.data.builtin.asked import IGNORED
+from attentif.data.builtin.recall import associative_recall
+from attentif.data.builtin.selective_copying import MARK, NOISE, selective_copying
 
 
 def test_selective_copying_asks_for_the_symbols_in_their_order() -> None:

@@ -1,11 +1,23 @@
 """What a built-in set is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field, ValidationError
+
+from attentif.config import Config, problems_of
+
 Columns = dict[str, list[Any]]  # a role and its values, row by row: texts, or arrays where the role is one of pictures, sounds, series
 Splits = dict[str, Columns]  # "train", "valid", "test"
+
+
+class Options(Config):
+    """What can be asked of a set that is generated: how many rows, and, in a subclass, how hard they are."""
+
+    train: int = Field(10_000, gt=0, description="rows to train on")
+    valid: int = Field(500, gt=0, description="rows to choose by")
+    test: int = Field(1_000, gt=0, description="rows to score")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,4 +29,19 @@ class BuiltIn:
     description: str
     size: str
     synthetic: bool
-    load: Callable[[int], Splits]  # seed -> splits
+    load: Callable[..., Splits]  # seed, and the options where it has any: splits
+    options: type[Options] | None = None  # the keys of `data.options`
+
+    def rows(self, seed: int, given: Mapping[str, Any]) -> Splits:
+        """The set as asked for; the options have been checked."""
+        return self.load(seed, self.settled(given)) if self.options else self.load(seed)
+
+    def settled(self, given: Mapping[str, Any]) -> Options:
+        """The options that were given and the defaults of the others; ValueError says what is wrong with them."""
+        if self.options is None:
+            raise ValueError(f"options: the built-in set {self.name!r} takes none")
+        try:
+            return self.options.model_validate(dict(given))
+        except ValidationError as error:
+            path, message = problems_of(error, self.options)[0]
+            raise ValueError(": ".join([".".join(["options", *map(str, path)]), message])) from None

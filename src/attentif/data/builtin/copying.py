@@ -1,0 +1,46 @@
+"""Copying: some symbols, a long silence, then say them again in order (Hochreiter & Schmidhuber 1997; Arjovsky et al. 2016).
+
+    s3 s0 s5 blank blank ... blank say say say        ->        s3 s0 s5 at the three places that ask
+
+What counts is how long a memory lasts. The places are always the same, so that a fixed state space can do it.
+"""
+
+import numpy as np
+from pydantic import Field
+
+from attentif.data.builtin.asked import BLANK, IGNORED, SAY, Rows, Seed, splits_of, symbols
+from attentif.data.builtin.registry import BuiltIn, Options, Splits
+
+
+class CopyingOptions(Options):
+    copied: int = Field(8, gt=0, description="symbols to be said again")
+    symbols: int = Field(8, gt=1, description="how many different ones there are")
+    gap: int = Field(32, ge=0, description="blank places between the symbols and the answer")
+
+
+def copying(rows: int, *, copied: int = 8, symbols: int = 8, gap: int = 32, seed: Seed = 0) -> Rows:
+    """(rows, 2 · copied + gap): 0 is blank, 1 asks, the symbols follow."""
+    shown = np.random.default_rng(seed).integers(2, 2 + symbols, (rows, copied))
+    tokens = np.zeros((rows, 2 * copied + gap), dtype=np.int64)
+    tokens[:, :copied], tokens[:, copied + gap :] = shown, 1
+    targets = np.full_like(tokens, IGNORED)
+    targets[:, copied + gap :] = shown
+    return tokens, targets
+
+
+def load(seed: int, options: CopyingOptions = CopyingOptions()) -> Splits:
+    def make(rows: int, own: Seed) -> Rows:
+        return copying(rows, copied=options.copied, symbols=options.symbols, gap=options.gap, seed=own)
+
+    return splits_of(make, [BLANK, SAY, *symbols(options.symbols)], options, seed)
+
+
+SET = BuiltIn(
+    name="copying",
+    roles=("text", "answers"),
+    description="symbols to be said again after a silence: how long a memory lasts",
+    size="10,000 train, 500 valid, 1,000 test rows of 48 tokens",
+    synthetic=True,
+    load=load,
+    options=CopyingOptions,
+)

@@ -1,0 +1,45 @@
+"""Induction heads: what came after the marker the first time comes after it again (Olsson et al. 2022; Dao et al. 2023; Gu & Dao 2023).
+
+s4 s1 mark s7 s2 s4 ... s9 mark        ->        s7 at the second mark
+"""
+
+import numpy as np
+from pydantic import Field
+
+from attentif.data.builtin.asked import IGNORED, Rows, Seed, splits_of, symbols
+from attentif.data.builtin.registry import BuiltIn, Options, Splits
+
+
+class InductionOptions(Options):
+    length: int = Field(64, gt=3, description="tokens of a row")
+    symbols: int = Field(16, gt=1, description="how many different ones there are, the mark apart")
+
+
+def induction(rows: int, *, length: int = 64, symbols: int = 16, seed: Seed = 0) -> Rows:
+    """(rows, length): 0 is the mark, the symbols follow; only the last place asks."""
+    random = np.random.default_rng(seed)
+    tokens = random.integers(1, 1 + symbols, (rows, length))
+    mark = random.integers(0, length - 2, (rows, 1))
+    np.put_along_axis(tokens, mark, 0, axis=1)
+    tokens[:, -1] = 0
+    targets = np.full_like(tokens, IGNORED)
+    targets[:, -1] = np.take_along_axis(tokens, mark + 1, axis=1)[:, 0]
+    return tokens, targets
+
+
+def load(seed: int, options: InductionOptions = InductionOptions()) -> Splits:
+    def make(rows: int, own: Seed) -> Rows:
+        return induction(rows, length=options.length, symbols=options.symbols, seed=own)
+
+    return splits_of(make, ["mark", *symbols(options.symbols)], options, seed)
+
+
+SET = BuiltIn(
+    name="induction",
+    roles=("text", "answers"),
+    description="what followed the mark the first time, asked at the second: induction heads",
+    size="10,000 train, 500 valid, 1,000 test rows of 64 tokens",
+    synthetic=True,
+    load=load,
+    options=InductionOptions,
+)

@@ -1,0 +1,37 @@
+"""What the report says of answers at places: which of them are right, by their order, by length, and the rows that went wrong."""
+
+from functools import partial
+from typing import Any
+
+from attentif.tasks.report import group_table, length_figure
+from attentif.tasks.task import Evaluation
+from attentif.view.blocks import Block, Cell, FigureBlock, Section, Table
+from attentif.view.words import Text, metric
+
+
+def recall_sections(evaluation: Evaluation) -> list[Section]:
+    details = evaluation.details
+    if "by_order" not in details:
+        return []
+    slices: list[Block] = [_by_order(details["by_order"])] if len(details["by_order"]) > 1 else []
+    if len(details["by_length"]) > 1:
+        slices.append(length_figure("exact_match", details["by_length"]))
+    if len(details.get("by_group", [])) > 1:
+        slices.append(group_table(details["by_group"]))
+    sections = [Section(Text("Où il réussit, où il échoue", "Where it succeeds, where it fails"), slices)] if slices else []
+    if details["errors"]:
+        rows: list[list[Cell]] = [[entry["text"], entry["given"], entry["wanted"]] for entry in details["errors"]]
+        heads = [Text("texte", "text"), Text("réponses du modèle", "the model's answers"), Text("réponses justes", "right answers")]
+        sections.append(Section(Text("Erreurs", "Errors"), [Table(heads, rows)]))
+    return sections
+
+
+def _by_order(parts: list[dict[str, Any]]) -> FigureBlock:
+    from attentif.view.figures import Axis, Band, banded_curves
+
+    low, high = ([part["interval"][end] for part in parts] for end in (0, 1))
+    right = Band(metric("accuracy").name, [part["low"] for part in parts], [part["value"] for part in parts], low, high)
+    which = Axis(Text("la combientième réponse du texte", "which answer of the text"))
+    about = Text("La bande est l'intervalle à 95 %.", "The band is the 95 % interval.")
+    title = Text("Réponse par réponse", "Answer by answer")
+    return FigureBlock(title, partial(banded_curves, [right], which, Axis.of(metric("accuracy"))), about)

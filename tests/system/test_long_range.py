@@ -1,0 +1,33 @@
+"""The recipes of the long-range suite, as typed, at a reduced size: each trains, is scored, and writes its report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attentif.cli.main import run
+
+pytestmark = pytest.mark.system
+
+SMALL = ["data.options.train=60", "data.options.valid=10", "data.options.test=20", "model.width=16", "model.layers=1", "train.epochs=1"]
+
+
+@pytest.mark.parametrize("recipe", ["copying", "selective-copying", "recall", "induction", "sorting", "parity", "listops", "needle"])
+def test_each_recipe_trains(recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", recipe, *SMALL, "--out", str(tmp_path / "run"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0 <= found["scores"]["accuracy"] <= 1
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_options_that_cannot_be_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "recall", "data.options.pairs=99", "--out", str(tmp_path / "run")]) == 2
+    assert "99 pairs need as many keys, and there are 16 (keys)" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_answers_a_text_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "recall", *SMALL, "--out", str(tmp_path / "run"), "--json"]) == 0
+    capsys.readouterr()
+    assert run(["predict", str(tmp_path / "run"), "k1 v2 k3 v4 k3", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)[0]["output"].split()) == 5
