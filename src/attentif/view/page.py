@@ -17,7 +17,7 @@ from attentif.files import write_text
 from attentif.version import __version__
 from attentif.view.blocks import AttentionMaps, Block, FigureBlock, Section
 from attentif.view.render import body, both, json_script, section
-from attentif.view.theme import css_variables, template
+from attentif.view.theme import css_variables, recoloured, template
 from attentif.view.words import Text, Words, say
 
 
@@ -88,7 +88,7 @@ def scripts(blocks: Sequence[Block]) -> list[str]:
 def templates(blocks: Sequence[Block]) -> str:
     if not any(map(_has_figure, blocks)):
         return ""
-    return json_script({"light": template("light"), "dark": template("dark")}, "templates")
+    return json_script({"light": template("light"), "dark": template("dark"), "colours": recoloured("dark")}, "templates")
 
 
 def policy(sources: Iterable[str]) -> str:

@@ -43,6 +43,7 @@ class Cost:
     tokens: int  # seen in training, padding apart
     peak_memory: int | None  # bytes
     parameters: Mapping[str, int]  # by part of the model
+    learning: int | None = None  # of them; by default all
     device: str = "cpu"
     threads: int | None = None
 
@@ -209,13 +210,17 @@ def training(history: Sequence[Mapping[str, Any]], outcome: Outcome) -> list[Blo
 def cost(spent: Cost, history: Sequence[Mapping[str, Any]]) -> list[Block]:
     padding = [value for _, value in points(history, "padding")]
     threads = "" if spent.threads is None else f" × {spent.threads}"
+    total, some = sum(spent.parameters.values()), spent.learning
+    learned = None
+    if some is not None and some < total:
+        learned = Text("{total}, dont {some} appris", "{total}, of which {some} learn").with_(total=count(total), some=count(some))
     rows: list[list[Cell]] = [
         [Text("durée de l’apprentissage", "training time"), duration(spent.seconds)],
         [Text("jetons lus", "tokens read"), count(spent.tokens)],
         [Text("jetons par seconde", "tokens per second"), count(round(spent.tokens / spent.seconds)) if spent.seconds else None],
         [Text("part de remplissage", "share of padding"), percent(fmean(padding)) if padding else None],
         [Text("mémoire au plus haut", "peak memory"), None if spent.peak_memory is None else size(spent.peak_memory)],
-        [Text("paramètres", "parameters"), count(sum(spent.parameters.values()))],
+        [Text("paramètres", "parameters"), count(total) if learned is None else learned],
         [Text("appareil", "device"), Number(*(f"{spent.device}{threads}",) * 2)],
     ]
     table = Table([Text("quoi", "what"), Text("combien", "how much")], rows)

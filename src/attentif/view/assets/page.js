@@ -21,13 +21,23 @@
     return figure;
   };
 
+  // Colours that a figure names are those of the light scheme; only keys such as color, fillcolor, bordercolor hold them.
+  const recoloured = (value, colours, key = "") => {
+    if (typeof value === "string") return /color$/.test(key) ? colours[value] ?? value : value;
+    if (Array.isArray(value)) return value.map((item) => recoloured(item, colours, key));
+    if (!value || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, recoloured(item, colours, name)]));
+  };
+
   const draw = (root, printing = false) => {
     const templates = JSON.parse(root.querySelector("script.templates")?.textContent || "null");
     if (!templates) return;
     const lang = root.dataset.lang;
     for (const place of root.querySelectorAll("figure.plot")) {
-      const figure = inLanguage(JSON.parse(place.querySelector("script").textContent), lang);
-      figure.layout.template = templates[dark.matches && !printing ? "dark" : "light"];
+      const scheme = dark.matches && !printing ? "dark" : "light";
+      const spoken = inLanguage(JSON.parse(place.querySelector("script").textContent), lang);
+      const figure = scheme === "dark" ? recoloured(spoken, templates.colours) : spoken;
+      figure.layout.template = templates[scheme];
       figure.layout.dragmode = touch ? false : "zoom";
       const config = { responsive: true, displaylogo: false, displayModeBar: hovers && "hover", locale: lang, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
       Plotly.react(place.querySelector(".canvas"), figure.data, figure.layout, config);

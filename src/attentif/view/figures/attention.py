@@ -10,35 +10,21 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from attentif.view.figures.labels import distinct, plain
+from attentif.view.figures.heat import heat_map
+from attentif.view.figures.labels import plain
 from attentif.view.theme import NEUTRAL, figure
-from attentif.view.words import Lang, Text, Words
-
-CELL = 24  # pixels of a token on an axis
-
-
-def _heat(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str], titles: tuple[Words, Words], *, lang: Lang) -> go.Figure:
-    z = np.round(np.asarray(weights, dtype=np.float64), 3).astype(np.float32)  # three decimals; half the bytes
-    fig = figure(
-        lang,
-        height=max(320, 130 + CELL * len(rows)),
-        xaxis={"title": {"text": plain(titles[1], lang)}, "type": "category", "tickangle": -60, "showgrid": False, "dtick": 1},
-        yaxis={"title": {"text": plain(titles[0], lang)}, "type": "category", "autorange": "reversed", "showgrid": False, "dtick": 1},
-        coloraxis={"cmin": 0, "cmax": max(float(z.max(initial=0)), 1e-3)},
-    )
-    trace = go.Heatmap(x=distinct(columns), y=distinct(rows), z=z, coloraxis="coloraxis", xgap=1, ygap=1)
-    return fig.add_trace(trace.update(hovertemplate="%{y} → %{x}<br>%{z:.3f}<extra></extra>"))
+from attentif.view.words import Lang, Text
 
 
 def attention_map(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str] | None = None, *, lang: Lang = "en") -> go.Figure:
     """One head, (T, S): the row's token looks at the column's."""
     titles = Text("regarde", "looks"), Text("est regardé", "is looked at")
-    return _heat(weights, rows, rows if columns is None else columns, titles, lang=lang)
+    return heat_map(weights, rows, rows if columns is None else columns, titles, lang=lang)
 
 
 def alignment(weights: ArrayLike, target: Sequence[str], source: Sequence[str], *, lang: Lang = "en") -> go.Figure:
     """Which source tokens (columns) each target token (rows) was written from, (T, S)."""
-    return _heat(weights, target, source, (Text("cible", "target"), Text("source", "source")), lang=lang)
+    return heat_map(weights, target, source, (Text("cible", "target"), Text("source", "source")), lang=lang)
 
 
 def head_grid(weights: Mapping[str, NDArray[np.floating[Any]]], *, lang: Lang = "en") -> go.Figure:

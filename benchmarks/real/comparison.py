@@ -1,0 +1,50 @@
+"""Four kinds of memory, three seeds each, on numbers and on associative recall: `attentif compare four-memories`, in about an hour."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from attentif.view.comparison_tables import cost_table
+from attentif.view.words import say
+
+TITLE = "Four kinds of memory compared"
+ABOUT = """
+`attentif compare four-memories`: the same data, the same parameters, a learning rate searched for each model, three seeds.
+Intervals are 95 % over seeds (Student's t); differences are paired by seed and corrected (Holm).
+The report is `runs/four-memories-compare/report.html`.
+"""
+LONG = False
+QUICK = ("train.steps=2", "train.epochs=0", "data.limit=300", "--seeds", "1", "--lr", "3e-3")
+
+
+def run(quick: bool) -> Iterator[str]:
+    """Interrupted, the same measurement goes on; what is only to be seen running is thrown away."""
+    with tempfile.TemporaryDirectory() as place:
+        data = compared([*QUICK, "--out", place] if quick else [])
+    for part in data["comparisons"]:
+        yield told(part)
+
+
+def compared(words: list[str]) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "attentif", "compare", "four-memories", *words, "--json"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"attentif compare four-memories failed ({done.returncode})")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def told(part: dict[str, Any]) -> str:
+    """One comparison: the table, and what may be concluded."""
+    table = cost_table(part)
+    lines = [f"### {part['name']}", "", _row(table.columns), "|---" * len(table.columns) + "|"]
+    lines += [_row(row) for row in table.rows]
+    return "\n".join([*lines, "", part["conclusion"]["en"], ""])
+
+
+def _row(cells: Any) -> str:
+    return "| " + " | ".join("" if cell is None else say(cell, "en") for cell in cells) + " |"

@@ -1,0 +1,157 @@
+"""`attentif compare`: architectures side by side, on the same data, at the same budget."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attentif.cli.out import Json, print_json, print_table, say
+from attentif.cli.train import layers_of
+from attentif.errors import UsageError
+
+if TYPE_CHECKING:
+    from attentif.config import Layer
+    from attentif.lab.compare.plan import Planned
+
+
+def compare(
+    suite: Annotated[
+        str,
+        typer.Argument(metavar="SUITE", help="A suite (a TOML file, or one of `attentif list suites`), or a recipe.", show_default=False),
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="Changes, the same for all models: train.epochs=3 model.dropout=0", show_default=False
+        ),
+    ] = None,
+    models: Annotated[str | None, typer.Option(metavar="A,B,C", help="Model presets to compare (`attentif list models`).")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="KIND=N", help="What each model may spend: params=1M, flops=2T, seconds=5min, tokens=3M, memory=500MB."),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each model; 3 where a suite does not say.")] = None,
+    lr: Annotated[
+        str | None, typer.Option(metavar="R or R,R,R", help="One learning rate for all, or several to be tried for each model.")
+    ] = None,
+    lr_share: Annotated[float | None, typer.Option(metavar="S", help="Length of such a trial, as a share of a run (0.25).")] = None,
+    data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file in place of the recipe's data.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="FILE", help="Translation: the file whose lines answer those of --data.")] = None,
+    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to choose by; by default cut from --data.")] = None,
+    test: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to score; by default cut from --data.")] = None,
+    group: Annotated[str | None, typer.Option(metavar="NAME", help="Column whose rows stay together when splits are cut.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where it is kept; by default runs/<suite>-compare.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Runs at a time; by default as many as cores and threads allow.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads of each run; 1, or all cores where time counts.")] = None,
+    device: Annotated[str | None, typer.Option(metavar="D", help="auto, cpu, cuda, cuda:1, mps.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the sizes that the budget makes.")] = False,
+    json: Json = False,
+) -> None:
+    """Compare models on the same data at the same budget, over several seeds: one JSON, one table, one report.
+
+    The sizes that meet the budget are shown first. Each run is an ordinary run folder; interrupted anywhere, the same command goes on.
+    Exit code 1: some runs failed (the others are compared).
+
+    For example: attentif compare reviews --models lstm-tiny,encoder-tiny,mamba-tiny --budget params=200k --seeds 3
+    """
+    if "=" in suite:
+        raise UsageError(f"{suite!r} is a change: give the suite or the recipe first")
+    options = _options(models, budget, seeds, lr, lr_share)
+    given = {
+        "data.train": data[0] if data and len(data) == 1 else data,
+        "data.target": target,
+        "data.valid": valid,
+        "data.test": test,
+        "data.group": group,
+        "train.device": device,
+    }
+    changes = layers_of({key: value for key, value in given.items() if value is not None}, overrides)
+    from attentif.lab.compare.board import board
+    from attentif.lab.compare.comparison import REPORT, carry_out, suite_of
+    from attentif.lab.compare.comparison import dry_run as only_sizes
+
+    wanted = suite_of(suite, options, changes)
+    if dry_run:
+        planned = only_sizes(wanted, out=out, threads=threads, say=(lambda _: None) if json else say)
+        if json:
+            print_json([_size_data(one) for one in planned])
+        else:
+            _show_sizes(planned)
+        return
+    done = carry_out(wanted, out=out, jobs=jobs, threads=threads, board=board(machine=json), show=None if json else _show_sizes)
+    if json:
+        print_json({"comparison": str(done.path), "report": str(done.path / REPORT), **done.data})
+    else:
+        _show(done.data)
+        print(f"comparison  {done.path}")
+        print(f"report      {done.path / REPORT}")
+    if done.failed:
+        for line in [] if json else done.failed:
+            say(f"failed: {line}")
+        raise typer.Exit(1)
+
+
+def _options(models: str | None, budget: str | None, seeds: int | None, lr: str | None, share: float | None) -> "list[Layer]":
+    """What is said about the suite itself, each as a layer that an error can name."""
+    from attentif.config import Layer
+
+    found: dict[str, Any] = {}
+    if models is not None:
+        found["models"] = [name.strip() for name in models.split(",") if name.strip()]
+    if budget is not None:
+        found["budget"] = budget
+    if seeds is not None:
+        if seeds < 1:
+            raise UsageError("--seeds: one at least is needed, and three to say how far results vary")
+        found["seeds"] = seeds
+    if lr is not None:
+        rates = _rates(lr)
+        found["lr"] = rates[0] if len(rates) == 1 else {"rates": rates} | ({} if share is None else {"share": share})
+    if share is not None and not isinstance(found.get("lr"), dict):
+        raise UsageError("--lr-share: goes with several rates to be tried: --lr 1e-3,3e-3,1e-2")
+    return [Layer({key: value}, f"option --{key}") for key, value in found.items()]
+
+
+def _rates(words: str) -> list[float]:
+    try:
+        rates = [float(word) for word in words.split(",") if word.strip()]
+    except ValueError:
+        rates = []
+    if not rates or not all(0 < rate < float("inf") for rate in rates):
+        raise UsageError(f"--lr: must be a learning rate, or several such as 1e-3,3e-3,1e-2, not {words!r}")
+    return rates
+
+
+def _size_data(one: "Planned") -> dict[str, Any]:
+    from attentif.lab.compare.gather import sizes_data
+
+    return sizes_data(one)
+
+
+def _show_sizes(planned: "Sequence[Planned]") -> None:
+    from attentif.lab.compare.gather import sizes_data
+    from attentif.view.comparison_tables import sizes_table
+
+    for one in planned:
+        table = sizes_table(sizes_data(one))
+        _print(table.columns, table.rows, f"{one.part.name}: sizes" + (f" at {one.part.budget}" if one.part.budget else ""))
+
+
+def _show(data: dict[str, Any]) -> None:
+    from attentif.view.comparison_tables import cost_table
+    from attentif.view.verdict import conclusion
+
+    for part in data["comparisons"]:
+        table = cost_table(part)
+        _print(table.columns, table.rows, part["name"], strong=0)
+        print(f"{conclusion(part).en}\n")
+
+
+def _print(columns: Sequence[Any], rows: Sequence[Sequence[Any]], title: str, strong: int | None = None) -> None:
+    from attentif.view.words import say as in_words
+
+    cells = [["" if cell is None else in_words(cell, "en") for cell in row] for row in rows]
+    print_table([in_words(name, "en") for name in columns], cells, title=title, strong=strong)

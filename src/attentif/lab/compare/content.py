@@ -1,0 +1,107 @@
+"""A run is known by what it depends on: its configuration, its data, the program. Whoever needs the same run again finds it.
+
+The folder's name ends with the first digits of that key, so that two runs of one folder can only be the same one. Finished runs are noted
+in the cache by key; the note of a run that was moved, changed or removed since is worth nothing and is passed over.
+"""
+
+import hashlib
+import json
+import platform
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attentif.config import to_toml
+from attentif.files import cache_folder, write_json
+from attentif.train.body import body_of
+from attentif.train.config import RunConfig
+from attentif.train.rundir import RunFolder, create
+from attentif.version import __version__
+
+DIGITS = 12
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of plain values, whatever the order of their keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def program(plugins: Sequence[Path] = ()) -> dict[str, Any]:
+    """What turns a configuration into numbers: versions, the machine's kind, plug-ins by their content."""
+    return {
+        "attentif": __version__,
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "plugins": [hashlib.sha256(path.read_bytes()).hexdigest() for path in plugins],
+    }
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run that is to be there: what it is, and in which folder."""
+
+    label: str  # "lstm-tiny, seed 1"
+    stem: str  # of its folder's name
+    within: Path
+    config: RunConfig
+    data: str  # SHA-256 of the data
+    plugins: tuple[Path, ...] = ()
+
+    @cached_property
+    def key(self) -> str:
+        body = body_of(self.config)
+        weights = None if body is None else body.digest
+        config = to_toml(self.config.changed(made=None))
+        return digest({"config": config, "data": self.data, "weights": weights, "program": program(self.plugins)})
+
+    @property
+    def folder(self) -> RunFolder:
+        return RunFolder(self.within / f"{self.stem}-{self.key[:DIGITS]}")
+
+    @property
+    def note(self) -> Path:
+        return cache_folder() / "runs" / f"{self.key}.json"
+
+    def publish(self) -> None:
+        """Let other comparisons find it."""
+        self.note.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self.note, {"run": str(self.folder.path.resolve())})
+
+    def fetch(self) -> Path | None:
+        """Copy the run that another comparison made, all but its checkpoints; where it came from, or None."""
+        try:
+            found = RunFolder(Path(json.loads(self.note.read_text(encoding="utf-8"))["run"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        if not found.finished or not found.path.name.endswith(self.key[:DIGITS]) or found.path == self.folder.path.resolve():
+            return None
+        skip = shutil.ignore_patterns("checkpoints", "lock", ".*")
+        create(self.folder.path, self.stem, lambda path: shutil.copytree(found.path, path, dirs_exist_ok=True, ignore=skip))
+        return found.path
+
+
+class Kept:
+    """Measurements by what they depend on, in a file: what was measured once is not measured again, nor comes out otherwise."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self.values = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def get(self, key: str) -> Any:
+        return self.values.get(key)
+
+    def put(self, key: str, value: Any) -> None:
+        self.values[key] = value
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self.path, self.values)

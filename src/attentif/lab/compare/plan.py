@@ -1,0 +1,153 @@
+"""From a comparison to runs: the data are read once, every model is sized to the budget, and what was solved is kept.
+
+Some budgets are measured (seconds, memory), and a measurement never comes out the same twice: the solution is written down with what it
+depends on, so that a comparison that is started again goes on with the same sizes.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attentif.config import Document, Layer, to_toml
+from attentif.errors import UsageError
+from attentif.lab.budget import Budget, Setting, Solved, solve
+from attentif.lab.compare.content import Kept, digest, program
+from attentif.lab.compare.decoding import state_bytes
+from attentif.lab.compare.suite import Contestant, Part
+from attentif.models import ModelConfig, build
+from attentif.plugin import loaded_plugins
+from attentif.tasks.task import Prepared, Task
+from attentif.train.config import RunConfig
+from attentif.train.run import check, checked_body, vocabulary
+
+Say = Callable[[str], None]
+FILE = "sizes.json"
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A model at the size that it will have, and what it costs."""
+
+    name: str
+    config: RunConfig
+    lr: float | None  # its own, where one was given
+    changed: dict[str, Any]  # by the budget: dotted keys of the run
+    parameters: int
+    embedding_parameters: int
+    active_parameters: int
+    flops_per_token: float  # forward and backward
+    amount: float | None  # of the budget's kind
+    wanted: float | None
+    tokens: int  # that a run will read
+    context: int | None  # the longest example that it will see
+    state_bytes: int | None  # of one row of that length, while writing
+
+    @property
+    def error(self) -> float | None:
+        return None if self.amount is None or not self.wanted else self.amount / self.wanted - 1
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A comparison whose data were read and whose models were sized."""
+
+    part: Part
+    models: list[Sized]
+    data: str  # SHA-256
+    examples: dict[str, int]  # by split
+    task: str
+    metric: str
+    higher_is_better: bool
+    notes: list[str]
+
+
+class Reading:
+    """The data of one comparison, encoded once for all models that read the same lengths."""
+
+    def __init__(self, say: Say) -> None:
+        self.say = say
+        self.found: dict[Any, Prepared] = {}
+
+    def of(self, task: Task, config: RunConfig, model: ModelConfig) -> Prepared:
+        key = (model.max_len, model.max_target_len, type(model.frontend).__name__, config.model.from_)
+        if key not in self.found:
+            text = vocabulary(config, checked_body(config, model))
+            known = next((found.tokenizers for (*_, run), found in self.found.items() if run == key[-1]), None)
+            say = (lambda _: None) if self.found else self.say
+            self.found[key] = task.prepare(config.data, known or text, model, say)
+        return self.found[key]
+
+
+def plan(part: Part, *, threads: int, folder: Path, say: Say) -> Planned:
+    """Read the data and size the models."""
+    reading, kept = Reading(say), Kept(folder / FILE)
+    models, prepared, task = [], None, None
+    for contestant in part.models:
+        config = contestant.config.changed(train=contestant.config.train.changed(threads=threads, baselines=False))
+        task, model = check(config)
+        prepared = reading.of(task, config, model)
+        try:
+            models.append(_sized(replace(contestant, config=config), part.budget, task, model, prepared, kept, say))
+        except UsageError as error:
+            raise UsageError(f"models: {contestant.name}: {error.message}") from None
+    assert prepared is not None
+    assert task is not None
+    first = next(iter(reading.found.values()))
+    examples = {split.name: len(split) for split in (first.train, first.valid, first.test)}
+    notes = [*part.notes, *first.notes]
+    return Planned(part, models, first.digest, examples, task.config.kind, task.metric, task.higher_is_better, notes)
+
+
+def _sized(
+    contestant: Contestant, budget: Budget | None, task: Task, model: ModelConfig, prepared: Prepared, kept: Kept, say: Say
+) -> Sized:
+    config = contestant.config
+    key = digest({"config": to_toml(config), "budget": str(budget), "data": prepared.digest, "program": program(loaded_plugins())})
+    if (values := kept.get(key)) is None:
+        setting = Setting.of(task, prepared, config.train)
+        solved = _solved(model, budget, setting, lambda line: say(f"{contestant.name}: {line}"))
+        settled = changed(config.changed(model=solved.model), {k: v for k, v in solved.changed.items() if k.startswith("train.")})
+        setting = Setting.of(task, prepared, settled.train)
+        if contestant.evaluations is not None:
+            every = math.ceil(setting.steps / contestant.evaluations)
+            settled = changed(settled, {"train.eval_every": every})
+        longest = prepared.sizes.max_len or int(np.max(prepared.train.lengths))
+        values = {
+            "config": to_toml(settled),
+            "changed": solved.changed,
+            "parameters": solved.parameters,
+            "embedding_parameters": solved.embedding_parameters,
+            "active_parameters": solved.active_parameters,
+            "flops_per_token": solved.flops_per_token,
+            "amount": solved.amount if budget else None,
+            "wanted": solved.wanted if budget else None,
+            "tokens": setting.tokens,
+            "context": longest,
+            "state_bytes": state_bytes(build(prepared.sizes.fill(solved.model)), longest),
+        }
+        kept.put(key, values)
+    settled = Document([Layer(tomllib.loads(values["config"]), "sizes")]).build(RunConfig)
+    rest = {key: value for key, value in values.items() if key != "config"}
+    return Sized(contestant.name, settled, contestant.lr, **rest)
+
+
+def _solved(model: ModelConfig, budget: Budget | None, setting: Setting, say: Say) -> Solved:
+    """Without a budget, the model as it is: it meets one of as many tokens as the recipe reads, and nothing is to be changed for that."""
+    if budget is not None:
+        measured = budget.kind in ("seconds", "memory")  # takes a while; what is counted is there at once
+        return solve(model, budget, setting, say if measured else None)
+    return replace(solve(model, Budget("tokens", setting.tokens), setting), changed={})
+
+
+def changed(config: RunConfig, dotted: Mapping[str, Any]) -> RunConfig:
+    """A run with some keys of its tables changed: {"train.steps": 350}."""
+    tables: dict[str, dict[str, Any]] = {}
+    for key, value in dotted.items():
+        table, _, name = key.partition(".")
+        tables.setdefault(table, {})[name] = value
+    return config.changed(**{table: getattr(config, table).changed(**values) for table, values in tables.items()})

@@ -1,0 +1,121 @@
+"""The learning rate of each model: given, the recipe's, or found by the same small search for all.
+
+A trial is a run of its own, of a stated share of the length of a whole one, with the first seed; rates are judged by the score on
+validation at its end. A rate at which training breaks down is a trial that failed, no more.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attentif.lab.compare.content import Wanted
+from attentif.lab.compare.plan import Planned, Sized
+from attentif.lab.compare.suite import SearchConfig
+from attentif.train.config import RunConfig, TrainConfig
+from attentif.train.rundir import read_results
+
+PLACE = "search"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One rate for one model."""
+
+    model: str
+    lr: float
+    wanted: Wanted
+
+
+def trials(planned: Planned, folder: Path, plugins: Sequence[Path]) -> list[Trial]:
+    """Every short run of the search; none where nothing is searched."""
+    search = planned.part.lr
+    if not isinstance(search, SearchConfig):
+        return []
+    found = []
+    for model in planned.models:
+        for rate in sorted(search.rates) if model.lr is None else []:
+            train = shortened(model.config.train, search.share).changed(lr=rate, seed=planned.part.seeds[0])
+            label = f"{planned.part.name}: {model.name}, rate {rate:g}"
+            stem = f"{model.name}-{rate:g}"
+            config = model.config.changed(train=train)
+            found.append(Trial(model.name, rate, Wanted(label, stem, folder / PLACE, config, planned.data, tuple(plugins))))
+    return found
+
+
+def shortened(train: TrainConfig, share: float) -> TrainConfig:
+    """A share of the run's length, with the schedule of a whole one; scored at its end."""
+    steps = max(1, round(share * train.steps)) if train.steps else 0
+    scaled = {"epochs": share * train.epochs, "steps": steps, "min_steps": round(share * train.min_steps), "minutes": share * train.minutes}
+    every = train.eval_every if isinstance(train.eval_every, float) else max(1, round(share * train.eval_every))
+    return train.changed(**scaled, eval_every=share * every if isinstance(every, float) else every)
+
+
+def record(
+    planned: Planned, found: Sequence[Trial], failed: Mapping[str, str], faults: Collection[str], root: Path
+) -> dict[str, Any] | None:
+    """All trials as plain data, and the rate chosen for each model: None where training broke down at every rate, and where a trial could
+    not be completed (`faults`), for a search that tries fewer rates than that of the others is not the same search."""
+    search = planned.part.lr
+    if not isinstance(search, SearchConfig):
+        return None
+    rows = []
+    for trial in found:
+        results = read_results(trial.wanted.folder)
+        row = {"model": trial.model, "lr": trial.lr, "score": _score(results, planned.metric), "steps": results.get("steps")}
+        path = trial.wanted.folder.path.relative_to(root)
+        rows.append(row | {"failed": failed.get(trial.wanted.key), "run": path.as_posix()})
+    chosen: dict[str, float | None] = {}
+    for model in dict.fromkeys(trial.model for trial in found):
+        whole = not any(trial.wanted.key in faults for trial in found if trial.model == model)
+        chosen[model] = best_rate([row for row in rows if row["model"] == model], planned.higher_is_better) if whole else None
+    return {"rates": sorted(search.rates), "share": search.share, "seed": planned.part.seeds[0], "trials": rows, "chosen": chosen}
+
+
+def best_rate(rows: Sequence[Mapping[str, Any]], higher_is_better: bool) -> float | None:
+    """The rate of the best score; of several, the smallest."""
+    scored = [row for row in rows if row["score"] is not None]
+    sign = -1 if higher_is_better else 1
+    return min(scored, key=lambda row: (sign * row["score"], row["lr"]))["lr"] if scored else None
+
+
+def _score(results: Mapping[str, Any], metric: str) -> float | None:
+    value = results.get("valid", {}).get(metric)
+    return value if value is not None and math.isfinite(value) else None
+
+
+def rate_of(model: Sized, planned: Planned, search: Mapping[str, Any] | None) -> tuple[float | None, str]:
+    """The rate that a model is trained with, and where it comes from."""
+    if model.lr is not None:
+        return model.lr, "given"
+    if search is not None:
+        return search["chosen"].get(model.name), "search"
+    if isinstance(planned.part.lr, float):
+        return planned.part.lr, "given"
+    return model.config.train.lr, "recipe"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One model with one seed, at its rate."""
+
+    model: Sized
+    seed: int
+    wanted: Wanted
+
+
+def whole_runs(planned: Planned, rates: Mapping[str, float], folder: Path, plugins: Sequence[Path]) -> list[Whole]:
+    """Every model with every seed, at its rate; seed by seed, so that a comparison that is stopped has compared something."""
+    found = []
+    for seed in planned.part.seeds:
+        for model in planned.models:
+            if model.name in rates:
+                label = f"{planned.part.name}: {model.name}, seed {seed}"
+                config = _with(model.config, rates[model.name], seed)
+                found.append(Whole(model, seed, Wanted(label, f"{model.name}-{seed}", folder, config, planned.data, tuple(plugins))))
+    return found
+
+
+def _with(config: RunConfig, rate: float, seed: int) -> RunConfig:
+    return config.changed(train=config.train.changed(lr=rate, seed=seed))

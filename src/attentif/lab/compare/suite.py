@@ -1,0 +1,237 @@
+"""What is compared: a page of TOML that a teacher could write, or the options of `attentif compare`.
+
+    recipe = "reviews"                                   # the data, the task, the training: the same for all
+    models = ["lstm-tiny", "encoder-tiny", { name = "deep", base = "encoder-tiny", layers = 8 }]
+    seeds = 3
+    budget = "params=1M"                                 # every model is sized to it
+    lr.rates = [1e-3, 3e-3, 1e-2]                        # the same small search for each model
+    change.train.epochs = 3                              # over the recipe, for all
+
+Several comparisons in one suite are tables `[[on]]` with keys of the same names, each over those above.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from attentif.config import VERSION, Config, Document, Layer, read_toml
+from attentif.errors import AttentifError, ConfigError, UsageError
+from attentif.lab.budget import Budget
+from attentif.toml import Keys
+from attentif.train.config import RunConfig
+from attentif.train.load import run_config, source_layer, source_name
+
+FOLDER = Path(str(files("attentif.lab.compare"))) / "suites"
+SEEDS, EVALUATIONS, SHARE = 3, 10, 0.25
+
+
+class SearchConfig(Config):
+    """The same small search of the learning rate for every model: short runs of one seed, chosen by their score on validation."""
+
+    rates: Annotated[tuple[float, ...], Field(strict=False, min_length=2)] = Field(
+        description="learning rates to try, the same for all models"
+    )
+    share: float = Field(SHARE, gt=0, le=1, description="length of a trial, as a share of a whole run")
+
+
+class PartConfig(Config):
+    """One comparison: a recipe, and the models that are to do it."""
+
+    name: str | None = Field(None, description="what to call it; by default the recipe's name")
+    recipe: str | None = Field(None, description="a recipe, a TOML file or a run's folder: data, task and training for all models")
+    change: dict[str, Any] | None = Field(None, description="changes to the recipe, the same for all models: change.train.epochs = 3")
+    models: list[str | dict[str, Any]] | None = Field(None, description="presets, or tables { name, base, ... } that change one")
+    seeds: int | list[int] | None = Field(None, description=f"how many ({SEEDS}), or which; of the weights, the order of the data, dropout")
+    budget: str | None = Field(None, description="params=1M, flops=2M, memory=500MB, seconds=60, tokens=3M; none: models as they are")
+    lr: float | SearchConfig | None = Field(
+        None, description="a rate for all, or { rates, share } to be tried for each; none: the recipe's"
+    )
+    evaluations: int | None = Field(None, gt=0, description=f"on validation along each run ({EVALUATIONS}): the points of the curves")
+
+
+class SuiteConfig(PartConfig):
+    """One comparison, or several `[[on]]` different recipes."""
+
+    version: int = Field(VERSION, description="of this format")
+    on: list[PartConfig] | None = Field(None, description="several comparisons: what each says stands over what is said above")
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model under its name, in the recipe's configuration, before any budget."""
+
+    name: str
+    config: RunConfig
+    lr: float | None = None  # its own, where one was given
+    evaluations: int | None = None  # along a run; None where the recipe's changes ask for their own
+
+
+@dataclass(frozen=True)
+class Part:
+    """One comparison, checked as far as can be without data."""
+
+    name: str
+    recipe: str
+    models: list[Contestant]
+    seeds: list[int]
+    budget: Budget | None
+    lr: float | SearchConfig | None
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    about: str
+    parts: list[Part]
+    values: dict[str, Any]  # as given
+
+
+def suite_names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def suite_layer(name: str | Path) -> Layer:
+    """A suite that comes with Attentif, or a file."""
+    if str(name) in suite_names():
+        return read_toml(FOLDER / f"{name}.toml", f"suite {name}")
+    return read_toml(Path(name))
+
+
+def is_suite(source: str | Path) -> bool:
+    """Whether this names a suite: a built-in one, or a TOML file with a list of models (a recipe has none)."""
+    if str(source) in suite_names():
+        return True
+    path = Path(source)
+    return path.suffix == ".toml" and path.is_file() and bool({"models", "on"} & read_toml(path).values.keys())
+
+
+def load_suite(layers: Sequence[Layer], changes: Sequence[Layer] = (), name: str = "") -> Suite:
+    """The suite that the layers make, and `changes` (options and key=value words) over every recipe in it."""
+    document = Document(layers)
+    config = document.build(SuiteConfig)
+    tables = document.values.get("on") or [{}]
+    parts = [_part(document, config, place, changes) for place in range(len(tables))]
+    if clash := _twice(part.name for part in parts):
+        raise document.error(("on",), f"two comparisons are called {clash!r}: give one of them a name")
+    return Suite(config.name or name, layers[0].about, parts, document.values)
+
+
+def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[Layer]) -> Part:
+    own = suite.on[place] if suite.on else suite
+    where = lambda key: ("on", place, key) if suite.on and getattr(own, key) is not None else (key,)
+    chosen = lambda key: value if (value := getattr(own, key)) is not None else getattr(suite, key)
+    recipe, models = chosen("recipe"), chosen("models")
+    if recipe is None:
+        raise document.error(where("recipe"), "give a recipe, a TOML file or a run's folder: the data and the task of the comparison")
+    if not models:
+        raise document.error(where("models"), "the list of models is empty; `attentif list models` shows the presets")
+    budget = _budget(document, where("budget"), chosen("budget"))
+    first, notes = _base(recipe)
+    common = [*notes[1], *_changes(document, suite, own, place), *changes]
+    contestants = [_contestant(document, (*where("models"), number), first, common, given) for number, given in enumerate(models)]
+    if clash := _twice(model.name for model in contestants):
+        raise document.error(where("models"), f"two models are called {clash!r}: give one of them a name of its own")
+    lr, seeds = chosen("lr"), _seeds(document, where("seeds"), chosen("seeds"))
+    if not any("eval_every" in layer.values.get("train", {}) for layer in common):
+        contestants = [replace(model, evaluations=chosen("evaluations") or EVALUATIONS) for model in contestants]
+    _check_sizes(document, where("models"), contestants, budget)
+    name = own.name or (suite.name if not suite.on and suite.name else source_name(recipe))
+    return Part(_safe(name), str(recipe), contestants, seeds, budget, lr, notes[0])
+
+
+# ------------------------------------------------------------------------------------------------------------ its parts
+
+
+def _base(recipe: str) -> tuple[Layer, tuple[list[str], list[Layer]]]:
+    """The recipe without its model. An average with a linear model would hide what the networks are worth: it is left out, unless asked."""
+    layer = source_layer(recipe)
+    first = replace(layer, values={key: value for key, value in layer.values.items() if key not in ("model", "made")})
+    task = first.values.get("task")
+    if isinstance(task, Mapping) and task.get("blend"):
+        note = "answers are the network's own: the recipe's average with a linear model is left out (task.blend = false)"
+        return first, ([note], [Layer({"task": {"blend": False}}, "comparison")])
+    return first, ([], [])
+
+
+def _changes(document: Document, suite: SuiteConfig, own: PartConfig, place: int) -> list[Layer]:
+    """`change` of the suite, then that of the part; each keeps its place in the file."""
+    paths: list[Keys] = [("change",)] if suite.change else []
+    if own is not suite and own.change:
+        paths.append(("on", place, "change"))
+    return [_below(document, path) for path in paths]
+
+
+@dataclass(frozen=True)
+class Below(Layer):
+    """Values that stand under a path of a suite's file: the file does not know the words of a recipe by themselves."""
+
+    prefix: Keys = ()
+    dropped: int = 0  # first steps of a path that are not in the file: `model` of a model's own table
+
+    def place(self, path: Keys) -> tuple[str, int | None]:
+        return super().place((*self.prefix, *path[self.dropped :]))
+
+
+def _below(document: Document, path: Keys, values: Mapping[str, Any] | None = None, dropped: int = 0) -> Layer:
+    found: Any = document.values
+    for step in path:
+        found = found[step]
+    source = next((layer for layer in document.layers if layer.text is not None), document.layers[-1])
+    return Below(dict(found if values is None else values), source.name, source.text, path, dropped)
+
+
+def _contestant(document: Document, path: Keys, first: Layer, common: list[Layer], given: str | dict[str, Any]) -> Contestant:
+    table = {"base": given} if isinstance(given, str) else dict(given)
+    name, lr = table.pop("name", table.get("base")), table.pop("lr", None)
+    if not isinstance(name, str):
+        raise document.error(path, "a model is a preset's name, or a table with a `base` and a `name`")
+    if lr is not None and not (isinstance(lr, int | float) and lr > 0):
+        raise document.error((*path, "lr"), f"must be a number above 0, not {lr!r}")
+    try:
+        config = run_config(first, [*common, _below(document, path, {"model": table}, dropped=1)])
+    except ConfigError as error:
+        raise ConfigError(f"models: {name}: {error.message}", file=error.file, line=error.line) from None
+    return Contestant(_safe(name), config, lr)
+
+
+def _check_sizes(document: Document, path: Keys, models: Sequence[Contestant], budget: Budget | None) -> None:
+    for number, model in enumerate(models):
+        if budget is not None and budget.kind != "tokens" and model.config.model.from_ is not None:
+            message = f"{model.name} begins with the weights of a run: its size is given, and no budget can change it"
+            raise document.error((*path, number), message)
+
+
+def _budget(document: Document, path: Keys, given: str | None) -> Budget | None:
+    if given is None:
+        return None
+    try:
+        return Budget.parse(given)
+    except AttentifError as error:
+        raise document.error(path, error.message) from None
+
+
+def _seeds(document: Document, path: Keys, given: int | list[int] | None) -> list[int]:
+    seeds = list(range(given)) if isinstance(given, int) else given if given is not None else list(range(SEEDS))
+    if not seeds:
+        raise document.error(path, "one seed at least is needed, and three to say how far results vary")
+    if any(seed < 0 for seed in seeds) or len(set(seeds)) < len(seeds):
+        raise document.error(path, f"seeds are different numbers from 0 on, not {seeds}")
+    return seeds
+
+
+def _twice(names: Any) -> str | None:
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+
+
+def _safe(name: str) -> str:
+    """A name that can be a folder's."""
+    if not re.fullmatch(r"[\w .+()-]{1,60}", name) or name.startswith("."):
+        raise UsageError(f"{name!r} cannot name a folder: use letters, digits, spaces and . - + ( )")
+    return name

@@ -1,0 +1,191 @@
+"""`attentif compare` as a user types it: a table, a JSON, a report; and whatever interrupts it, the same result."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attentif
+from attentif.cli.main import run as command
+from attentif.lab.compare.comparison import open_comparison
+from attentif.lab.compare.gather import timeless
+
+pytestmark = pytest.mark.system
+
+RECIPE = """\
+data.train = "avis.csv"
+task.kind = "classify"
+tokenizer.kind = "word"
+model.base = "encoder-tiny"
+[train]
+steps = 24
+checkpoint_every = 4
+log_every = 4
+lr = 5e-3
+"""
+SUITE = """\
+# Shallow or deep?
+recipe = "classify.toml"
+models = ["encoder-tiny", { name = "shallow", base = "encoder-tiny", layers = 1 }]
+seeds = 2
+budget = "params=20k"
+evaluations = 4
+"""
+
+
+def write_files(folder: Path) -> None:
+    words = {"positif": ("superbe", "touchant", "drôle"), "négatif": ("ennuyeux", "raté", "creux")}
+    rows = [
+        (f"{what} {n} est {word}", label) for what in ("le film", "ce roman") for n in range(15) for label in words for word in words[label]
+    ]
+    random.Random(0).shuffle(rows)
+    with (folder / "avis.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("review", "polarity"), *rows])
+    (folder / "classify.toml").write_text(RECIPE)
+    (folder / "suite.toml").write_text(SUITE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The user's own, which stays the current one; runs are found again in a cache of its own."""
+    place = tmp_path_factory.mktemp("user")
+    write_files(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setenv("ATTENTIF_CACHE", str(place / "cache"))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield place
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder: Path) -> dict[str, Any]:
+    assert command(["compare", "suite.toml"]) == 0
+    return json.loads((folder / "runs/suite-compare/compare.json").read_text())
+
+
+def test_a_comparison_is_one_json_with_everything(undisturbed: dict[str, Any], folder: Path) -> None:
+    (part,) = undisturbed["comparisons"]
+    assert undisturbed["complete"]
+    assert [(run["model"], run["seed"]) for run in part["runs"]] == [
+        ("encoder-tiny", 0), ("shallow", 0), ("encoder-tiny", 1), ("shallow", 1),
+    ]  # fmt: skip
+    for run in part["runs"]:
+        assert run["failed"] is None
+        assert 0 <= run["scores"]["accuracy"] <= 1
+        assert len(run["curve"]["steps"]) == 4
+        assert run["curve"]["tokens"] == sorted(run["curve"]["tokens"])
+        assert (folder / "runs/suite-compare" / run["run"] / "report.html").is_file()  # an ordinary run
+    for model in part["models"]:
+        assert abs(model["error"]) <= 0.02
+        assert model["timing"]["peak_memory"] > 0
+    assert len(part["statistics"]["differences"]) == 1
+    assert [rival["name"]["en"] for rival in part["baselines"]]
+    assert "2 seeds are few" in part["conclusion"]["en"]
+    report = (folder / "runs/suite-compare/report.html").read_text(encoding="utf-8")
+    assert "shallow" in report
+    assert part["conclusion"]["fr"].split(".")[0] in report.replace("&#x27;", "'")
+
+
+def test_called_again_everything_is_there_already(undisturbed: dict[str, Any], capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert command(["compare", "suite.toml"]) == 0
+    shown = capsys.readouterr()
+    assert "4 of 4 runs are there already" in shown.err
+    assert "shallow" in shown.out
+    assert "This result holds for these data" in " ".join(shown.out.split())
+    assert timeless(json.loads((folder / "runs/suite-compare/compare.json").read_text())) == timeless(undisturbed)
+
+
+@pytest.mark.kill
+def test_killed_in_the_middle_and_started_again_it_ends_with_the_same_json(undisturbed: dict[str, Any], tmp_path: Path) -> None:
+    """Killed as soon as a run has a checkpoint, before it is done; its processes end with it."""
+    words = [sys.executable, "-m", "attentif", "compare", "suite.toml", "--out", str(tmp_path / "out")]
+    environment = os.environ | {"ATTENTIF_CACHE": str(tmp_path / "cache")}  # the undisturbed runs are not to be found
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while not list(tmp_path.glob("out/classify/*/checkpoints/step-*")):
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert len(list(tmp_path.glob("out/classify/*/results.json"))) < 4
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "out/compare.json").read_text())
+    assert timeless(found) == timeless(undisturbed)
+
+
+def test_rates_are_tried_and_what_breaks_down_is_reported_while_the_others_go_on(
+    undisturbed: dict[str, Any], capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    """The rate chosen is the recipe's own: that run was made before, for another comparison, and is found."""
+    wild = SUITE.replace("layers = 1", "layers = 1, lr = 1e30").replace(
+        "seeds = 2", "seeds = 1\nlr = { rates = [1e30, 5e-3], share = 0.25 }"
+    )
+    Path("wild.toml").write_text(wild)
+    assert command(["compare", "wild.toml"]) == 1
+    shown = capsys.readouterr()
+    assert "failed: classify: shallow, seed 0: " in shown.err
+    assert "the same run is in" in shown.err
+    assert "encoder-tiny" in shown.out
+    found = open_comparison("runs/wild-compare")
+    (part,) = found.data["comparisons"]
+    assert part["search"]["chosen"] == {"encoder-tiny": 5e-3}
+    kept, broken = part["search"]["trials"]
+    assert kept["steps"] == 6
+    assert "not finite" in broken["failed"]
+    assert [run["failed"] is None for run in part["runs"]] == [True, False]
+    assert "1 run of shallow failed" in part["conclusion"]["en"]
+    assert [rival["name"] for rival in part["baselines"]] == [rival["name"] for rival in undisturbed["comparisons"][0]["baselines"]]
+    assert found.table()[0]["accuracy"] == undisturbed["comparisons"][0]["runs"][0]["scores"]["accuracy"]
+    assert "encoder-tiny" in found._repr_html_()
+    assert found.save(folder / "page.html").is_file()
+
+
+def test_from_python_it_is_the_same_comparison(undisturbed: dict[str, Any]) -> None:
+    found = attentif.compare("suite.toml", ["encoder-tiny"], seeds=[0, 1], out="again")
+    assert [run["scores"] for run in found.data["comparisons"][0]["runs"]] == [
+        run["scores"] for run in undisturbed["comparisons"][0]["runs"] if run["model"] == "encoder-tiny"
+    ]
+
+
+def test_dry_run_shows_the_sizes_and_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        command(["compare", "classify.toml", "--models", "encoder-tiny", "--budget", "params=20k", "--dry-run", "--json", "--out", "dry"])
+        == 0
+    )
+    ((one,),) = [part["models"] for part in json.loads(capsys.readouterr().out)]
+    assert one["parameters"] == pytest.approx(20_000, rel=0.02)
+    assert not list(Path("dry").glob("classify/*/config.toml"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing", "--models", "lstm-tiny"], "no recipe or TOML file is called 'nothing'"),
+        (["classify.toml"], "models: the list of models is empty"),
+        (["classify.toml", "--models", ","], "option --models: models: the list of models is empty"),
+        (["classify.toml", "--models", "lstm-tinny"], "no model preset is called 'lstm-tinny'; did you mean 'lstm-tiny'"),
+        (["classify.toml", "--models", "transformer-tiny"], "transformer-tiny: model: classify reads with one stack"),
+        (["classify.toml", "--models", "encoder-tiny", "--seeds", "0"], "--seeds: one at least is needed"),
+        (["classify.toml", "--models", "encoder-tiny", "--budget", "params=3"], "models: encoder-tiny: "),
+        (["classify.toml", "--models", "encoder-tiny", "--budget", "5min"], "budget '5min' is not of the form kind=amount"),
+        (["classify.toml", "--models", "encoder-tiny", "--budget", "seconds=9", "--jobs", "2"], "--jobs: where seconds are the budget"),
+        (["classify.toml", "--models", "encoder-tiny", "--lr", "fast"], "--lr: must be a learning rate"),
+        (["classify.toml", "--models", "encoder-tiny", "--lr-share", "0.5"], "--lr-share: goes with several rates"),
+        (["classify.toml", "--models", "encoder-tiny", "--out", "avis.csv"], "exists and is not a comparison"),
+        (["train.steps=3"], "is a change: give the suite or the recipe first"),
+        (["word2vec", "--models", "lstm-tiny"], "this is fitted, not trained step by step"),
+    ],
+)
+def test_bad_input_is_one_line_and_the_code_is_2(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["compare", *words]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert message in line

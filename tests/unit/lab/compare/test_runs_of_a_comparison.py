@@ -1,0 +1,136 @@
+"""How runs are known and found again, how rates are tried and chosen, what is read from a finished run."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from attentif.config import Layer
+from attentif.lab.compare.content import DIGITS, Kept, Wanted, digest
+from attentif.lab.compare.gather import curve_of, timeless
+from attentif.lab.compare.rates import best_rate, shortened
+from attentif.train.config import RunConfig, TrainConfig
+from attentif.train.load import run_config
+from attentif.train.rundir import RunFolder
+
+VALUES: dict[str, Any] = {
+    "data": {"name": "reviews"},
+    "task": {"kind": "classify"},
+    "tokenizer": {"kind": "word"},
+    "model": {"base": "encoder-tiny"},
+    "train": {"steps": 10},
+}
+
+
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    return run_config(Layer(VALUES, "test"))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTENTIF_CACHE", str(tmp_path / "cache"))
+
+
+def wanted(config: RunConfig, within: Path, data: str = "d", plugins: tuple[Path, ...] = ()) -> Wanted:
+    return Wanted("label", "lstm-0", within, config, data, plugins)
+
+
+def finish(one: Wanted) -> None:
+    path = one.folder.path
+    (path / "checkpoints").mkdir(parents=True)
+    for name in ("config.toml", "model.safetensors", "results.json", "checkpoints/x", "lock"):
+        (path / name).write_text("{}")
+
+
+def test_a_run_is_known_by_its_configuration_its_data_and_the_program(config: RunConfig, tmp_path: Path) -> None:
+    plugin = tmp_path / "my.py"
+    plugin.write_text("a = 1")
+    same = [wanted(config, tmp_path), wanted(config, tmp_path / "elsewhere")]
+    assert len({one.key for one in same}) == 1
+    others = [
+        wanted(config.changed(train=config.train.changed(seed=1)), tmp_path),
+        wanted(config.changed(train=config.train.changed(lr=2e-3)), tmp_path),
+        wanted(config.changed(model=config.model.changed(dropout=0.2)), tmp_path),
+        wanted(config, tmp_path, data="other"),
+        wanted(config, tmp_path, plugins=(plugin,)),
+    ]
+    assert len({one.key for one in [*same, *others]}) == 1 + len(others)
+    assert same[0].folder.path.name == f"lstm-0-{same[0].key[:DIGITS]}"
+
+
+def test_what_another_comparison_made_is_fetched_without_its_checkpoints(config: RunConfig, tmp_path: Path) -> None:
+    first, second = wanted(config, tmp_path / "a"), wanted(config, tmp_path / "b")
+    assert second.fetch() is None
+    finish(first)
+    first.publish()
+    assert second.fetch() == first.folder.path.resolve()
+    assert second.folder.finished
+    assert sorted(path.name for path in second.folder.path.iterdir()) == ["config.toml", "model.safetensors", "results.json"]
+
+
+def test_a_note_about_a_run_that_is_gone_is_worth_nothing(config: RunConfig, tmp_path: Path) -> None:
+    first, second = wanted(config, tmp_path / "a"), wanted(config, tmp_path / "b")
+    finish(first)
+    first.publish()
+    (first.folder.path / "results.json").unlink()
+    assert second.fetch() is None
+    first.note.write_text("not JSON")
+    assert second.fetch() is None
+
+
+def test_what_was_measured_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "part" / "sizes.json"
+    Kept(file).put("key", {"width": 3})
+    assert Kept(file).get("key") == {"width": 3}
+    assert "other" not in Kept(file)
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+
+
+def test_a_trial_is_a_share_of_a_run_whatever_limits_it() -> None:
+    half = shortened(TrainConfig(epochs=3, min_steps=300, minutes=4, eval_every=40), 0.5)
+    assert (half.epochs, half.min_steps, half.minutes, half.eval_every) == (1.5, 150, 2, 20)
+    assert shortened(TrainConfig(steps=1, eval_every=1.0), 0.25).steps == 1
+
+
+@pytest.mark.parametrize(("higher", "expected"), [(True, 3e-3), (False, 1e-2)])
+def test_the_rate_of_the_best_score_is_chosen_and_failures_are_not(higher: bool, expected: float) -> None:
+    scores = {1e-3: 0.5, 3e-3: 0.7, 1e-2: 0.4, 3e-2: None, 5e-3: 0.7}
+    rows = [{"lr": rate, "score": score} for rate, score in scores.items()]
+    assert best_rate(rows, higher) == expected
+    assert best_rate([{"lr": 1.0, "score": None}], higher) is None
+
+
+def test_a_curve_places_scores_among_the_tokens_read(tmp_path: Path) -> None:
+    rows = [
+        {"step": 5, "split": "valid", "accuracy": 0.5},
+        {"step": 10, "tokens": 100, "seconds": 1.0, "loss": 0.9},
+        {"step": 10, "split": "valid", "accuracy": 0.6},
+        {"step": 15, "split": "valid", "loss": 0.6},
+        {"step": 20, "tokens": 300, "seconds": 3.0, "loss": 0.5},
+        {"step": 20, "split": "valid", "accuracy": 0.8},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    curves, seconds = curve_of(RunFolder(tmp_path), "accuracy", 2.0)
+    assert curves["curve"] == {"steps": [5, 10, 20], "tokens": [50, 100, 300], "flops": [100, 200, 600], "score": [0.5, 0.6, 0.8]}
+    assert curves["loss"] == {"steps": [10, 20], "tokens": [100, 300], "value": [0.9, 0.5]}
+    assert seconds == [0.5, 1.0, 3.0]
+
+
+def test_without_timings_only_what_no_clock_decides_is_left() -> None:
+    found = {"score": 1, "timing": {"seconds": 2}, "runs": [{"seed": 0, "timing": {}}]}
+    assert timeless(found) == {"score": 1, "runs": [{"seed": 0}]}
+
+
+def test_a_network_of_one_seed_has_no_interval_and_no_difference() -> None:
+    from attentif.lab.compare.gather import statistics
+
+    planned: Any = SimpleNamespace(
+        models=[SimpleNamespace(name="a"), SimpleNamespace(name="b")], metric="accuracy", part=SimpleNamespace(seeds=[0])
+    )
+    runs = [{"model": name, "seed": 0, "scores": {"accuracy": 0.5}} for name in "ab"]
+    found = statistics(planned, runs)
+    assert found["scores"]["a"]["value"] == 0.5
+    assert not any(one["different"] for one in found["differences"])
