@@ -1,0 +1,108 @@
+"""`attentif lab`: what the course says, measured."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attentif.cli.out import Json, Threads, print_json, print_table
+from attentif.errors import UsageError
+
+if TYPE_CHECKING:
+    from attentif.lab.experiment import Experiment
+    from attentif.lab.results import Result
+
+CHANGED = "changed since"  # its numbers may no longer mean what the experiment now says
+
+
+def lab(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[L1 L2 ... | all | book]", help="Experiments to measure; none: list them.", show_default=False),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Measure at full size: longer, with more seeds.")] = False,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of everything that is drawn.")] = 0,
+    again: Annotated[bool, typer.Option("--again", help="With all: measure also what has been measured.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results and pages go; by default runs/lab.")] = None,
+    json: Json = False,
+    threads: Threads = 0,
+) -> None:
+    """Measure what the course claims: `lab` lists the experiments, `lab L4` measures one, `lab all` writes the book of them all.
+
+    `lab all` keeps each result as it comes and goes on where it was stopped; `lab book` writes the book again from what is kept.
+    """
+    import torch
+
+    from attentif.lab.book import write_book, write_one
+    from attentif.lab.experiment import Settings
+    from attentif.lab.experiments import EXPERIMENTS
+    from attentif.lab.results import PLACE, kept, measure_all
+    from attentif.train.progress import display
+
+    place = out or PLACE
+    if not what:
+        _list(list(EXPERIMENTS.values()), place, json)
+        return
+    if len(what) > 1 and {"all", "book"} & set(what):
+        raise UsageError("`all` and `book` stand alone")
+    if threads:
+        torch.set_num_threads(threads)
+    watch = display(machine=json)
+    settings = Settings(size="full" if full else "normal", seed=seed)
+    if what == ["book"]:
+        found = [result for one in EXPERIMENTS.values() if (result := kept(one, place)) is not None]
+        for stale in (result for result in found if not result.fresh):
+            watch.say(f"{stale.experiment.name} has changed since it was measured and is left out; `attentif lab all` measures it again")
+        results = [result for result in found if result.fresh]
+        if not results:
+            raise UsageError("nothing has been measured here yet; `attentif lab all` does", file=place)
+    else:
+        everything = what == ["all"]
+        chosen = list(EXPERIMENTS.values()) if everything else [_named(word, EXPERIMENTS) for word in what]
+        results = measure_all(chosen, settings, place, watch, again=again or not everything)
+    if what[0] in ("all", "book"):
+        pages = [place / "book.html"]
+        write_book(pages[0], results)
+    else:
+        pages = [place / f"{result.experiment.name}.html" for result in results]
+        for page, result in zip(pages, results, strict=True):
+            write_one(page, result)
+    _show(results, pages, json)
+
+
+def _named(word: str, known: "dict[str, Experiment]") -> "Experiment":
+    if (found := known.get(word.upper())) is None:
+        raise UsageError(f"there is no experiment {word!r}; there are {', '.join(known)}")
+    return found
+
+
+def _list(experiments: "list[Experiment]", place: Path, json: bool) -> None:
+    from attentif.lab.experiment import words
+    from attentif.lab.results import kept
+
+    rows = []
+    for one in experiments:
+        last = kept(one, place)
+        verdict = "" if last is None else str(last.verdict.outcome) if last.fresh else CHANGED
+        row = {"name": one.name, "claim": one.claim.en, "verdict": verdict, "measured": "" if last is None else last.date[:10]}
+        rows.append(row | ({"claim": words(one.claim)} if json else {}))
+    if json:
+        print_json(rows)
+        return
+    print_table(["", "claim", "last verdict", "measured"], [[str(cell) for cell in row.values()] for row in rows])
+    print("measure one: attentif lab L4    all, as one book: attentif lab all")
+
+
+def _show(results: "list[Result]", pages: list[Path], json: bool) -> None:
+    if json:
+        print_json({"results": [result.as_data() for result in results], "pages": [str(page) for page in pages]})
+        return
+    for result in results:
+        verdict = result.verdict
+        print(f"{result.experiment.name}  {verdict.outcome}: {result.experiment.claim.en}")
+        for part in verdict.parts:
+            print(f"    {part.sentence.en}")
+        if verdict.remark:
+            print(f"    {verdict.remark.en}")
+    for page in pages:
+        print(f"page  {page}")

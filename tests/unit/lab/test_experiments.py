@@ -1,0 +1,75 @@
+"""Every experiment keeps the contract: it measures, decides by numbers, draws in two languages, and would notice if its effect vanished."""
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from attentif.lab.documents import DOCUMENTS
+from attentif.lab.experiment import SECONDS, Measurements, Outcome, Settings
+from attentif.lab.experiments import EXPERIMENTS
+from attentif.view.words import LANGS
+
+every = pytest.mark.parametrize("name", EXPERIMENTS)
+
+
+@cache
+def measured(name: str, without_effect: bool = False) -> Measurements:
+    """At its tiny size, through JSON and back, as results are kept."""
+    settings = Settings(size="tiny", without_effect=without_effect)
+    seen: list[tuple[int, int]] = []
+    found = EXPERIMENTS[name].measure(settings, lambda done, total: seen.append((done, total)))
+    assert seen, "an experiment says how far it is"
+    assert seen[-1][0] == seen[-1][1]
+    return json.loads(json.dumps(found, allow_nan=False))
+
+
+def untimed(value: Any) -> Any:
+    """All but seconds, which differ each time."""
+    if isinstance(value, dict):
+        return {key: untimed(item) for key, item in value.items() if key != SECONDS}
+    return [untimed(item) for item in value] if isinstance(value, list) else value
+
+
+@every
+def test_the_verdict_is_one_of_three_and_its_sentence_holds_the_deciding_figures(name: str) -> None:
+    verdict = EXPERIMENTS[name].verdict(measured(name))
+    assert verdict.outcome in Outcome
+    for part in verdict.parts:
+        for lang in LANGS:
+            assert part.value[lang] in verdict.sentence[lang]
+            assert "{" not in verdict.sentence[lang]
+    json.dumps(verdict.as_data(), allow_nan=False)
+
+
+@every
+def test_the_same_seed_gives_the_same_numbers(name: str) -> None:
+    first = untimed(measured(name))
+    again = EXPERIMENTS[name].measure(Settings(size="tiny"), lambda done, total: None)
+    assert untimed(json.loads(json.dumps(again))) == first
+
+
+@every
+def test_without_its_effect_the_verdict_is_another(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    assert experiment.verdict(measured(name, without_effect=True)).outcome is not experiment.verdict(measured(name)).outcome
+
+
+@every
+def test_its_figures_are_drawn_in_both_languages(name: str) -> None:
+    figures = EXPERIMENTS[name].figures(measured(name))
+    assert figures
+    for block in figures:
+        fr, en = (block.draw(lang=lang) for lang in LANGS)
+        assert len(fr.data) == len(en.data) > 0
+        assert fr.to_json() != en.to_json(), "axes and legends are words, and words have a language"
+
+
+@every
+def test_it_says_what_it_claims_measures_and_rests_on(name: str) -> None:
+    one = EXPERIMENTS[name]
+    for text in (one.title, one.claim, one.method, one.sabotage, one.erratum):
+        assert text is None or (text.fr and text.en and text.fr != text.en)
+    assert set(one.says) <= set(DOCUMENTS)
+    assert not one.claim.en.endswith(".")  # it goes into tables and sentences

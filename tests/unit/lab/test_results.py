@@ -1,0 +1,111 @@
+"""Results are kept one by one, read again, and measured anew where they no longer serve."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attentif.errors import RunError
+from attentif.lab.book import write_book, write_one
+from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least
+from attentif.lab.experiments import EXPERIMENTS
+from attentif.lab.results import keep, kept, measure, measure_all
+from attentif.tasks.task import Progress
+from attentif.train.progress import Silent
+from attentif.train.signals import StoppedError
+from attentif.view.words import Text
+
+calls: list[tuple[str, Settings]] = []
+
+
+def fake(number: int, *, stops: bool = False) -> Experiment:
+    def measure(settings: Settings, progress: Progress) -> Measurements:
+        if stops:
+            raise KeyboardInterrupt
+        calls.append((f"L{number}", settings))
+        progress(1, 1)
+        return {"value": 2.0 + settings.seed}
+
+    measure.__module__ = __name__
+    model = EXPERIMENTS["L5"]
+    verdict = lambda found: Verdict([at_least(Text("vaut {value}", "is {value}"), found["value"], 1.0)])
+    return replace(model, number=number, measure=measure, verdict=verdict, figures=lambda found: [])
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    calls.clear()
+
+
+def test_a_result_is_read_as_it_was_kept(tmp_path: Path) -> None:
+    result = measure(fake(90), Settings(seed=3), Silent())
+    keep(result, tmp_path)
+    assert kept(result.experiment, tmp_path) == result
+    data = json.loads((tmp_path / "L90.json").read_text(encoding="utf-8"))
+    assert data["verdict"]["outcome"] == "holds"
+    assert {"date", "duration", "versions", "machine", "seed", "size", "source"} <= data.keys()
+
+
+def test_all_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    one, two = fake(90), fake(91)
+    with pytest.raises(StoppedError, match="stopped during L91") as stopped:
+        measure_all([one, fake(91, stops=True)], Settings(), tmp_path, Silent())
+    assert stopped.value.exit_code == 130
+    assert [name for name, _ in calls] == ["L90"]
+    results = measure_all([one, two], Settings(), tmp_path, Silent())
+    assert [name for name, _ in calls] == ["L90", "L91"]
+    assert [result.experiment.name for result in results] == ["L90", "L91"]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_was_measured_otherwise_is_measured_again(tmp_path: Path) -> None:
+    one = fake(90)
+    measure_all([one], Settings(), tmp_path, Silent())
+    measure_all([one], Settings(seed=1), tmp_path, Silent())
+    measure_all([one], Settings(seed=1, size="full"), tmp_path, Silent())
+    measure_all([one], Settings(seed=1), tmp_path, Silent())  # the full one serves
+    assert len(calls) == 3
+    measure_all([one], Settings(seed=1), tmp_path, Silent(), again=True)
+    assert len(calls) == 4
+
+
+def test_a_result_of_an_experiment_that_has_changed_does_not_serve(tmp_path: Path) -> None:
+    result = measure(fake(90), Settings(), Silent())
+    keep(replace(result, source="0" * 64), tmp_path)
+    stale = kept(result.experiment, tmp_path)
+    assert stale is not None
+    assert not stale.fresh
+    measure_all([result.experiment], Settings(), tmp_path, Silent())
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"size": 3}'])
+def test_a_damaged_result_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "L90.json").write_text(text)
+    with pytest.raises(RunError, match="no measurement of L90"):
+        kept(fake(90), tmp_path)
+
+
+def test_pages_hold_the_verdict_in_both_languages(tmp_path: Path) -> None:
+    result = measure(EXPERIMENTS["L5"], Settings(size="tiny"), Silent())
+    write_one(tmp_path / "one.html", result)
+    write_book(tmp_path / "book.html", [result, result])
+    for file in ("one.html", "book.html"):
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        for part in result.verdict.parts:
+            assert part.value.fr in text
+            assert part.value.en in text
+    assert "Le cours, mesuré" in text
+
+
+def test_the_example_of_the_documentation_keeps_the_contract() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "lab.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)
+    one = names["EXPERIMENT"]
+    found, without = (one.measure(Settings(size="tiny", without_effect=gone), lambda done, total: None) for gone in (False, True))
+    assert str(one.verdict(found).outcome) == "holds"
+    assert str(one.verdict(without).outcome) == "does not hold"
+    assert one.figures(found)[0].draw(lang="fr").data
