@@ -19,6 +19,9 @@ def chat(
     who: Annotated[str, typer.Argument(metavar="RUN", help="A language model's run, or `eliza`.", show_default=False)],
     lang: Annotated[str, typer.Option(metavar="LANG", help="Of eliza: fr or en.")] = "fr",
     script: Annotated[Path | None, typer.Option(metavar="FILE", help="Of eliza: a script of your own, in TOML.")] = None,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Of a run with a chat template: who the model is to be.", show_default=False)
+    ] = None,
     max_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Most tokens of an answer.")] = 80,
     temperature: Annotated[float, typer.Option(metavar="T", help="How freely to draw; 0 draws nothing.")] = 0.8,
     top_p: Annotated[
@@ -30,17 +33,20 @@ def chat(
 ) -> None:
     """Talk to a language model, or to ELIZA (1966). /quit, Ctrl-C or the end of input leave."""
     if who == "eliza":
+        if system is not None:
+            raise UsageError("--system is for a language model; eliza has a --script")
         _eliza(script or lang)
         return
     if script is not None:
         raise UsageError("--script is for eliza")
     from attentif.api import load
+    from attentif.decode.turns import Turns
     from attentif.train.talk import conversation
 
     loaded = load(who, device=device, threads=threads)
     narrow = top_p if top_p is not None or not temperature else TOP_P
-    talk = conversation(loaded, max_tokens=max_tokens, temperature=temperature, top_p=narrow, seed=seed)
-    say(f"{who} goes on with the dialogue; {QUIT} leaves")
+    talk = conversation(loaded, system=system, max_tokens=max_tokens, temperature=temperature, top_p=narrow, seed=seed)
+    say(f"{who} {'answers' if isinstance(talk.script, Turns) else 'goes on with the dialogue'}; {QUIT} leaves")
     _talk(talk.answer, lambda: False)
 
 

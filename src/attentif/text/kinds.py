@@ -8,6 +8,7 @@
 | word      | a word or a punctuation mark          | counting                                                   | known words        |
 | char      | a character                           | counting                                                   | known characters   |
 | byte      | a byte                                | nothing to learn                                           | exactly            |
+| given     | whatever its maker decided            | somebody else, with the model that it came with            | it depends         |
 
 Sennrich et al. 2016 (BPE), Radford et al. 2019 (on bytes), Schuster & Nakajima 2012, Devlin et al. 2019 (WordPiece), Kudo 2018 (unigram).
 "Exactly" is up to Unicode normalisation: é typed as e + accent becomes é unless `nfc = false`. Training gives the same tokenizer from
@@ -19,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Literal, Self
 
@@ -27,7 +29,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Rust
 
 from attentif.config import Config, Registry
-from attentif.errors import DataError
+from attentif.errors import ConfigError, DataError, RunError
 from attentif.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 UNKNOWN = "[UNK]"
@@ -36,9 +38,22 @@ MOST_CHARACTERS = 1000  # of WordPiece's alphabet: rarer ones are unknown, or a 
 
 
 class TokenizerConfig(Config, ABC):
-    """What all kinds share."""
+    """Where a tokenizer comes from."""
 
     kind: str
+
+    @abstractmethod
+    def fit(self, texts: Iterable[str]) -> Tokenizer:
+        """A tokenizer learned from texts: read once, except by `wordpiece`, which reads them twice."""
+
+    def load(self, path: Path) -> Tokenizer:
+        """The tokenizer that was kept in a file."""
+        return Tokenizer.load(path)
+
+
+class Learned(TokenizerConfig):
+    """What all kinds share that are learned from texts."""
+
     lowercase: bool = Field(False, description="write everything in lower case first")
     strip_accents: bool = Field(False, description="remove accents first: é becomes e")
     nfc: bool = Field(True, description="bring accents to their composed form first (Unicode NFC), so that é is one é however it was typed")
@@ -58,7 +73,6 @@ class TokenizerConfig(Config, ABC):
         return [*SPECIAL_TOKENS, *self.special]
 
     def fit(self, texts: Iterable[str]) -> Tokenizer:
-        """A tokenizer learned from texts: read once, except by `wordpiece`, which reads them twice."""
         return self._dressed(self._learned(texts))
 
     @abstractmethod
@@ -108,7 +122,7 @@ class TokenizerConfig(Config, ABC):
 TOKENIZERS: Registry[TokenizerConfig] = Registry("tokenizer")
 
 
-class Counted(TokenizerConfig):
+class Counted(Learned):
     """A vocabulary of a chosen size."""
 
     vocab: int = Field(8000, gt=0, description="size of the vocabulary, special tokens included; less where the text is too small")
@@ -162,7 +176,7 @@ class BPE(Digits):
 
 
 @TOKENIZERS.register
-class Byte(TokenizerConfig):
+class Byte(Learned):
     """Bytes: 256 symbols, nothing to learn, long sequences."""
 
     kind: Literal["byte"] = Field("byte", description="bytes: 256 symbols, nothing to learn")
@@ -279,6 +293,34 @@ class Char(Counted):
 
     def _learned(self, texts: Iterable[str]) -> Any:
         return _most_frequent(self, texts)
+
+
+@TOKENIZERS.register
+class Given(TokenizerConfig):
+    """Came with a model of somebody else's: it is used as it is, never trained."""
+
+    kind: Literal["given"] = Field("given", description="came with a model of somebody else's: used as it is")
+    roles: dict[str, str] = Field({}, description="its special tokens by part: pad, unk, cls, sep, mask, bos, eos")
+    ends: list[str] = Field([], description="the tokens that end a text, where it is not `eos` alone")
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        """What its file does not say."""
+        name = lambda token: str(tokenizer.rust.id_to_token(token))
+        roles = {part: name(token) for part, token in tokenizer.special.items()}
+        ends = sorted(map(name, tokenizer.ends)) if "eos" in roles and tokenizer.ends != {tokenizer.eos} else []
+        return cls(roles=roles, ends=ends)
+
+    def fit(self, texts: Iterable[str]) -> Tokenizer:
+        raise ConfigError("tokenizer.kind: 'given' is a tokenizer that came with a model (model.from), and none is trained")
+
+    def load(self, path: Path) -> Tokenizer:
+        rust = Tokenizer.load(path).rust
+        known = rust.get_vocab(with_added_tokens=True)
+        ids = {token: known.get(token, -1) for token in (*self.roles.values(), *self.ends)}
+        if unknown := [token for token, number in ids.items() if number < 0]:
+            raise RunError(f"has no token {unknown[0]!r}, which config.toml names", file=path)
+        return Tokenizer(rust, {part: ids[token] for part, token in self.roles.items()}, [ids[token] for token in self.ends])
 
 
 def _joined(prefix: str) -> Any:

@@ -7,8 +7,9 @@ A saved `tokenizer.json` is the library's own format, readable by everything tha
 """
 
 import hashlib
+import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +37,8 @@ SPECIALS: dict[str, tuple[str, ...]] = {
 }
 SPECIAL_TOKENS = tuple(names[0] for names in SPECIALS.values())
 
-# What stands before the first text, and after each: "cls" makes [CLS] a [SEP], and [CLS] a [SEP] b [SEP] of a pair.
+# What stands before the first text, and after each: "cls" makes [CLS] a [SEP], and [CLS] a [SEP] b [SEP] of a pair; of a file that says
+# itself what a text is framed with (<s> a </s></s> b </s>, or nothing at all), it is that.
 Wrap = Literal["cls", "bos-eos", "bos", "eos", "none"]
 WRAPS: dict[Wrap, tuple[str | None, str | None]] = {
     "cls": ("cls", "sep"),
@@ -45,7 +47,43 @@ WRAPS: dict[Wrap, tuple[str | None, str | None]] = {
     "eos": (None, "eos"),
     "none": (None, None),
 }
+HIDDEN = "\U0010ffff"  # no character, so that no text holds it
 CHUNK = 4096  # texts given to the library at once where only ids are kept: its own record of a token takes about 100 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The special tokens around a text, and around the two of a pair."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    pair: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # before, between and after
+    marked: bool = True  # the second text of a pair, and what follows it, are segment 1
+
+    def around(self, *, pair: bool) -> tuple[tuple[int, ...], ...]:
+        return self.pair if pair else (self.before, self.after)
+
+    @classmethod
+    def of(cls, rust: tokenizers.Tokenizer) -> "Frame | None":
+        """What a file's own post-processor puts around texts; None where it has none."""
+        if rust.post_processor is None:
+            return None
+        one, two = rust.encode("a"), rust.encode("a", "a")
+        before, after = _between(one.ids, one.sequence_ids, 1)
+        first, second, third = _between(two.ids, two.sequence_ids, 2)
+        return cls(before, after, (first, second, third), 1 in two.type_ids)
+
+
+def _between(ids: list[int], owners: list[int | None], texts: int) -> list[tuple[int, ...]]:
+    """The tokens before, between and after the texts that others belong to."""
+    parts: list[list[int]] = [[] for _ in range(texts + 1)]
+    place = 0
+    for token, owner in zip(ids, owners, strict=True):
+        if owner is None:
+            parts[place].append(token)
+        else:
+            place = owner + 1
+    return [tuple(part) for part in parts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +91,7 @@ class Encoding:
     """One text, or pair of texts, in tokens."""
 
     ids: list[int]
-    segments: list[int]  # 0 in the first text and the special tokens around it, 1 in the second
+    segments: list[int]  # 0 in the first text and the special tokens around it, 1 in the second (0 where pairs are not told apart so)
     parts: tuple[Any, ...]  # the library's encodings, and (token, id) for each special one between them
 
     def __len__(self) -> int:
@@ -72,7 +110,8 @@ class Encoding:
 class Tokenizer:
     """Text to ids and back, with named special tokens: `pad`, `unk`, `cls`, `sep`, `mask`, `bos`, `eos`."""
 
-    def __init__(self, rust: tokenizers.Tokenizer) -> None:
+    def __init__(self, rust: tokenizers.Tokenizer, special: Mapping[str, int] | None = None, ends: Iterable[int] = ()) -> None:
+        """`special` are the ids of parts that go by names of their own; `ends` those that end a text, where it is not [EOS] alone."""
         rust.no_padding()  # other people's files may carry both; here they are the caller's business
         rust.no_truncation()
         rust.encode_special_tokens = True  # in the library's words: special tokens are encoded as any text
@@ -80,6 +119,8 @@ class Tokenizer:
         known = rust.get_vocab(with_added_tokens=True)
         self.vocab = max(known.values(), default=-1) + 1
         self.special = {part: known[name] for part, names in SPECIALS.items() for name in reversed(names) if name in known}
+        self.special |= special or {}
+        self._ends = frozenset(ends)
 
     def _id(self, part: str) -> int:
         if part not in self.special:
@@ -114,6 +155,30 @@ class Tokenizer:
     def eos(self) -> int:
         return self._id("eos")
 
+    def id_of(self, token: str) -> int:
+        """The number of a token by its name."""
+        number = self.rust.token_to_id(token)
+        if number is None:
+            raise UsageError(f"this tokenizer has no token {token!r}")
+        return int(number)
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end a text: some checkpoints have several."""
+        return self._ends or frozenset({self.eos})
+
+    @cached_property
+    def frame(self) -> Frame | None:
+        """What the file itself puts around texts."""
+        return Frame.of(self.rust)
+
+    def framed(self, wrap: Wrap) -> Frame:
+        """The special tokens that `wrap` stands for."""
+        if wrap == "cls" and self.frame is not None:
+            return self.frame
+        before, after = ((self._id(part),) if part else () for part in WRAPS[wrap])
+        return Frame(before, after, (before, after, after))
+
     # ------------------------------------------------------------------------------------------------------------ encoding
 
     def encode(self, text: str, pair: str | None = None, **options: Any) -> Encoding:
@@ -130,57 +195,75 @@ class Tokenizer:
         specials_in_text: bool = False,
     ) -> list[Encoding]:
         """Texts, on all cores. `max_len` counts special tokens; of a pair, the longer text is cut first."""
-        rust = self._marked if specials_in_text else self.rust
-        before, after = ([(str(rust.id_to_token(self._id(part))), self._id(part))] if part else [] for part in WRAPS[wrap])
+        rust, frame = self._marked if specials_in_text else self._plain, self.framed(wrap)
+        around = [[(str(self.rust.id_to_token(token)), token) for token in some] for some in frame.around(pair=pairs is not None)]
         encodings = []
-        for first, second in self._in_rust(rust.encode_batch, texts, pairs, wrap, max_len):
-            parts = (*before, first, *after) if second is None else (*before, first, *after, second, *after)
+        for texts_of_one in self._in_rust(rust.encode_batch, texts, pairs, frame, max_len):
+            parts = tuple(part for text, after in zip(texts_of_one, around[1:], strict=True) for part in (text, *after))
+            parts = (*around[0], *parts)
             ids: list[int] = [number for part in parts for number in (part[1:] if isinstance(part, tuple) else part.ids)]
-            one = len(before) + len(first) + len(after)
-            encodings.append(Encoding(ids, [0] * one + [1] * (len(ids) - one), parts))
+            one = len(around[0]) + len(texts_of_one[0]) + len(around[1])
+            encodings.append(Encoding(ids, [0] * one + [int(frame.marked)] * (len(ids) - one), parts))
         return encodings
 
     def ids_batch(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, wrap: Wrap = "cls", max_len: int | None = None
     ) -> list[IntArray]:
         """Only the ids, as small arrays: what a data set keeps in memory. `segments` finds a pair's segments again."""
-        before, after = ([self._id(part)] if part else [] for part in WRAPS[wrap])
+        frame = self.framed(wrap)
+        first_of, *others_of = ([*some] for some in frame.around(pair=pairs is not None))
         arrays: list[IntArray] = []
         for start in range(0, len(texts), CHUNK):
             some, others = texts[start : start + CHUNK], None if pairs is None else pairs[start : start + CHUNK]
-            for first, second in self._in_rust(self.rust.encode_batch_fast, some, others, wrap, max_len):
-                ids = before + first.ids + after + ([] if second is None else second.ids + after)
+            for found in self._in_rust(self._plain.encode_batch_fast, some, others, frame, max_len):
+                ids = first_of.copy()
+                for text, after in zip(found, others_of, strict=True):
+                    ids += text.ids + after
                 arrays.append(np.array(ids, dtype=np.int32))
         return arrays
 
     def segments(self, ids: IntArray) -> IntArray:
-        """Segment ids of what `ids_batch(..., wrap="cls")` gave: how many [SEP] stand before each token."""
+        """Segment ids of what `ids_batch(..., wrap="cls")` gave: how many [SEP] stand before each token, where they tell pairs apart."""
+        if not self.framed("cls").marked:
+            return np.zeros_like(ids)
         separators = np.asarray(ids) == self.sep
         return (np.cumsum(separators) - separators).astype(np.int32)
 
     def _in_rust(
-        self, encode: Any, texts: Sequence[str], pairs: Sequence[str] | None, wrap: Wrap, max_len: int | None
-    ) -> Iterator[tuple[Any, Any]]:
-        """Each text and its partner (or None), encoded without special tokens and cut to the room that these leave."""
+        self, encode: Any, texts: Sequence[str], pairs: Sequence[str] | None, frame: Frame, max_len: int | None
+    ) -> Iterator[tuple[Any, ...]]:
+        """Each text (and its partner), encoded without special tokens and cut to the room that these leave."""
         if pairs is not None and len(pairs) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(pairs)} partners")
-        before, after = WRAPS[wrap]
-        room = None if max_len is None else max_len - bool(before) - bool(after) * (1 if pairs is None else 2)
+        room = None if max_len is None else max_len - sum(map(len, frame.around(pair=pairs is not None)))
         if room is not None and room < (1 if pairs is None else 2):
             raise UsageError(f"max_len {max_len} leaves no room for text between the special tokens")
-        firsts = _checked(encode, texts)
-        seconds = [None] * len(texts) if pairs is None else _checked(encode, pairs)
-        for first, second in zip(firsts, seconds, strict=True):
+        sides = [_checked(encode, side) for side in (texts, pairs) if side is not None]
+        for found in zip(*sides, strict=True):
             if room is not None:
-                for part, share in zip((first, second), _shares(len(first), 0 if second is None else len(second), room), strict=True):
-                    if part is not None and len(part) > share:
+                for part, share in zip(found, _shares(len(found[0]), len(found[1]) if len(found) > 1 else 0, room), strict=False):
+                    if len(part) > share:
                         part.truncate(share)
-            yield first, second
+            yield found
 
     @cached_property
     def _marked(self) -> tokenizers.Tokenizer:
         """The twin that reads special tokens written in the text ("Le [MASK] est bleu")."""
         return tokenizers.Tokenizer.from_str(self.rust.to_str())
+
+    @cached_property
+    def _plain(self) -> tokenizers.Tokenizer:
+        """The twin that finds no special token in a text. Only a unigram model needs one: its special tokens have scores, as pieces do."""
+        if type(self.rust.model).__name__ != "Unigram":
+            return self.rust
+        said = json.loads(self.rust.to_str())
+        special = {token["content"] for token in said["added_tokens"] if token["special"]}
+        unknown = said["model"]["unk_id"]
+        for number, piece in enumerate(said["model"]["vocab"]):
+            if piece[0] in special and number != unknown:
+                piece[0] = HIDDEN + piece[0]
+        said["added_tokens"] = [token for token in said["added_tokens"] if not token["special"]]
+        return tokenizers.Tokenizer.from_str(json.dumps(said))
 
     # ------------------------------------------------------------------------------------------------------------ decoding
 

@@ -4,6 +4,7 @@ from attentif.text import TOKENIZERS
 from attentif.text.explain import is_byte_level, learned, readable, walk
 
 TEXTS = ["un film génial, vraiment génial !", "la série était très mauvaise", "l'été dernier, les films étaient bons"] * 20
+LEARNED = [kind for kind in TOKENIZERS if kind != "given"]
 SIZES = {"bpe": 330, "wordpiece": 150, "unigram": 330, "word": 40, "char": 60}
 
 
@@ -11,7 +12,7 @@ def fitted(kind):
     return TOKENIZERS[kind].model_validate({"kind": kind} | ({"vocab": SIZES[kind]} if kind in SIZES else {})).fit(TEXTS)
 
 
-@pytest.mark.parametrize("kind", list(TOKENIZERS))
+@pytest.mark.parametrize("kind", LEARNED)
 @pytest.mark.parametrize("text", ["les séries géniales étaient filmées", "un film !", "dernièrement"])
 def test_the_walk_ends_where_the_library_ends(kind, text):
     tokenizer = fitted(kind)
@@ -69,4 +70,4 @@ def test_tokens_are_shown_as_people_read_them():
 
 
 def test_byte_level_is_told_from_the_file():
-    assert [kind for kind in TOKENIZERS if is_byte_level(fitted(kind))] == ["bpe", "byte"]
+    assert [kind for kind in LEARNED if is_byte_level(fitted(kind))] == ["bpe", "byte"]

@@ -19,6 +19,7 @@ from attentif.text.tokenizer import SPECIAL_TOKENS
 SENTENCE = "le la un film série acteur est était sera vraiment très bon mauvais génial pas mal l'été d'hier où ça 12 1999 ! ? ,"
 WORDS = SENTENCE.split()
 TEXTS = [" ".join(WORDS[(7 * i + i * i * j) % len(WORDS)] for j in range(12)) for i in range(200)]
+LEARNED = [kind for kind in TOKENIZERS if kind != "given"]
 SMALL = {"bpe": 330, "wordpiece": 150, "unigram": 340, "word": 40, "char": 60}
 
 
@@ -36,7 +37,7 @@ def bpe() -> Tokenizer:
     return fitted("bpe")
 
 
-@pytest.mark.parametrize("kind", list(TOKENIZERS))
+@pytest.mark.parametrize("kind", LEARNED)
 def test_special_tokens_come_first_in_the_same_order(kind):
     tokenizer = fitted(kind, special=["[USER]"])
     assert [tokenizer.rust.id_to_token(i) for i in range(8)] == [*SPECIAL_TOKENS, "[USER]"]
@@ -44,12 +45,12 @@ def test_special_tokens_come_first_in_the_same_order(kind):
     assert named == list(range(7))
 
 
-@pytest.mark.parametrize("kind", list(TOKENIZERS))
+@pytest.mark.parametrize("kind", LEARNED)
 def test_vocabulary_is_not_larger_than_asked_for(kind):
     assert fitted(kind).vocab <= SMALL.get(kind, 263)
 
 
-@pytest.mark.parametrize("kind", list(TOKENIZERS))
+@pytest.mark.parametrize("kind", LEARNED)
 def test_training_again_in_another_process_gives_the_same_file(kind):
     script = (
         "import json, sys; from attentif.text import TOKENIZERS; "
@@ -164,7 +165,7 @@ def test_text_that_is_not_unicode_is_a_data_error(bpe):
         bpe.encode_batch(["bon", "mal\ud800"])
 
 
-@pytest.mark.parametrize("kind", list(TOKENIZERS))
+@pytest.mark.parametrize("kind", LEARNED)
 def test_the_saved_file_is_read_by_the_library_and_wraps_alike(kind, tmp_path):
     tokenizer = fitted(kind)
     tokenizer.save(tmp_path / "deep" / "tokenizer.json")
@@ -277,3 +278,18 @@ def test_an_error_in_the_texts_reaches_the_caller():
 
     with pytest.raises(DataError, match=r"avis.csv:3: a bad row"):
         config("bpe").fit(broken())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TOKENIZERS if kind != "given"])
+def test_special_tokens_that_are_typed_are_letters(kind):
+    """Also where the model has a piece of that name (unigram)."""
+    tokenizer = fitted(kind)
+    typed = " ".join(token for token in SPECIAL_TOKENS if token != "[UNK]")
+    special = set(tokenizer.special.values()) - {tokenizer.unk}
+    assert not special & set(tokenizer.encode(typed, wrap="none").ids)
+    assert not special & set(tokenizer.ids_batch([typed], wrap="none")[0].tolist())
+    found = tokenizer.encode(typed, wrap="none", specials_in_text=True).ids
+    assert special <= set(found)
+    plain = tokenizer.encode("le film était très bon, l'été 你好")
+    assert plain.ids == tokenizer.encode("le film était très bon, l'été 你好", specials_in_text=True).ids
+    assert plain.tokens[0] == "[CLS]"

@@ -1,0 +1,93 @@
+"""The tokenizer classes of transformers as a table: their files, what is made of them, their special tokens."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tokenizers import Tokenizer as Rust
+
+from attentif.hub import dress
+from attentif.hub.dress import Source
+
+VOCAB_TXT, VOCAB_JSON, MERGES = "vocab.txt", "vocab.json", "merges.txt"
+SPIECE, SPM_BPE, LLAMA_MODEL = "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"
+Around = tuple[tuple[str, ...], tuple[str, ...]]  # around one text (A) and two (A and B), by part; ":1" marks the second text's
+
+
+@dataclass(frozen=True)
+class Style:
+    """One class: its files, what is made of them, its special tokens where no file names them, and what it puts around a text."""
+
+    files: tuple[str, ...]
+    make: Callable[[Source, Sequence[Path]], Rust]
+    names: Mapping[str, str] = field(default_factory=dict)
+    frame: Around | None = None  # None: add_bos_token and add_eos_token decide
+    trims: bool = False  # blanks at a token's edges are not counted as its characters (RoBERTa)
+    swallows: frozenset[str] = frozenset()  # special tokens that take the blanks before them along: "le <mask>"
+    normalised: bool = False  # special tokens are looked for in the text once it is brought to one form
+
+
+BERT_FRAME: Around = ("cls", "A", "sep"), ("cls", "A", "sep", "B:1", "sep:1")
+FAIRSEQ_FRAME: Around = ("bos", "A", "eos"), ("bos", "A", "eos", "eos", "B", "eos")
+EOS_FRAME: Around = ("A", "eos"), ("A", "eos", "B", "eos")
+WHISPER_FRAME: Around = (
+    ("<|startoftranscript|>", "<|notimestamps|>", "A", "eos"),
+    ("<|startoftranscript|>", "<|notimestamps|>", "A", "B:1", "eos"),
+)
+
+BERT_NAMES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+FAIRSEQ_NAMES = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}
+GPT_NAMES = dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>")
+T5_NAMES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
+
+STYLES: dict[str, Style] = {
+    "BertTokenizer": Style((VOCAB_TXT,), dress.wordpiece, BERT_NAMES, BERT_FRAME),
+    "GPT2Tokenizer": Style((VOCAB_JSON, MERGES), dress.byte_level, GPT_NAMES),
+    "GPTNeoXTokenizer": Style((VOCAB_JSON, MERGES), dress.byte_level, GPT_NAMES),
+    "RobertaTokenizer": Style((VOCAB_JSON, MERGES), dress.byte_level, FAIRSEQ_NAMES, FAIRSEQ_FRAME, trims=True),
+    "Qwen2Tokenizer": Style((VOCAB_JSON, MERGES), dress.qwen, dict.fromkeys(("unk", "eos", "pad"), "<|endoftext|>")),
+    "WhisperTokenizer": Style((VOCAB_JSON, MERGES), dress.byte_level, GPT_NAMES, WHISPER_FRAME),
+    "T5Tokenizer": Style((SPIECE,), dress.t5, T5_NAMES, EOS_FRAME),
+    "CamembertTokenizer": Style((SPM_BPE,), dress.camembert, FAIRSEQ_NAMES, FAIRSEQ_FRAME, swallows=frozenset({"mask"})),
+    "XLMRobertaTokenizer": Style((SPM_BPE,), dress.xlm_roberta, FAIRSEQ_NAMES, FAIRSEQ_FRAME),
+    "BigBirdTokenizer": Style(
+        (SPIECE,),
+        dress.big_bird,
+        FAIRSEQ_NAMES | {"sep": "[SEP]", "mask": "[MASK]", "cls": "[CLS]"},
+        BERT_FRAME,
+        swallows=frozenset({"mask"}),
+        normalised=True,
+    ),
+    "LlamaTokenizer": Style((LLAMA_MODEL,), dress.llama, {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}),
+    "GemmaTokenizer": Style(
+        (LLAMA_MODEL,), dress.gemma, {"unk": "<unk>", "bos": "<bos>", "eos": "<eos>", "pad": "<pad>", "mask": "<mask>"}
+    ),
+    "ReformerTokenizer": Style((SPIECE,), dress.reformer, {"eos": "</s>", "unk": "<unk>"}),
+    "MarianTokenizer": Style(("source.spm", VOCAB_JSON), dress.marian, T5_NAMES, (("A", "eos"), ("A", "B", "eos"))),
+    "Wav2Vec2CTCTokenizer": Style((VOCAB_JSON,), dress.characters, {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>"}),
+}
+
+# Other classes that dress a vocabulary the same way, and the class of a model where no file names one.
+SAME = {
+    "DistilBertTokenizer": "BertTokenizer",
+    "ElectraTokenizer": "BertTokenizer",
+    "BartTokenizer": "RobertaTokenizer",
+    "LongformerTokenizer": "RobertaTokenizer",
+}
+OF_MODEL = {
+    **dict.fromkeys(("bert", "distilbert", "electra"), "BertTokenizer"),
+    **dict.fromkeys(("roberta", "bart", "longformer"), "RobertaTokenizer"),
+    **dict.fromkeys(("gpt_neox", "mamba", "mamba2", "rwkv"), "GPTNeoXTokenizer"),
+    **dict.fromkeys(("qwen2", "qwen3", "qwen3_moe"), "Qwen2Tokenizer"),
+    **dict.fromkeys(("llama", "mistral", "mixtral", "deepseek_v2", "deepseek_v3"), "LlamaTokenizer"),
+    **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma3_text"), "GemmaTokenizer"),
+    **dict.fromkeys(("wav2vec2", "wav2vec2-conformer"), "Wav2Vec2CTCTokenizer"),
+    "gpt2": "GPT2Tokenizer",
+    "camembert": "CamembertTokenizer",
+    "xlm-roberta": "XLMRobertaTokenizer",
+    "t5": "T5Tokenizer",
+    "marian": "MarianTokenizer",
+    "whisper": "WhisperTokenizer",
+    "big_bird": "BigBirdTokenizer",
+    "reformer": "ReformerTokenizer",
+}

@@ -1,0 +1,121 @@
+"""Chat templates: the text of a conversation as a model was trained to read it.
+
+    template = ChatTemplate.from_folder(folder)
+    template.render([{"role": "user", "content": "Bonjour"}], {"bos_token": "<s>"})
+
+A template is a small program in Jinja that comes with a checkpoint, so it is not trusted: it is rendered in a sandbox, without loaders or
+attributes of Python's, in a process of its own (`template_worker`) that the operating system stops beyond `SECONDS` of time or
+`MEGABYTES` of memory. The template is refused beyond `SOURCE` letters, and what it writes beyond `WRITTEN`.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attentif.errors import AttentifError, RunError, UsageError
+
+FILE, OTHERS = "chat_template.jinja", "additional_chat_templates"
+SAID = "tokenizer_config.json"
+SOURCE, WRITTEN = 200_000, 4_000_000  # letters
+MEGABYTES, SECONDS = 512, 2  # of the processor's time; a busy machine may take WAIT to give that much
+WAIT = 20
+WORKER = Path(__file__).with_name("template_worker.py")
+
+Message = Mapping[str, Any]  # {"role": "user", "content": "..."}
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """A template, and the file that it came from."""
+
+    source: str
+    file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.source) > SOURCE:
+            raise RunError(f"the chat template has {len(self.source):,} letters; at most {SOURCE:,} are read", file=self.file)
+
+    @classmethod
+    def from_folder(cls, folder: Path, name: str = "default") -> "ChatTemplate | None":
+        """That of `chat_template.jinja`, or of `tokenizer_config.json`; None where there is none. There may be others, by `name`."""
+        file = folder / FILE if name == "default" else folder / OTHERS / f"{Path(name).name}.jinja"
+        if file.is_file():
+            return cls(_read(file), file)
+        if not (file := folder / SAID).is_file():
+            return None
+        try:
+            said = json.loads(_read(file))
+        except (ValueError, RecursionError):
+            raise RunError("is damaged: not JSON", file=file) from None
+        found = said.get("chat_template") if isinstance(said, dict) else None
+        if isinstance(found, list):  # transformers' own form of several
+            found = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}
+        if isinstance(found, dict):
+            if name not in found:
+                raise RunError(f"has no chat template {name!r}: there are {', '.join(map(str, found))}", file=file)
+            found = found[name]
+        if found is not None and not isinstance(found, str):
+            raise RunError("chat_template is no text", file=file)
+        return None if found is None else cls(found, file)
+
+    def render(self, messages: Sequence[Message], special: Mapping[str, str] | None = None, *, answer: bool = True, **more: Any) -> str:
+        """The text of a conversation. `special` names tokens (`bos_token`); `answer` opens the model's turn; `more` are other variables."""
+        variables = {
+            "messages": list(messages),
+            "tools": None,
+            "documents": None,
+            "add_generation_prompt": answer,
+            **(special or {}),
+            **more,
+        }
+        try:
+            request = json.dumps({"template": self.source, "variables": variables, "letters": WRITTEN})
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"a conversation must be made of texts, numbers, lists and tables: {error}") from None
+        answered = self._answered(request.encode())
+        if "text" not in answered:
+            raise self._problem(str(answered.get("kind")), str(answered.get("message")), answered.get("line"))
+        return str(answered["text"])
+
+    def _answered(self, request: bytes) -> dict[str, Any]:
+        command = [sys.executable, "-I", str(WORKER), str(MEGABYTES), str(SECONDS), *_jinja()]
+        try:
+            done = subprocess.run(command, input=request, capture_output=True, timeout=WAIT, check=False)
+        except subprocess.TimeoutExpired:
+            return {"kind": "large", "message": f"it takes more than {WAIT} seconds"}
+        try:
+            return dict(json.loads(done.stdout))
+        except ValueError:  # it was ended before it could say why
+            told = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            beyond = f"it takes more than {SECONDS} seconds of the processor's time"
+            return {"kind": "large", "message": f"{told[0][:120]} (code {done.returncode})" if told and done.returncode == 1 else beyond}
+
+    def _problem(self, kind: str, message: str, line: int | None) -> AttentifError:
+        if kind == "refused":
+            return UsageError(f"the chat template refuses this conversation: {message}", file=self.file)
+        said = {
+            "syntax": "is no chat template",
+            "unsafe": "the chat template asks for what it may not have",
+            "large": "the chat template was stopped",
+        }.get(kind, "the chat template does not work on this conversation")
+        return RunError(f"{said}: {' '.join(message.split())[:200]}", file=self.file, line=line)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"cannot be read: {error.strerror}", file=file) from None
+    except UnicodeDecodeError:
+        raise RunError("is damaged: not UTF-8", file=file) from None
+
+
+def _jinja() -> list[str]:
+    """The folders that Jinja and what it needs are imported from."""
+    found = [find_spec(name) for name in ("jinja2", "markupsafe")]
+    return sorted({str(Path(spec.origin).parent.parent) for spec in found if spec is not None and spec.origin})
