@@ -12,13 +12,12 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from attentif.errors import UsageError
-from attentif.models import Batch, Input, Model, ModelConfig, evaluating
+from attentif.models import Batch, Model, ModelConfig, evaluating
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads import LanguageHead, LanguageHeadConfig
 from attentif.nn.norm import LayerNormConfig
-from attentif.nn.seq import Seq
-from attentif.tasks.feed import as_examples, device_of, each_batch
+from attentif.tasks.feed import as_examples, each_batch
+from attentif.tasks.fill import Filled, fill, probabilities
 from attentif.tasks.looking import shown_tokens
 from attentif.tasks.masked_report import masked_baselines, masked_sections
 from attentif.tasks.masking import choose, hide
@@ -123,7 +122,7 @@ class Masked(Reading):
         """A passage, what is hidden of it, and what the model guesses."""
         labels = spoiled.labels[row]
         places = np.flatnonzero(labels != UNSCORED)
-        p = self._probabilities(model, spoiled.batch([row]), places.tolist())
+        p = probabilities(model, spoiled.batch([row]), places.tolist())
         best, names = p.topk(SHOWN), lambda ids: shown_tokens(tokenizer, ids)
         return {
             "tokens": shown_tokens(tokenizer, spoiled.ids[row]),
@@ -134,36 +133,23 @@ class Masked(Reading):
             "probabilities": best.values.tolist(),
         }
 
-    def _probabilities(self, model: Model, batch: Batch, places: list[int]) -> Tensor:
-        """(places, V), of the tokens that may stand at some places of one text."""
-        with evaluating(model):
-            x, seq = model.hidden(batch.to(device_of(model)))
-            logits: Tensor = model.head(x.flatten(0, -2)[places], seq).float().cpu()
-        logits[:, self.vocabulary.special.nonzero().squeeze(1)] = float("-inf")
-        return logits.softmax(-1)
-
     def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
         assert isinstance(prepared.train, Passages)
         return masked_baselines(prepared.train, self.spoiled(prepared.test, quick=False), self.vocabulary, say)
 
     def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
         """The text with its [MASK] filled in, the likeliest token at each; the scores are those of the first one."""
-        self.use(tokenizers)
-        tokenizer, found = self.vocabulary.tokenizer, []
+        found = []
         for example in as_examples(inputs, "text"):
-            ids = self.ids_of(model, tokenizer, example["text"])
-            places = [place for place, token in enumerate(ids) if token == tokenizer.mask]
-            if not places:
-                mask = tokenizer.rust.id_to_token(tokenizer.mask)
-                raise UsageError(f"this run fills in hidden tokens: write {mask} where one is to be found, as in « Le film est {mask}. »")
-            p = self._probabilities(model, Batch(Input(torch.tensor([ids]), Seq.padded([len(ids)]))), places)
-            best = p[0].topk(min(GUESSES, len(p[0])))
-            names = shown_tokens(tokenizer, best.indices.tolist())
-            for place, token in zip(places, p.argmax(-1).tolist(), strict=True):
-                ids[place] = token
-            scores = dict(zip(names, best.values.tolist(), strict=True))
-            found.append(Prediction(example["text"], tokenizer.decode(ids), float(best.values[0]), scores))
+            filled = self.fill(model, tokenizers, example["text"])
+            guesses = filled.places[0]
+            scores = {guess.word: guess.probability for guess in guesses}
+            found.append(Prediction(filled.input, filled.text, guesses[0].probability, scores))
         return found
+
+    def fill(self, model: Model, tokenizers: Tokenizers, text: str, count: int = GUESSES) -> Filled:
+        """The likeliest tokens at each hidden place of a text."""
+        return fill(model, tokenizers["tokenizer"], text, count, self._context(model.config))
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return masked_sections(evaluation)

@@ -1,0 +1,35 @@
+"""`attentif fill`: the hidden words of a text."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from attentif.cli.out import Device, Json, RunPath, Threads, print_json, print_table
+
+
+def fill(
+    run: RunPath,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A text with [MASK], <mask> or ___ in it.", show_default=False)],
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="Guesses for each hidden word.")] = 5,
+    json: Json = False,
+    device: Device = "auto",
+    threads: Threads = 0,
+) -> None:
+    """Fill in the hidden words of a text, the likeliest first.
+
+    RUN is a masked model: trained here (attentif train masked), or of a Hugging Face folder (BERT, RoBERTa, CamemBERT ...).
+    Several hidden words are guessed each by itself, the others still hidden.
+
+    For example: attentif fill runs/masked-1 "Le [MASK] est bleu."
+    """
+    from attentif.api import load
+
+    found = load(run, device=device, threads=threads).fill(text, count=count)
+    if json:
+        print_json(asdict(found))
+        return
+    for number, guesses in enumerate(found.places, 1):
+        title = "" if len(found.places) == 1 else f"hidden word {number}"
+        rows = [[guess.word, f"{guess.probability:.1%}", guess.text] for guess in guesses]
+        print_table(["word", "probability", "text"], rows, title=title)
