@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from tables import LLAMA
 from torch import Tensor, nn
 from torch.testing import assert_close
 from transformers import (
@@ -32,6 +31,7 @@ from transformers.models.switch_transformers.modeling_switch_transformers import
 from transformers.models.switch_transformers.modeling_switch_transformers import load_balancing_loss_func as switch_loss_func
 from transformers.utils import logging
 
+from attentif.hub import read_folder
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.aside import listening
 from attentif.nn.balance import KLConfig, Routing, SwitchConfig, ZLossConfig
@@ -170,21 +170,10 @@ def mixtral(tmp_path: Path) -> tuple[MixtralForCausalLM, Model]:
         else:
             parameter.data *= 8
     theirs.eval().save_pretrained(tmp_path)
-    saved = load_file(tmp_path / "model.safetensors")
-    tensors = {}
-    for i in range(2):
-        block, own = f"model.layers.{i}.block_sparse_moe", f"decoder.blocks.{i}.ffn.mixer"
-        for name, part in (("w1", "gate"), ("w2", "out"), ("w3", "up")):
-            tensors[f"{own}.{part}.weight"] = torch.stack([saved.pop(f"{block}.experts.{e}.{name}.weight") for e in range(4)])
-        tensors[f"{own}.router.weight"] = saved.pop(f"{block}.gate.weight")
-        for name, part in LLAMA.items():
-            if (tensor := saved.pop(name.format(i=i), None)) is not None:
-                tensors[str(part).format(i=i)] = tensor
-    assert not saved
     mixers = {"attn": {"mixer": {"heads": 4, "kv_heads": 2}}, "ffn": {"mixer": {"experts": 4, "hidden": 48}}}
     sizes = {"width": WIDTH, "layers": 2, "frontend": {"vocab": VOCAB}, "decoder": {"block": mixers}}
     mine = build(resolve({"base": "mixtral-8x7b"} | sizes)).eval()
-    mine.load_state_dict(tensors)
+    mine.load_state_dict(read_folder(tmp_path).model.state_dict())
     return theirs, mine
 
 

@@ -5,13 +5,18 @@ from typing import Any
 
 import pytest
 import torch
-from tables import GPT2, saved
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.generation.logits_process import (
+    ForcedEOSTokenLogitsProcessor,
+    MinLengthLogitsProcessor,
     MinPLogitsWarper,
+    NoBadWordsLogitsProcessor,
+    NoRepeatNGramLogitsProcessor,
     RepetitionPenaltyLogitsProcessor,
+    SuppressTokensAtBeginLogitsProcessor,
+    SuppressTokensLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -19,7 +24,9 @@ from transformers.generation.logits_process import (
 from transformers.utils import logging
 
 from attentif.decode import GenerateOptions, beam_search, generate
+from attentif.decode.limits import Limiter, Limits
 from attentif.decode.sampling import adjusted, keep_min_p, keep_top_k, keep_top_p, penalise
+from attentif.hub import read_folder
 from attentif.models import Model, build, resolve
 
 pytestmark = pytest.mark.parity
@@ -43,7 +50,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, GPT2LMHeadMod
     block = {"attn": {"mixer": {"heads": HEADS}}, "ffn": {"mixer": {"hidden": 4 * WIDTH}}}
     frontend = {"vocab": VOCAB, "position": {"kind": "learned", "max_len": 128}}
     ours = build(resolve({"base": "gpt2", "width": WIDTH, "layers": LAYERS, "frontend": frontend, "decoder": {"block": block}}))
-    ours.load_state_dict(saved(folder, GPT2, LAYERS, transposed=True))
+    ours.load_state_dict(read_folder(folder).model.state_dict())
     return ours, peer
 
 
@@ -127,3 +134,45 @@ def test_all_filters_in_turn_are_the_same() -> None:
     for warper in (TemperatureLogitsWarper(1.7), TopKLogitsWarper(50), TopPLogitsWarper(0.8), MinPLogitsWarper(0.1)):
         scores = warper(None, scores)
     assert_close(adjusted(logits(), GenerateOptions(temperature=1.7, top_k=50, top_p=0.8, min_p=0.1)), scores)
+
+
+@pytest.mark.parametrize("written", [0, 1, 4, 7])
+def test_limits_are_their_processors(written: int) -> None:
+    texts = torch.randint(0, 4, (6, 3 + written), generator=torch.Generator().manual_seed(written))
+    scores = torch.randn(6, 11, generator=torch.Generator().manual_seed(1))
+    for limits, processor in (
+        (Limits(banned=(1, 9)), SuppressTokensLogitsProcessor([1, 9], device="cpu")),
+        (Limits(banned=(1, 9)), NoBadWordsLogitsProcessor([[1], [9], [STOP]], eos_token_id=torch.tensor([STOP]))),
+        (Limits(banned_first=(2, 3)), SuppressTokensAtBeginLogitsProcessor([2, 3], begin_index=3, device="cpu")),
+        (Limits(no_repeat_ngram=1), NoRepeatNGramLogitsProcessor(1)),
+        (Limits(no_repeat_ngram=2), NoRepeatNGramLogitsProcessor(2)),
+        (Limits(no_repeat_ngram=3), NoRepeatNGramLogitsProcessor(3)),
+        (Limits(min_tokens=4), MinLengthLogitsProcessor(3 + 4, STOP)),
+        (Limits(forced_end=True), ForcedEOSTokenLogitsProcessor(3 + 8, STOP)),
+    ):
+        found = Limiter(limits, 8, {STOP}, 11)(scores, texts.tolist(), written)
+        assert_close(found, processor(texts, scores.clone()), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize(
+    ("ours_said", "theirs_said"),
+    [
+        ({"no_repeat_ngram": 2}, {"no_repeat_ngram_size": 2}),
+        (
+            {"no_repeat_ngram": 3, "min_tokens": 20, "forced_end": True},
+            {"no_repeat_ngram_size": 3, "min_new_tokens": 20, "forced_eos_token_id": STOP},
+        ),
+        ({"banned": (1, 8, 40), "banned_first": (3, 60)}, {"bad_words_ids": [[1], [8], [40]], "begin_suppress_tokens": [3, 60]}),
+    ],
+)
+def test_texts_within_limits_are_the_same(
+    both: tuple[Model, GPT2LMHeadModel], beams: int, ours_said: dict[str, Any], theirs_said: dict[str, Any]
+) -> None:
+    ours, peer = both
+    found = generate(ours, PROMPTS, GenerateOptions(max_tokens=32, beams=beams, early_stopping=True, **ours_said), stop_tokens={STOP})
+    early = {"early_stopping": True} if beams > 1 else {}
+    for row, prompt in zip(found, PROMPTS, strict=True):
+        expected = theirs(peer, prompt, max_new_tokens=32, num_beams=beams, **early, **theirs_said).sequences[0, len(prompt) :].tolist()
+        expected = expected[: expected.index(STOP)] if STOP in expected else expected
+        assert row.tokens == expected

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 from local_attention import LocalAttention
-from tables import Table, saved
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import BigBirdConfig, BigBirdModel, LongformerConfig, LongformerModel, PreTrainedModel
 from transformers.utils import logging
 
+from attentif.hub import read_folder
 from attentif.models import Batch, Input, Model, ModelConfig, build, resolve
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig
@@ -41,27 +41,6 @@ SIZES: dict[str, Any] = {
 }
 
 
-def bert_names() -> Table:
-    """BERT's names, and those of Longformer's global projections."""
-    layer, block = "encoder.layer.{i}", "encoder.blocks.{i}"
-    names = {"query": "q", "key": "k", "value": "v", "query_global": "q_global", "key_global": "k_global", "value_global": "v_global"}
-    return {
-        "embeddings.word_embeddings.weight": "frontend.tokens.weight",
-        "embeddings.position_embeddings.weight": "frontend.position.table.weight",
-        "embeddings.token_type_embeddings.weight": "frontend.segments.weight",
-        "embeddings.LayerNorm.{p}": "frontend.norm.{p}",
-        **{f"{layer}.attention.self.{theirs}.{{p}}": f"{block}.attn.mixer.{ours}.{{p}}" for theirs, ours in names.items()},
-        f"{layer}.attention.output.dense.{{p}}": f"{block}.attn.mixer.out.{{p}}",
-        f"{layer}.attention.output.LayerNorm.{{p}}": f"{block}.attn.norm_out.{{p}}",
-        f"{layer}.intermediate.dense.{{p}}": f"{block}.ffn.mixer.up.{{p}}",
-        f"{layer}.output.dense.{{p}}": f"{block}.ffn.mixer.out.{{p}}",
-        f"{layer}.output.LayerNorm.{{p}}": f"{block}.ffn.norm_out.{{p}}",
-    }
-
-
-TABLE = bert_names()
-
-
 def spread(model: PreTrainedModel) -> PreTrainedModel:
     """An initial model is nearly linear, and its biases are zero."""
     torch.manual_seed(0)
@@ -84,7 +63,7 @@ def ours(theirs: PreTrainedModel, folder: Path, base: str, patterns: list[Any]) 
     layers = [{"attn": {"mixer": block["attn"]["mixer"] | {"pattern": pattern}}, "ffn": block["ffn"]} for pattern in patterns]
     values["encoder"]["blocks"] = [{"sublayers": layer} for layer in layers]
     model = build(ModelConfig.model_validate(values), dtype=next(theirs.parameters()).dtype)
-    missing = model.load_state_dict(saved(folder, TABLE, LAYERS), strict=False)
+    missing = model.load_state_dict(read_folder(folder, dtype=None).model.state_dict(), strict=False)
     assert not missing.unexpected_keys
     assert all(key.startswith("head.") for key in missing.missing_keys)
     return model

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from tables import BERT, Table, saved
 from torch.testing import assert_close
 from transformers import (
     BertConfig,
@@ -20,6 +19,7 @@ from transformers import (
     RobertaForMaskedLM,
 )
 
+from attentif.hub import read_folder
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.seq import Seq
 
@@ -65,23 +65,6 @@ def test_every_preset_says_what_the_published_configuration_says(name: str, conf
 
 
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
-HEAD: Table = {
-    "cls.predictions.transform.dense.{p}": "head.transform.{p}",
-    "cls.predictions.transform.LayerNorm.{p}": "head.norm.{p}",
-    "cls.predictions.bias": "head.bias",
-    "cls.seq_relationship.{p}": "head.follows.{p}",
-}
-TABLES: dict[str, Table] = {
-    "bert-base": BERT | HEAD | {"bert.pooler.dense.{p}": "head.pooler.{p}"},
-    "roberta-base": {name.replace("bert.", "roberta.", 1): ours for name, ours in BERT.items()}
-    | {"lm_head.dense.{p}": "head.transform.{p}", "lm_head.layer_norm.{p}": "head.norm.{p}", "lm_head.bias": "head.bias"},
-    "electra-small": {name.replace("bert.", "electra.", 1): ours for name, ours in BERT.items()}
-    | {
-        "electra.embeddings_project.{p}": "frontend.project.{p}",
-        "discriminator_predictions.dense.{p}": "head.hidden.{p}",
-        "discriminator_predictions.dense_prediction.{p}": "head.out.{p}",
-    },
-}
 
 
 def small(name: str, folder: Path, theirs: PreTrainedModel, **changes: Any) -> Model:
@@ -102,7 +85,7 @@ def small(name: str, folder: Path, theirs: PreTrainedModel, **changes: Any) -> M
         | changes
     )
     mine = build(config)
-    mine.load_state_dict(saved(folder, TABLES[name], 2))
+    mine.load_state_dict(read_folder(folder).model.state_dict())
     return mine.eval()
 
 

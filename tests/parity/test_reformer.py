@@ -16,6 +16,8 @@ from torch.testing import assert_close
 from transformers import ReformerConfig as TheirConfig
 from transformers import ReformerModel, ReformerModelWithLMHead
 
+from attentif.hub.family import family_of
+from attentif.hub.rows import match, ours_from
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.reformer import Chunked, ChunkedConfig, Reformer, ReformerConfig
@@ -25,8 +27,6 @@ pytestmark = pytest.mark.parity
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 VOCAB, WIDTH, HEADS, CHUNK, T, SEED = 50, 16, 2, 16, 128, 3
 LAYERS = ["local", "lsh", "local", "lsh"]
-NAMES = {"local": ("query", "key", "value"), "lsh": ("query_key", "value")}
-OURS = {"query": "q", "key": "k", "value": "v", "query_key": "qk"}
 
 
 def their_config(causal: bool, layers: list[str] = LAYERS, **more: Any) -> TheirConfig:
@@ -79,38 +79,21 @@ def ours(causal: bool, tensors: dict[str, Tensor]) -> Model:
             "dropout": 0.0,
             "frontend": {"kind": "tokens", "vocab": VOCAB, "position": {"kind": "axial", "shape": [8, 16], "widths": [4, 12]}},
             "decoder" if causal else "encoder": stack,
-            "head": {"kind": "language", "tied": False},
+            "head": {"kind": "language", "tied": False} if causal else {"kind": "embed"},
         }
     )
     model = build(config, dtype=torch.float64)
-    model.load_state_dict(renamed(tensors, "decoder" if causal else "encoder"))
+    model.load_state_dict(renamed(tensors, model))
     return model
 
 
-def renamed(tensors: dict[str, Tensor], stack: str) -> dict[str, Tensor]:
-    """Our names of a saved model's tensors."""
-    tensors = {name.removeprefix("reformer."): tensor for name, tensor in tensors.items()}
-    table = {
-        "embeddings.word_embeddings.weight": "frontend.tokens.weight",
-        "embeddings.position_embeddings.weights.0": "frontend.position.rows.weight",
-        "embeddings.position_embeddings.weights.1": "frontend.position.columns.weight",
-        "lm_head.decoder.weight": "head.linear.weight",
-    }
-    for p in ("weight", "bias"):
-        table[f"encoder.layer_norm.{p}"] = f"{stack}.norm.{p}"
-    for i, kind in enumerate(LAYERS):
-        block = f"{stack}.blocks.{i}"
-        for name in NAMES[kind]:
-            table[f"encoder.layers.{i}.attention.self_attention.{name}.weight"] = f"{block}.attn.mixer.{OURS[name]}.weight"
-        table[f"encoder.layers.{i}.attention.output.dense.weight"] = f"{block}.attn.mixer.out.weight"
-        for p in ("weight", "bias"):
-            table[f"encoder.layers.{i}.attention.layer_norm.{p}"] = f"{block}.attn.norm_in.{p}"
-            table[f"encoder.layers.{i}.feed_forward.layer_norm.{p}"] = f"{block}.ffn.norm_in.{p}"
-            table[f"encoder.layers.{i}.feed_forward.dense.dense.{p}"] = f"{block}.ffn.mixer.up.{p}"
-            table[f"encoder.layers.{i}.feed_forward.output.dense.{p}"] = f"{block}.ffn.mixer.out.{p}"
-    known = {table[name]: tensor.flatten(0, 1) if "weights." in name else tensor for name, tensor in tensors.items() if name in table}
-    assert set(tensors) - set(table) <= {"lm_head.bias"}  # kept by them, and read by nothing
-    return known
+def renamed(tensors: dict[str, Tensor], model: Model) -> dict[str, Tensor]:
+    """Tensors of theirs, or gradients, by our names of them."""
+    architecture = ["ReformerModel" if model.decoder is None else "ReformerModelWithLMHead"]
+    family = family_of("reformer", architecture)
+    matched = match(family.rows(family.head_of(architecture), model.config), tensors, model.state_dict(), len(LAYERS))
+    assert set(matched.unexpected) <= {"lm_head.bias"}  # kept by them, and read by nothing
+    return dict(ours_from(matched, tensors))
 
 
 def ids(rows: int = 2) -> Tensor:
@@ -131,15 +114,14 @@ def test_a_whole_causal_model_agrees_with_transformers_in_logits_and_gradients(t
     (expected * probe).mean().backward()
     (logits * probe).mean().backward()
     gradients = {name: p.grad for name, p in theirs.named_parameters() if p.grad is not None}
-    for name, gradient in renamed(gradients, "decoder").items():
+    for name, gradient in renamed(gradients, mine).items():
         assert_close(mine.get_parameter(name).grad, gradient, msg=lambda text, name=name: f"{name}: {text}", **CLOSE)
 
 
 def test_a_whole_bidirectional_model_agrees_with_transformers_row_by_row(tmp_path: Path) -> None:
     theirs = spread(ReformerModel(their_config(causal=False)))
     theirs.save_pretrained(tmp_path)
-    tensors = load_file(tmp_path / "model.safetensors") | {"lm_head.decoder.weight": torch.zeros(VOCAB, 2 * WIDTH)}
-    mine = ours(False, tensors)
+    mine = ours(False, load_file(tmp_path / "model.safetensors"))
     with torch.no_grad():
         for length in (T, 96, 32, CHUNK, 7):  # in a padded batch, theirs hashes into other buckets: each row alone
             expected = theirs.eval()(ids(1)[:, :length]).last_hidden_state

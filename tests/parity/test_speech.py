@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
 from attentif.decode.ctc import collapse, prefix_beam
+from attentif.hub import read_folder
 from attentif.kernels.mel import log_mel, mel_filters, whisper_range
 from attentif.models import Batch, Input, build
 from attentif.models.config import resolve
@@ -48,28 +50,7 @@ def test_whisper_tiny_has_as_many_parameters() -> None:
     assert sum(ours.sizes().values()) == sum(parameter.numel() for parameter in theirs.parameters())
 
 
-WHISPER = {
-    "model.encoder.conv1": "frontend.subsample.first",
-    "model.encoder.conv2": "frontend.subsample.second",
-    "model.encoder.embed_positions": "frontend.position.table",
-    "model.encoder.layer_norm": "encoder.norm",
-    "model.decoder.embed_tokens": "target.tokens",
-    "model.decoder.embed_positions": "target.position.table",
-    "model.decoder.layer_norm": "decoder.norm",
-}
-for stack in ("encoder", "decoder"):
-    for layer in range(2):
-        theirs, ours = f"model.{stack}.layers.{layer}", f"{stack}.blocks.{layer}"
-        mixers = {"self_attn": "attn"} | ({"encoder_attn": "cross"} if stack == "decoder" else {})
-        for their_name, our_name in mixers.items():
-            for their_map, our_map in (("q_proj", "q"), ("k_proj", "k"), ("v_proj", "v"), ("out_proj", "out")):
-                WHISPER[f"{theirs}.{their_name}.{their_map}"] = f"{ours}.{our_name}.mixer.{our_map}"
-            WHISPER[f"{theirs}.{their_name}_layer_norm"] = f"{ours}.{our_name}.norm_in"
-        WHISPER |= {f"{theirs}.fc1": f"{ours}.ffn.mixer.up", f"{theirs}.fc2": f"{ours}.ffn.mixer.out"}
-        WHISPER[f"{theirs}.final_layer_norm"] = f"{ours}.ffn.norm_in"
-
-
-def test_whisper_writes_what_transformers_writes() -> None:
+def test_whisper_writes_what_transformers_writes(tmp_path: Path) -> None:
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
     sizes = {"d_model": 32, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
@@ -91,13 +72,8 @@ def test_whisper_writes_what_transformers_writes() -> None:
         "decoder": {"block": {"attn": block(4), "cross": block(4), "ffn": {"mixer": {"hidden": 48}}}},
     }
     ours = build(resolve({"base": "whisper-tiny"} | changes)).double().eval()
-    values = theirs.state_dict()
-    state = {}
-    for theirs_name, ours_name in WHISPER.items():
-        for part in ("weight", "bias"):
-            if f"{theirs_name}.{part}" in values:
-                state[f"{ours_name}.{part}"] = values[f"{theirs_name}.{part}"]
-    ours.load_state_dict(state)  # strict: every tensor of ours has one of theirs
+    theirs.save_pretrained(tmp_path)
+    ours.load_state_dict(read_folder(tmp_path, dtype=None).model.state_dict())  # strict: every tensor of ours has one of theirs
     frames, ids = torch.randn(2, 60, 20, dtype=torch.float64), torch.randint(3, 53, (2, 9))
     with torch.no_grad():
         expected = theirs(input_features=frames.mT, decoder_input_ids=ids).logits

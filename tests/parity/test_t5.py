@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tables import T5, saved
 from torch.testing import assert_close
 from transformers import T5Config, T5ForConditionalGeneration
 from transformers.utils import logging
 
+from attentif.hub import read_folder
 from attentif.models import Batch, Input, build, resolve
 from attentif.nn.seq import Seq
 
@@ -36,7 +36,7 @@ def test_the_preset_is_transformers_t5_to_the_logits_and_the_loss(tmp_path: Path
         "decoder": {"bias": {"heads": 4}, "block": mixers | {"cross": {"mixer": attention}}},
     }  # fmt: skip
     mine = build(resolve({"base": "t5-small"} | changes)).eval()
-    mine.load_state_dict(saved(tmp_path, T5, 2))
+    mine.load_state_dict(read_folder(tmp_path).model.state_dict())
     lengths, written = [5, 17, 11], [9, 3, 12]
     source = torch.randint(3, 50, (3, 17)) * Seq.padded(lengths).valid
     target = torch.randint(3, 50, (3, 12)) * Seq.padded(written).valid

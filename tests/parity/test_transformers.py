@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tables import BERT, GPT2, LLAMA, T5, saved
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import (
@@ -24,6 +23,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from attentif.hub import read_folder
 from attentif.models import Batch, Input, Model, ModelConfig, build, resolve
 from attentif.nn.seq import Seq
 
@@ -47,9 +47,10 @@ def written(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     return model
 
 
-def ours(config: ModelConfig, tensors: dict[str, Tensor]) -> Model:
+def ours(config: ModelConfig, folder: Path) -> Model:
+    """A model of this configuration with the weights of a saved one."""
     model = build(config).eval()
-    model.load_state_dict(tensors)
+    model.load_state_dict(read_folder(folder).model.state_dict())
     return model
 
 
@@ -78,7 +79,7 @@ def gpt2(tmp_path: Path) -> tuple[PreTrainedModel, Model]:
             "decoder": {"block": {"attn": {"mixer": {"heads": HEADS}}, "ffn": {"mixer": {"hidden": 4 * WIDTH}}}},
         }
     )
-    return theirs, ours(mine, saved(tmp_path, GPT2, LAYERS, transposed=True))
+    return theirs, ours(mine, tmp_path)
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def llama(tmp_path: Path) -> tuple[PreTrainedModel, Model]:
             "head": {"tied": False},
         }
     )
-    return theirs, ours(mine, saved(tmp_path, LLAMA, LAYERS))
+    return theirs, ours(mine, tmp_path)
 
 
 decoders = pytest.mark.parametrize("family", ["gpt2", "llama"])
@@ -182,7 +183,7 @@ def test_bert_agrees_in_hidden_states_and_class_scores(tmp_path: Path) -> None:
                 "head": {"kind": "classify", "classes": 3, "pool": "first", "hidden": True},
             }
         ),
-        saved(tmp_path, BERT, LAYERS),
+        tmp_path,
     )
     ids, mask = tokens()
     segments = (torch.arange(ids.shape[1]) > 3).long().expand_as(ids)
@@ -225,7 +226,7 @@ def test_t5_agrees_in_the_decoders_hidden_states(tmp_path: Path) -> None:
                 "head": {"kind": "language"},
             }
         ),
-        saved(tmp_path, T5, LAYERS),
+        tmp_path,
     )
     source, mask = tokens()
     target = tokens()[0].flip(0)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tables import Table, saved
 from torch.testing import assert_close
 from transformers import ViTConfig, ViTForImageClassification
 from transformers.utils import logging
 
+from attentif.hub import read_folder
 from attentif.models import Batch, Input, build, resolve
 from attentif.nn.seq import Seq
 from attentif.nn.tape import record
@@ -17,21 +17,6 @@ pytestmark = pytest.mark.parity
 logging.disable_progress_bar()
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # float32 on both sides, the same sums in another order
-VIT: Table = {
-    "vit.embeddings.cls_token": "frontend.class_token",
-    "vit.embeddings.position_embeddings": "frontend.position.table.weight",
-    "vit.embeddings.patch_embeddings.projection.{p}": "frontend.patch.{p}",
-    "vit.encoder.layer.{i}.layernorm_before.{p}": "encoder.blocks.{i}.attn.norm_in.{p}",
-    "vit.encoder.layer.{i}.attention.attention.query.{p}": "encoder.blocks.{i}.attn.mixer.q.{p}",
-    "vit.encoder.layer.{i}.attention.attention.key.{p}": "encoder.blocks.{i}.attn.mixer.k.{p}",
-    "vit.encoder.layer.{i}.attention.attention.value.{p}": "encoder.blocks.{i}.attn.mixer.v.{p}",
-    "vit.encoder.layer.{i}.attention.output.dense.{p}": "encoder.blocks.{i}.attn.mixer.out.{p}",
-    "vit.encoder.layer.{i}.layernorm_after.{p}": "encoder.blocks.{i}.ffn.norm_in.{p}",
-    "vit.encoder.layer.{i}.intermediate.dense.{p}": "encoder.blocks.{i}.ffn.mixer.up.{p}",
-    "vit.encoder.layer.{i}.output.dense.{p}": "encoder.blocks.{i}.ffn.mixer.out.{p}",
-    "vit.layernorm.{p}": "encoder.norm.{p}",
-    "classifier.{p}": "head.out.{p}",
-}
 
 
 @pytest.mark.parametrize(("name", "width", "heads"), [("vit-b16", 768, 12), ("vit-s16", 384, 6)])
@@ -61,8 +46,7 @@ def test_logits_and_maps_agree_with_the_same_weights(tmp_path: Path) -> None:
         }
     )
     model = build(config).eval()
-    tensors = saved(tmp_path, VIT, layers=2)
-    model.load_state_dict({name: tensor.reshape(model.state_dict()[name].shape) for name, tensor in tensors.items()})
+    model.load_state_dict(read_folder(tmp_path).model.state_dict())
     pictures = torch.randn(3, 3, 24, 24)
     with torch.no_grad(), record(model) as tape:
         logits, _ = model(Batch(Input(pictures, Seq.padded([10] * 3))))

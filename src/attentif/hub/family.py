@@ -40,6 +40,7 @@ class Family:
     harmless: Sequence[str] = ()  # keys of config.json that change nothing between tokens and logits
     older: Callable[[dict[str, Any]], dict[str, Any]] = dict  # config.json as it was once written, in today's keys
     whole: Callable[[dict[str, Any]], dict[str, Any]] = dict  # config.json with what transformers would take by default otherwise
+    others: Sequence["Family"] = ()  # of the same model_type with other stacks: the encoder alone, for heads that need no more
 
     def head_of(self, architectures: Sequence[str] | None) -> HeadOf:
         """The head that config.json names; the first of the family's where it names none."""
@@ -47,12 +48,15 @@ class Family:
             for head in self.heads:
                 if head.architecture == name:
                     return head
-        known = [head.architecture for head in self.heads]
+        known = [head.architecture for family in (self, *self.others) for head in family.heads]
         first = (architectures or ["?"])[0]
         raise ConfigError(f"architectures: {first!r} is not understood{did_you_mean(first, known)} (there are {', '.join(known)})")
 
-    def rows(self, head: HeadOf, config: ModelConfig) -> list[Row]:
+    def rows(self, head: HeadOf, config: ModelConfig, names: Iterable[str] | None = None) -> list[Row]:
+        """The whole table; `names` are those of a folder whose body may have been saved without its prefix, as GPT-2's was."""
         prefix = self.prefix if head.prefix is None else head.prefix
+        if names is not None and not any(name.startswith(prefix) for name in names):
+            prefix = ""
         body = self.body(config) if callable(self.body) else self.body
         return [*(replace(row, theirs=prefix + row.theirs) for row in body), *head.rows]
 
@@ -65,9 +69,12 @@ def register(*families: Family) -> None:
         FAMILIES[family.kind] = family
 
 
-def family_of(kind: object) -> Family:
+def family_of(kind: object, architectures: object = None) -> Family:
+    """The family of a `model_type`, in the form that has the head of these names."""
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise ConfigError(
             f"model_type: {kind!r} is not understood{did_you_mean(str(kind), FAMILIES)} (there are {', '.join(sorted(FAMILIES))})"
         )
-    return FAMILIES[kind]
+    named = set(architectures) if isinstance(architectures, list) and all(isinstance(name, str) for name in architectures) else set()
+    family = FAMILIES[kind]
+    return next((form for form in (family, *family.others) if any(head.architecture in named for head in form.heads)), family)

@@ -8,7 +8,7 @@
 every tensor of the folder and every one of ours must be met by one row.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -147,6 +147,19 @@ class Stacked:
 
 
 @dataclass(frozen=True)
+class Made(_OneName):
+    """A tensor that nothing here reads, because it follows from the configuration: passed over when read, made when written."""
+
+    make: Callable[[], Tensor]
+
+    def read(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        return []
+
+    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        return [self.make()]
+
+
+@dataclass(frozen=True)
 class Row:
     """One line of a family's table."""
 
@@ -187,7 +200,7 @@ def match(table: Iterable[Row], theirs: Iterable[str], ours: Iterable[str], laye
                 continue
             met |= set(our_names)
             if absent := [name for name in their_names if name not in there]:
-                missing += absent
+                missing += absent if our_names else []
                 continue
             used |= set(their_names)
             pairs.append((their_names, our_names, row.operation))

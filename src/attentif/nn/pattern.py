@@ -7,6 +7,7 @@ Positions count within each sequence, so what a row sees never depends on its ne
 without ever making the whole mask.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -76,16 +77,29 @@ class Global(PatternConfig):
     at: Places = Field((), description="their places")
     first: int = Field(0, ge=0, description="so many at the beginning of each sequence")
     last: int = Field(0, ge=0, description="so many at the end of each sequence (not in a causal attention)")
+    block: int = Field(1, gt=0, description="first and last count blocks of so many tokens, the last of which may not be full (BigBird)")
+    weight: float = Field(1.0, gt=0, description="how many times tokens that are not global count each of them")
 
     def members(self, pos: Tensor, marks: Tensor | None, lengths: Tensor) -> Tensor:
         """Which tokens are global; `lengths` broadcasts to `pos`."""
-        chosen = torch.isin(pos, torch.tensor(self.at, device=pos.device, dtype=pos.dtype)) | (pos < self.first)
+        chosen = torch.isin(pos, torch.tensor(self.at, device=pos.device, dtype=pos.dtype)) | (pos < self.first * self.block)
         if self.last:
-            chosen = chosen | (pos >= lengths - self.last)
+            chosen = chosen | (pos // self.block >= -(-lengths // self.block) - self.last)
         return chosen if marks is None else chosen | marks
 
     def sees(self, asked: Asked) -> Tensor:
         return self.members(asked.k_pos, asked.k_marks, asked.lengths[:, None, None])[..., None, :]
+
+
+@PATTERNS.register
+class Short(PatternConfig):
+    """Everyone, in sequences that are not worth a pattern; weights of global tokens are for the others."""
+
+    kind: Literal["short"] = Field("short", description="everyone, in short sequences")
+    up_to: int = Field(gt=0, description="tokens of the longest of them")
+
+    def sees(self, asked: Asked) -> Tensor:
+        return (asked.lengths <= self.up_to)[:, None, None, None]
 
 
 @PATTERNS.register
@@ -187,6 +201,26 @@ def global_tokens(pattern: Sequence[PatternConfig], pos: Tensor, marks: Tensor |
             members = entry.members(pos, marks, lengths)
             result = members if result is None else result | members
     return result
+
+
+def log_weights(pattern: Sequence[PatternConfig], pos: Tensor, marks: Tensor | None, lengths: Tensor) -> Tensor | None:
+    """ln of how many times a token that is not global counts each, like `pos`; None where it is once."""
+    heavy = [entry for entry in pattern if isinstance(entry, Global) and entry.weight != 1]
+    total = [entry.members(pos, marks, lengths) * math.log(entry.weight) for entry in heavy]
+    return torch.stack(total).sum(0) if total else None
+
+
+def weight_bias(pattern: Sequence[PatternConfig], q_pos: Tensor, k_pos: Tensor, marks: Tensor | None, lengths: Tensor) -> Tensor | None:
+    """(B or 1, 1, T, S): the same as a bias on the scores, none for queries that are global and in short sequences."""
+    lengths = lengths[:, None]
+    weights = log_weights(pattern, k_pos if k_pos.ndim == 2 else k_pos[None], marks, lengths)
+    is_global = global_tokens(pattern, q_pos, marks, lengths)
+    if weights is None or is_global is None:
+        return None
+    for entry in pattern:
+        if isinstance(entry, Short):
+            is_global = is_global | (lengths <= entry.up_to)
+    return (~is_global[:, None, :, None]) * weights[:, None, None, :]
 
 
 def allowed(

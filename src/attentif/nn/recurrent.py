@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from attentif.errors import ConfigError
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import Caps, Mixer, MixerConfig, Site, refuse_unreadable
-from attentif.nn.seq import Seq
+from attentif.nn.seq import Seq, unpack
 from attentif.nn.state import State
+from attentif.nn.tape import tape_for
 
 
 class RecurrentConfig(MixerConfig):
@@ -41,6 +42,15 @@ class CellState(HiddenState):
     """The last output and the cell behind it."""
 
     c: Tensor  # (B, N)
+
+
+@dataclass(frozen=True, slots=True)
+class GatesRecord:
+    """What the gates of one call can be worked out from."""
+
+    gates: Tensor  # (B, T, G·N), or (N, G·N) where the call was packed: the input's part
+    state: Sequence[Tensor]  # before the call
+    seq: Seq
 
 
 class Recurrent(Mixer):
@@ -92,6 +102,8 @@ class Recurrent(Mixer):
         gates = self.x(x)
         held = state or self.init_state(seq.batch, 0, device=gates.device, dtype=gates.dtype)
         old = [getattr(held, field.name) for field in fields(held)]
+        if (tape := tape_for(self)) is not None:
+            tape.keep(self, GatesRecord(gates.detach(), [before.detach() for before in old], seq))
         if not seq.is_packed and x.shape[1] == 1:  # a decoding step
             new = self.step(gates[:, 0], old)
             if not seq.dense:
@@ -103,3 +115,26 @@ class Recurrent(Mixer):
         for field, value in zip(fields(held), new, strict=True):
             setattr(held, field.name, value)
         return y if self.out is None else self.out(y)
+
+
+class Gated(Recurrent):
+    """A cell with gates, which can be watched opening and closing."""
+
+    gate_names: ClassVar[tuple[str, ...]]
+
+    def watched(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """One step of every row: its gates (B, N), as `gate_names` has them, and the state after it."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def opened(self, record: GatesRecord) -> dict[str, Tensor]:
+        """(B, T, N) by name, zero on padding: worked out a step at a time from what the tape kept."""
+        seq, gates, state = record.seq, record.gates, record.state
+        if seq.is_packed:
+            gates = unpack(gates, seq)
+        steps = []
+        for now in gates.unbind(1):
+            shown, state = self.watched(now, state)
+            steps.append(torch.stack(list(shown)))
+        over_time = torch.stack(steps, 2) * seq.valid_padded()[..., None]  # (gates, B, T, N)
+        return dict(zip(self.gate_names, over_time.unbind(0), strict=True))

@@ -117,6 +117,9 @@ class RotaryConfig(Config):
     base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π places")
     fraction: float = Field(1.0, gt=0, le=1, description="part of each head's width that is turned")
     pairs: Pairs = Field("half", description="which components turn together: halves of the vector, or neighbours")
+    of: Literal["heads", "input"] = Field(
+        "heads", description="what is turned: queries and keys, or what they are projected from, head by head of its components"
+    )
     scaling: Annotated[ScalingConfig, OneOf(SCALINGS)] | None = Field(
         None, description="for longer contexts than trained: linear, ntk, yarn, llama3"
     )

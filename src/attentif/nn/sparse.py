@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from attentif.errors import ConfigError
 from attentif.kernels.attention import attention
 from attentif.kernels.banded import gathered_attention, window_attention
-from attentif.nn.pattern import Asked, Global, PatternConfig, Random, Window, global_tokens
+from attentif.nn.pattern import Asked, Global, PatternConfig, Random, Short, Window, global_tokens, log_weights
 
 SHORTEST = 256  # tokens below which the whole mask is faster, whatever the pattern: blocks cost a few calls for each row
 FEWEST, MOST = 16, 128  # queries of a block: fewer leave the fused kernel idle, more see too much that is masked
@@ -45,6 +45,7 @@ class Plan:
     mask: Tensor  # (M, 1 or H, 1 or block, keys)
     q_pos: Tensor  # (M, block)
     k_pos: Tensor  # (M, 1 or H, keys)
+    weights: Tensor | None  # like k_pos: ln of how many times each counts
 
 
 class Sparse:
@@ -62,15 +63,15 @@ class Sparse:
                 raise ConfigError(
                     f"the table of random blocks has {len(entry.table)} heads, the attention {heads}; give it as many, or one"
                 )
+        shorts = [entry for entry in pattern if isinstance(entry, Short)]
+        self.short = max((entry.up_to for entry in shorts), default=0)  # tokens up to which everyone sees everyone
         if causal and any(entry.last for entry in self.globals):
             raise ConfigError("a causal attention does not know where a sequence ends: no global token can be counted from there")
+        if causal and shorts:
+            raise ConfigError("a causal attention does not know how long a sequence is: none can be short")
+        self.known = len(self.windows) + len(self.globals) + len(self.randoms) + len(shorts) == len(pattern)  # to blocks
         self.slides = all(entry.block == 1 for entry in self.windows)  # what is seen depends on the distance alone
         self.only_windows = self.slides and len(self.windows) == len(pattern) > 0
-
-    @property
-    def known(self) -> bool:
-        """Whether every kind of entry is one that blocks can compute."""
-        return len(self.windows) + len(self.globals) + len(self.randoms) == len(self.pattern)
 
     def reach(self, block: int) -> tuple[int, int]:
         """Keys before and after a block of queries that its windows see."""
@@ -89,9 +90,9 @@ class Sparse:
     def pays(self, length: int) -> bool:
         """The rule: long rows are computed by blocks where a query then meets at most half as many keys, marked ones not counted."""
         block = self.block(length)
-        shared = sum(len(entry.at) + entry.first + entry.last for entry in self.globals)
+        shared = sum(len(entry.at) + (entry.first + entry.last) * entry.block for entry in self.globals)
         own = sum(max((len(row) for rows in e.table for row in rows), default=e.blocks) for e in self.randoms) * block
-        return self.known and length >= SHORTEST and 2 * (block + sum(self.reach(block)) + shared + own) <= length
+        return self.known and length >= max(SHORTEST, self.short + 1) and 2 * (block + sum(self.reach(block)) + shared + own) <= length
 
     def plan(self, T: int, S: int, marks: Tensor | None, device: torch.device) -> Plan | None:
         """None where a window that slides is all there is. `marks` (S,)."""
@@ -129,7 +130,9 @@ class Sparse:
         if self.causal:
             masks = [mask & (k[..., None, :] <= q_pos[:, None, :, None]) for mask, k in zip(masks, keys, strict=True)]
         own = None if own is None else own.clamp(min=0)
-        return Plan(Q, everywhere, own, _side_by_side(masks, 3), q_pos, _side_by_side(keys, 2))
+        k_pos = _side_by_side(keys, 2)
+        weights = log_weights(self.pattern, k_pos, None if marks is None else marks[k_pos.clamp(0, S - 1)], torch.tensor(S, device=device))
+        return Plan(Q, everywhere, own, _side_by_side(masks, 3), q_pos, k_pos, weights)
 
     def seen_nearby(self, q_pos: Tensor, k_pos: Tensor, S: int, block: int) -> Tensor:
         """(M, 1, 1 or block, keys): what the windows see; one row for all where a block sees the same everywhere."""
@@ -163,6 +166,10 @@ class Sparse:
         if not T:
             return q.transpose(0, 1)
         options: Any = {"scale": scores.scale, "softcap": scores.softcap, "dropout": scores.dropout}
+        if self.short >= S:
+            places = torch.arange(S, device=q.device)
+            y = attention(q[None], k[None], v[None], bias=scores.between(places[S - T :], places, q.dtype), **options)
+            return y[0].transpose(0, 1)
         if plan is None:
             left, right = self.reach(1)
             offsets = torch.arange(left + right + 1, device=q.device)
@@ -195,12 +202,14 @@ class Sparse:
 
     def bias(self, plan: Plan, scores: Scores, dtype: torch.dtype) -> Tensor | None:
         """(M, H, block, keys); where heads read different keys, each its own."""
+        weights = None if plan.weights is None else plan.weights[:, :, None].to(dtype)
         if scores.bias is None:
-            return None
+            return None if weights is None else weights.expand(-1, self.heads, plan.block, -1)
         if plan.k_pos.shape[1] == 1:
-            return scores.between(plan.q_pos, plan.k_pos[:, 0], dtype)
-        heads = [scores.bias(plan.q_pos, plan.k_pos[:, head])[:, head] for head in range(self.heads)]
-        return torch.stack(heads, 1).to(dtype)
+            bias = scores.bias(plan.q_pos, plan.k_pos[:, 0]).to(dtype)
+        else:
+            bias = torch.stack([scores.bias(plan.q_pos, plan.k_pos[:, head])[:, head] for head in range(self.heads)], 1).to(dtype)
+        return bias if weights is None else bias + weights
 
 
 def _side_by_side(parts: list[Tensor], axes: int) -> Tensor:

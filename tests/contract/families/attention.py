@@ -11,10 +11,11 @@ from common import HEADS, MEMORY_WIDTH, SITE, Case, Twin
 from torch import Tensor
 
 from attentif.nn.bias import ALiBiConfig, RelativeConfig
+from attentif.nn.distance import DistanceConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig, CrossAttention, CrossAttentionConfig
 from attentif.nn.norm import LayerNormConfig, RMSNormConfig
-from attentif.nn.pattern import Global, Random, Window
+from attentif.nn.pattern import Global, Random, Short, Window
 from attentif.nn.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, RotaryConfig, YarnScaling
 
 
@@ -41,6 +42,8 @@ def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
         yield f"attention-window-{way}", make(causal=causal, pattern=(window,)), SITE
         yield f"attention-global-{way}", make(causal=causal, pattern=(window, Global(at=(0, 3)))), SITE
         yield f"attention-rotary-{way}", make(causal=causal, rotary=RotaryConfig()), SITE
+        yield f"attention-rotary-of-the-input-{way}", make(causal=causal, rotary=RotaryConfig(of="input")), SITE
+        yield f"attention-distances-{way}", make(causal=causal, distances=DistanceConfig()), SITE
     yield "attention-window-both-ways", make(pattern=(Window(left=2, right=5),)), SITE
     yield "attention-no-bias", make(causal=True, bias=False, out_bias=False), SITE
     yield "attention-head-width", make(causal=True, heads=3, head_width=6, scale=0.7), SITE
@@ -78,10 +81,12 @@ def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) ->
     """The weights (T, T) and the values (T, K) of each head."""
     config, T, K = mixer.config, len(x), mixer.head_width
     heads, groups = config.heads, config.kv_heads or config.heads
-    q, k, v = (project(x).view(T, -1, K) for project in (mixer.q, mixer.k, mixer.v))
+    of_input = config.rotary is not None and config.rotary.of == "input"
+    placed = turned(mixer.rotary, x.view(T, heads, K)).flatten(1) if of_input else x
+    q, k, v = mixer.q(placed).view(T, -1, K), mixer.k(placed).view(T, -1, K), mixer.v(x).view(T, -1, K)
     if mixer.q_norm is not None and mixer.k_norm is not None:
         q, k = mixer.q_norm(q), mixer.k_norm(k)
-    if mixer.rotary is not None:
+    if mixer.rotary is not None and not of_input:
         q, k = turned(mixer.rotary, q), turned(mixer.rotary, k)
     scale = config.scale or 1 / math.sqrt(K)
     places = torch.arange(T)
@@ -90,11 +95,25 @@ def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) ->
     for h in range(heads):
         g = h // (heads // groups)
         sees = torch.tensor([[may_look(mixer, h, i, j, T, marks) for j in range(T)] for i in range(T)])
-        scores = scale * q[:, h] @ k[:, g].T + bias[h]
+        times = torch.tensor([[how_often(config, i, j, T, marks) for j in range(T)] for i in range(T)])
+        scores = scale * q[:, h] @ k[:, g].T + bias[h] + times.log()
+        if mixer.distances is not None:
+            scores = scale * distance_scores(mixer, q, k, h, g)
         if config.softcap is not None:
             scores = config.softcap * torch.tanh(scores / config.softcap)
         result.append((scores.masked_fill(~sees, -math.inf).softmax(-1), v[:, g]))
     return result
+
+
+def distance_scores(mixer: Attention, q: Tensor, k: Tensor, h: int, g: int) -> Tensor:
+    """(q_i + u) · k_j + (q_i + v) · W_r S(i − j), pair by pair."""
+    distances, T = mixer.distances, len(q)
+    rows = []
+    for i in range(T):
+        waves = distances.waves.compute(torch.tensor([i - j for j in range(T)])).to(q.dtype)
+        r = distances.project(waves).view(T, mixer.heads, -1)[:, h]
+        rows.append(k[:, g] @ (q[i, h] + distances.key_bias[h]) + r @ (q[i, h] + distances.distance_bias[h]))
+    return torch.stack(rows)
 
 
 def global_heads(mixer: Attention, x: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -107,6 +126,14 @@ def global_heads(mixer: Attention, x: Tensor) -> list[tuple[Tensor, Tensor]]:
 
 def globals_of(config: AttentionConfig, T: int, marks: Tensor | None) -> Tensor:
     return torch.tensor([any(isinstance(e, Global) and _is_global(e, i, T, marks) for e in config.pattern) for i in range(T)])
+
+
+def how_often(config: AttentionConfig, i: int, j: int, T: int, marks: Tensor | None) -> float:
+    """How many times the query at place i counts the key at place j."""
+    short = any(isinstance(entry, Short) and entry.up_to >= T for entry in config.pattern)
+    if short or any(isinstance(entry, Global) and _is_global(entry, i, T, marks) for entry in config.pattern):
+        return 1.0
+    return math.prod(entry.weight for entry in config.pattern if isinstance(entry, Global) and _is_global(entry, j, T, marks))
 
 
 def may_look(mixer: Attention, h: int, i: int, j: int, T: int, marks: Tensor | None) -> bool:
@@ -123,6 +150,8 @@ def _entry_allows(mixer: Attention, entry: Any, h: int, i: int, j: int, T: int, 
             return i // entry.block - entry.left <= j // entry.block <= i // entry.block + entry.right
         case Global():
             return any(_is_global(entry, place, T, marks) for place in (i, j))
+        case Short():
+            return entry.up_to >= T
         case Random(table=()):
             drawn = entry.drawn(T, mixer.config.causal, mixer.layer, mixer.heads)
             return j // entry.block in drawn[h, i // entry.block].tolist()
@@ -132,7 +161,8 @@ def _entry_allows(mixer: Attention, entry: Any, h: int, i: int, j: int, T: int, 
 
 
 def _is_global(entry: Global, place: int, T: int, marks: Tensor | None) -> bool:
-    listed = place in entry.at or place < entry.first or place >= T - entry.last
+    block, blocks = place // entry.block, -(-T // entry.block)
+    listed = place in entry.at or block < entry.first or block >= blocks - entry.last
     return listed or (marks is not None and bool(marks[place]))
 
 

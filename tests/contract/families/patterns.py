@@ -11,7 +11,7 @@ from attentif.nn.bias import ALiBiConfig, RelativeConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import AttentionConfig
 from attentif.nn.norm import RMSNormConfig
-from attentif.nn.pattern import Global, PatternConfig, Random, Window
+from attentif.nn.pattern import Global, PatternConfig, Random, Short, Window
 from attentif.nn.rotary import RotaryConfig
 
 TABLE = tuple(tuple(((7 * b + 3 * h) % 17, (7 * b + 4 * h + 5) % 17)[: 1 + (b + h) % 2] for b in range(17)) for h in range(HEADS))
@@ -47,6 +47,11 @@ def _cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
         yield f"pattern-random-alibi-{way}", make(blocks, drawn, causal=causal, softcap=2.0), alibi
         yield f"pattern-random-table-{way}", make(window, Random(block=2, table=TABLE), causal=causal), SITE
         yield f"pattern-random-table-of-one-head-{way}", make(window, Random(block=2, table=TABLE[:1]), ends, causal=causal), SITE
+    halves = Window(left=1, right=1, block=2), Global(first=1, block=2, weight=3.0), Global(last=1, block=2)
+    yield "pattern-global-blocks-that-weigh", make(*halves), SITE
+    yield "pattern-global-blocks-that-weigh-alibi", make(*halves), biased(ALiBiConfig(heads=HEADS))
+    yield "pattern-short-rows-see-all", make(*halves, Short(up_to=8)), SITE
+    yield "pattern-global-weight-causal", make(Window(left=3), Global(at=(1,), weight=2.5), causal=True), SITE
     apart = {"global_projections": True}
     yield "pattern-global-projections", make(Window(left=2, right=2), Global(at=(0,)), **apart), SITE
     yield "pattern-global-projections-bigbird", make(Window(left=1, right=1, block=2), Random(blocks=1, block=2), ends, **apart), SITE

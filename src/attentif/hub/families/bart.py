@@ -1,9 +1,11 @@
 """BART (Lewis et al. 2020): the encoder-decoder of 2017 with learned positions and a norm after the embeddings. Marian: without these."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.heads import answering, ends_classified
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Reshaped, Row
 
@@ -12,14 +14,15 @@ MIXERS = ("encoder.block.attn.mixer", "decoder.block.attn.mixer", "decoder.block
 FFNS = ("encoder.block.ffn.mixer", "decoder.block.ffn.mixer")
 
 
-def rows_of(stack: str) -> list[Row]:
+def rows_of(stack: str, norm: str = "norm_out") -> list[Row]:
+    """`norm`: ours of each sublayer, after it in BART, before it in Whisper."""
     layer, block = f"{stack}.layers.{{i}}", f"{stack}.blocks.{{i}}"
     rows = [
         Row(f"{stack}.embed_positions.weight", f"{SIDES[stack]}.position.table.weight"),
         Row(f"{stack}.layernorm_embedding.{{p}}", f"{SIDES[stack]}.norm.{{p}}"),
         Row(f"{layer}.fc1.{{p}}", f"{block}.ffn.mixer.up.{{p}}"),
         Row(f"{layer}.fc2.{{p}}", f"{block}.ffn.mixer.out.{{p}}"),
-        Row(f"{layer}.final_layer_norm.{{p}}", f"{block}.ffn.norm_out.{{p}}"),
+        Row(f"{layer}.final_layer_norm.{{p}}", f"{block}.ffn.{norm}.{{p}}"),
     ]
     for theirs, ours in {"self_attn": "attn", "encoder_attn": "cross"}.items():
         rows += [
@@ -27,7 +30,7 @@ def rows_of(stack: str) -> list[Row]:
             Row(f"{layer}.{theirs}.k_proj.{{p}}", f"{block}.{ours}.mixer.k.{{p}}"),
             Row(f"{layer}.{theirs}.v_proj.{{p}}", f"{block}.{ours}.mixer.v.{{p}}"),
             Row(f"{layer}.{theirs}.out_proj.{{p}}", f"{block}.{ours}.mixer.out.{{p}}"),
-            Row(f"{layer}.{theirs}_layer_norm.{{p}}", f"{block}.{ours}.norm_out.{{p}}"),
+            Row(f"{layer}.{theirs}_layer_norm.{{p}}", f"{block}.{ours}.{norm}.{{p}}"),
         ]
     return rows
 
@@ -40,11 +43,17 @@ def stack(decoder: bool) -> dict[str, Any]:
     return {"placement": "post", "norm": {"kind": "layer"}, "block": sublayers}
 
 
+def plain(architecture: str) -> HeadOf:
+    """Without a head of its own, words are scored by their embedding."""
+    return HeadOf(architecture, {"kind": "language"}, task="text-to-text", prefix="")
+
+
 def family(
     kind: str,
     architecture: str,
     frontend: dict[str, Any],
     keys: list[Key | Always],
+    more: Sequence[HeadOf] = (),
     unsaved: tuple[str, ...] = (),
     like: dict[str, Any] | None = None,
 ) -> Family:
@@ -68,7 +77,8 @@ def family(
                     Row("lm_head.weight", "head.linear.weight"),
                 ],
                 task="text-to-text",
-            )
+            ),
+            *more,
         ],
         prefix="model.",
         ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight", *unsaved),
@@ -77,8 +87,7 @@ def family(
     )
 
 
-KEYS: list[Key | Always] = [
-    Key("vocab_size", ("frontend.vocab", "target.vocab")),
+SIZES: list[Key | Always] = [
     Key("d_model", "width"),
     Key("encoder_layers", ("layers", "encoder.layers")),
     Key("decoder_layers", "decoder.layers"),
@@ -90,12 +99,16 @@ KEYS: list[Key | Always] = [
     Key("dropout", "dropout", 0.1),
     Key("attention_dropout", tuple(f"{mixer}.dropout" for mixer in MIXERS), 0.0),
     Key("activation_dropout", tuple(f"{mixer}.dropout" for mixer in FFNS), 0.0),
+]
+KEYS: list[Key | Always] = [
+    *SIZES,
+    Key("vocab_size", ("frontend.vocab", "target.vocab")),
     Key("scale_embedding", ("frontend.scale", "target.scale"), False),
     Always("normalize_before", False),
     Always("add_final_layer_norm", False),
 ]
 HARMLESS = (
-    "classifier_dropout", "classif_dropout", "decoder_layerdrop", "decoder_vocab_size", "early_stopping", "encoder_layerdrop",
+    "classif_dropout", "classifier_dropout", "decoder_layerdrop", "decoder_vocab_size", "early_stopping", "encoder_layerdrop",
     "extra_pos_embeddings", "gradient_checkpointing", "init_std", "length_penalty", "min_length", "no_repeat_ngram_size",
     "num_hidden_layers", "save_step", "static_position_embeddings",
 )  # fmt: skip
@@ -106,6 +119,7 @@ register(
         "BartForConditionalGeneration",
         {"position": {"kind": "learned", "offset": 2}, "norm": {"kind": "layer"}},
         [Key("max_position_embeddings", PLACES, 1024), Always("normalize_embedding", True)],
+        [plain("BartModel"), ends_classified("BartForSequenceClassification"), answering("BartForQuestionAnswering")],
     ),
     family(
         "marian",

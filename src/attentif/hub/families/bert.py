@@ -1,9 +1,12 @@
 """BERT (Devlin et al. 2019) and those built like it: RoBERTa, CamemBERT (positions from row 2 on), ELECTRA (narrow embeddings)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.forms import decoder_of
+from attentif.hub.heads import DROPOUT, answering, bare, classifying, tagging
 from attentif.hub.keys import Always, Code, Key, words
 from attentif.hub.rows import Row
 
@@ -51,48 +54,58 @@ ROWS = [
     Row(f"{LAYER}.output.dense.{{p}}", f"{BLOCK}.ffn.mixer.out.{{p}}"),
     Row(f"{LAYER}.output.LayerNorm.{{p}}", f"{BLOCK}.ffn.norm_out.{{p}}"),
 ]
-DROPOUT = Key("classifier_dropout", "head.dropout", None)
 MASKED_HEAD = {"kind": "language", "bias": True, "transform": {"kind": "layer"}}
 MASKED_EPS = Key("layer_norm_eps", "head.transform.eps", 1e-12)
+LIKE_THE_BLOCKS = Key("hidden_act", "head.activation", "gelu", ACTIVATIONS)  # the head has the blocks' non-linearity
 
 
-def masked(architecture: str, rows: Sequence[Row]) -> HeadOf:
-    return HeadOf(architecture, MASKED_HEAD, rows, [MASKED_EPS], task="masked")
+def masked(architecture: str, rows: Sequence[Row], keys: Sequence[Key] = ()) -> HeadOf:
+    """Files of pre-training hold the pooler too, and whether a text follows, which the masked words have no use for."""
+    unused = tuple(f"{name}.{part}" for name in ("pooler.dense", "cls.seq_relationship") for part in ("weight", "bias"))
+    return HeadOf(architecture, MASKED_HEAD, rows, [MASKED_EPS, *keys], task="masked", ignored=unused)
+
+
+def pretraining(architecture: str, pooler: str) -> HeadOf:
+    """Masked words, and whether the second text follows the first."""
+    rows = [*PREDICTIONS, Row(f"{pooler}.{{p}}", "head.pooler.{p}"), Row("cls.seq_relationship.{p}", "head.follows.{p}")]
+    return HeadOf(architecture, MASKED_HEAD | {"follows": True}, rows, [MASKED_EPS, LIKE_THE_BLOCKS], task="masked")
 
 
 def common_heads(name: str) -> list[HeadOf]:
     """What all of them have: tagging, answering, the bare encoder."""
-    tags = HeadOf(
-        f"{name}ForTokenClassification", {"kind": "tokens", "classes": None}, [Row("classifier.{p}", "head.out.{p}")], [DROPOUT], task="tag"
-    )
-    spans = HeadOf(f"{name}ForQuestionAnswering", {"kind": "span"}, [Row("qa_outputs.{p}", "head.out.{p}")], task="answer")
-    # the bare encoder is pooled by its user; BERT's own pooler was trained for next sentences and is left out
-    bare = HeadOf(f"{name}Model", {"kind": "embed", "pool": "mean"}, prefix="", ignored=("pooler.dense.weight", "pooler.dense.bias"))
-    return [tags, spans, bare]
+    return [tagging(f"{name}ForTokenClassification"), answering(f"{name}ForQuestionAnswering"), bare(f"{name}Model")]
 
 
-def classifier(architecture: str, rows: Mapping[str, str], activation: str = "tanh", keys: Sequence[Key] = ()) -> HeadOf:
+def classifier(architecture: str, rows: Mapping[str, str], activation: str = "tanh", keys: Sequence[Key] = (DROPOUT,)) -> HeadOf:
     """The first place, a linear map, a non-linearity, the scores."""
-    head = {"kind": "classify", "classes": None, "pool": "first", "hidden": True, "activation": activation}
-    return HeadOf(architecture, head, [Row(theirs, ours) for theirs, ours in rows.items()], [DROPOUT, *keys], task="classify")
+    return classifying(architecture, rows, keys, pool="first", hidden=True, activation=activation)
 
 
+PREDICTIONS = [
+    Row("cls.predictions.transform.dense.{p}", "head.transform.{p}"),
+    Row("cls.predictions.transform.LayerNorm.{p}", "head.norm.{p}"),
+    Row("cls.predictions.decoder.weight", "head.linear.weight"),
+    Row("cls.predictions.bias", "head.bias"),
+]
 BERT_HEADS = [
-    masked(
-        "BertForMaskedLM",
-        [
-            Row("cls.predictions.transform.dense.{p}", "head.transform.{p}"),
-            Row("cls.predictions.transform.LayerNorm.{p}", "head.norm.{p}"),
-            Row("cls.predictions.decoder.weight", "head.linear.weight"),
-            Row("cls.predictions.bias", "head.bias"),
-        ],
+    masked("BertForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS]),
+    pretraining("BertForPreTraining", "bert.pooler.dense"),
+    classifier("BertForSequenceClassification", {"bert.pooler.dense": "hidden", "classifier": "out"}),
+    classifying(  # of a pair: the second text follows the first, or does not
+        "BertForNextSentencePrediction",
+        {"bert.pooler.dense": "hidden", "cls.seq_relationship": "out"},
+        (),
+        classes=2,
+        pool="first",
+        hidden=True,
+        activation="tanh",
+        dropout=0.0,
     ),
-    classifier("BertForSequenceClassification", {"bert.pooler.dense.{p}": "head.hidden.{p}", "classifier.{p}": "head.out.{p}"}),
     *common_heads("Bert"),
 ]
 IGNORED = ("embeddings.position_ids", "embeddings.token_type_ids", "cls.predictions.decoder.bias", "lm_head.decoder.bias")
 HARMLESS = ("classifier_dropout", "summary_last_dropout", "embedding_size", "gradient_checkpointing")
-DENSE_HEAD = {"classifier.dense.{p}": "head.hidden.{p}", "classifier.out_proj.{p}": "head.out.{p}"}
+DENSE_HEAD = {"classifier.dense": "hidden", "classifier.out_proj": "out"}
 
 
 ROBERTA_HEAD = [
@@ -104,10 +117,16 @@ ROBERTA_HEAD = [
 ROBERTA_PLACES = Key("max_position_embeddings", "frontend.position.max_len", 514, Code(lambda rows: rows - 2, lambda places: places + 2))
 
 
+def as_writer(family: Family, architecture: str) -> Family:
+    """The family with a form that writes, its head that of the masked words."""
+    masking = next(head for head in family.heads if head.architecture.endswith("ForMaskedLM"))
+    return replace(family, others=[decoder_of(family, [replace(masking, architecture=architecture, task="language")])])
+
+
 def roberta_like(kind: str, name: str) -> Family:
     """Places are counted from the padding's row on: two rows of their table are for nobody."""
     frontend = TEMPLATE["frontend"] | {"position": {"kind": "learned", "offset": 2}}
-    return Family(
+    family = Family(
         kind=kind,
         template=TEMPLATE | {"frontend": frontend},
         keys=[*KEYS, ROBERTA_PLACES, Always("pad_token_id", 1)],
@@ -121,6 +140,7 @@ def roberta_like(kind: str, name: str) -> Family:
         ignored=IGNORED,
         harmless=HARMLESS,
     )
+    return as_writer(family, f"{name}ForCausalLM")
 
 
 def without_equal_embedding(config: dict[str, Any]) -> dict[str, Any]:
@@ -131,57 +151,60 @@ def without_equal_embedding(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_embedding(config: dict[str, Any]) -> dict[str, Any]:
-    return config | {"embedding_size": config["embedding_size"] or config["hidden_size"]}
+    return config | {"embedding_size": config.get("embedding_size") or config["hidden_size"]}
 
 
+BERT = Family(
+    kind="bert",
+    template=TEMPLATE,
+    keys=[*KEYS, Key("max_position_embeddings", "frontend.position.max_len", 512)],
+    body=ROWS,
+    heads=BERT_HEADS,
+    prefix="bert.",
+    ignored=IGNORED,
+    harmless=HARMLESS,
+)
+ELECTRA = Family(
+    kind="electra",
+    template=TEMPLATE,
+    keys=[
+        *KEYS,
+        Key("max_position_embeddings", "frontend.position.max_len", 512),
+        Key("embedding_size", "frontend.embedding", 128),
+    ],
+    body=ROWS,
+    heads=[
+        HeadOf(
+            "ElectraForPreTraining",
+            {"kind": "tokens", "classes": 1, "hidden": True, "dropout": 0.0},
+            [
+                Row("discriminator_predictions.dense.{p}", "head.hidden.{p}"),
+                Row("discriminator_predictions.dense_prediction.{p}", "head.out.{p}"),
+            ],
+            [LIKE_THE_BLOCKS],
+            task="replaced",
+        ),
+        masked(
+            "ElectraForMaskedLM",
+            [
+                Row("generator_predictions.dense.{p}", "head.transform.{p}"),
+                Row("generator_predictions.LayerNorm.{p}", "head.norm.{p}"),
+                Row("generator_lm_head.weight", "head.linear.weight"),
+                Row("generator_lm_head.bias", "head.bias"),
+            ],
+        ),
+        classifier("ElectraForSequenceClassification", DENSE_HEAD, "gelu"),
+        *common_heads("Electra"),
+    ],
+    prefix="electra.",
+    ignored=IGNORED,
+    harmless=HARMLESS,
+    older=without_equal_embedding,
+    whole=with_embedding,
+)
 register(
-    Family(
-        kind="bert",
-        template=TEMPLATE,
-        keys=[*KEYS, Key("max_position_embeddings", "frontend.position.max_len", 512)],
-        body=ROWS,
-        heads=BERT_HEADS,
-        prefix="bert.",
-        ignored=IGNORED,
-        harmless=HARMLESS,
-    ),
+    as_writer(BERT, "BertLMHeadModel"),
     roberta_like("roberta", "Roberta"),
     roberta_like("camembert", "Camembert"),
-    Family(
-        kind="electra",
-        template=TEMPLATE,
-        keys=[
-            *KEYS,
-            Key("max_position_embeddings", "frontend.position.max_len", 512),
-            Key("embedding_size", "frontend.embedding", 128),
-        ],
-        body=ROWS,
-        heads=[
-            HeadOf(
-                "ElectraForPreTraining",
-                {"kind": "tokens", "classes": 1, "hidden": True, "dropout": 0.0},
-                [
-                    Row("discriminator_predictions.dense.{p}", "head.hidden.{p}"),
-                    Row("discriminator_predictions.dense_prediction.{p}", "head.out.{p}"),
-                ],
-                task="replaced",
-            ),
-            masked(
-                "ElectraForMaskedLM",
-                [
-                    Row("generator_predictions.dense.{p}", "head.transform.{p}"),
-                    Row("generator_predictions.LayerNorm.{p}", "head.norm.{p}"),
-                    Row("generator_lm_head.weight", "head.linear.weight"),
-                    Row("generator_lm_head.bias", "head.bias"),
-                ],
-            ),
-            classifier("ElectraForSequenceClassification", DENSE_HEAD, "gelu"),
-            *common_heads("Electra"),
-        ],
-        prefix="electra.",
-        ignored=IGNORED,
-        harmless=HARMLESS,
-        older=without_equal_embedding,
-        whole=with_embedding,
-    ),
+    as_writer(ELECTRA, "ElectraForCausalLM"),
 )

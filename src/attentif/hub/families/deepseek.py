@@ -1,10 +1,12 @@
 """DeepSeek-V2 and V3 (DeepSeek-AI 2024): latent attention, shared experts beside routed ones, the first blocks dense."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from attentif.hub.families.llama import GATES, heads, older, read_rotary, write_rotary
+from attentif.hub.families.llama import GATES, older, read_rotary, sharpness, write_rotary
 from attentif.hub.family import Family, register
+from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Code, Key
 from attentif.hub.rows import Row, SplitByHead, Stacked
 from attentif.models import ModelConfig
@@ -38,6 +40,7 @@ KEYS: list[Key | Always] = [
     Key("q_lora_rank", both("q_rank"), None),
     Key("attention_bias", (*both("bias"), *both("out_bias")), False),
     Key("rope_parameters", both("rotary"), None, Code(read_adjacent, write_rotary)),
+    Key("scale", both("scale"), None),
     Key("rms_norm_eps", "decoder.norm.eps", 1e-6),  # the norms of the latents have 1e-6 whatever is said here
     Key("intermediate_size", f"{FFN}.hidden"),
     Key("hidden_act", (f"{FFN}.activation", f"{MOE}.activation"), "silu", GATES),
@@ -96,7 +99,21 @@ def older_deepseek(config: dict[str, Any]) -> dict[str, Any]:
     config["sparse_blocks"] = config.get("num_hidden_layers", 0) - config.get("first_k_dense_replace", 0)
     if config.get("topk_method") == "greedy" or config.get("n_group") is None:
         config |= {"n_group": 1, "topk_group": None}
-    return config
+    return config | with_scale(dict(config.get("rope_parameters") or {}), head_width(config))
+
+
+def head_width(config: dict[str, Any]) -> int:
+    return int(config.get("qk_nope_head_dim", 0)) + int(config.get("qk_rope_head_dim", 0))
+
+
+def with_scale(rope: dict[str, Any], width: int) -> dict[str, Any]:
+    """YaRN sharpens the whole head here, by `mscale_all_dim`, where elsewhere it turns sharper queries and keys alone."""
+    share = rope.get("mscale_all_dim")
+    if not share or rope.get("rope_type", rope.get("type", "default")) == "default":
+        return {"scale": None, "rope_parameters": rope}
+    if rope.get("attention_factor") is not None or not rope.get("mscale"):
+        rope = {key: value for key, value in rope.items() if not key.startswith("mscale")}
+    return {"scale": width**-0.5 * sharpness(rope["factor"], share) ** 2, "rope_parameters": rope}
 
 
 def whole_v2(config: dict[str, Any]) -> dict[str, Any]:
@@ -105,17 +122,20 @@ def whole_v2(config: dict[str, Any]) -> dict[str, Any]:
 
 def whole_v3(config: dict[str, Any]) -> dict[str, Any]:
     del config["sparse_blocks"]
+    if (scale := config.pop("scale")) is not None:
+        share = (math.sqrt(scale * math.sqrt(head_width(config))) - 1) / (0.1 * math.log(config["rope_parameters"].get("factor", math.e)))
+        config["rope_parameters"]["mscale_all_dim"] = round(share, 6)
     one_head = {"num_key_value_heads": config["num_attention_heads"], "head_dim": config["qk_rope_head_dim"]}
     return config | one_head | {"topk_group": config["topk_group"] or config["n_group"]}
 
 
-def family(kind: str, name: str, moe: dict[str, Any], extra: list[Key | Always], whole: Any) -> Family:
+def family(kind: str, name: str, moe: dict[str, Any], extra: list[Key | Always], whole: Any, heads: Sequence[str]) -> Family:
     return Family(
         kind=kind,
         template=template(**moe),
         keys=[*KEYS, *extra],
         body=body,
-        heads=heads(name)[:1],
+        heads=[language(f"{name}ForCausalLM"), *decoder_heads(name, only=heads)],
         prefix="model.",
         ignored=("rotary_emb.inv_freq",),
         tied=False,
@@ -130,6 +150,13 @@ def family(kind: str, name: str, moe: dict[str, Any], extra: list[Key | Always],
 
 
 register(
-    family("deepseek_v2", "DeepseekV2", {"group_best": 1}, [Always("mlp_bias", False)], whole_v2),
-    family("deepseek_v3", "DeepseekV3", {"scores": "sigmoid", "balance": [{"kind": "bias"}]}, [Always("rope_interleave", True)], whole_v3),
+    family("deepseek_v2", "DeepseekV2", {"group_best": 1}, [Always("mlp_bias", False)], whole_v2, ("ForSequenceClassification", "Model")),
+    family(
+        "deepseek_v3",
+        "DeepseekV3",
+        {"scores": "sigmoid", "balance": [{"kind": "bias"}]},
+        [Always("rope_interleave", True)],
+        whole_v3,
+        ("ForSequenceClassification", "ForTokenClassification", "Model"),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attentif.hub.families.bert import ACTIVATIONS, MASKED_HEAD, TEMPLATE, common_heads
+from attentif.hub.families.bert import ACTIVATIONS, MASKED_HEAD, TEMPLATE, classifier, common_heads
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
@@ -54,14 +54,14 @@ register(
                     Row("vocab_projector.weight", "head.linear.weight"),
                     Row("vocab_projector.bias", "head.bias"),
                 ],
+                [Key("activation", "head.activation", "gelu", ACTIVATIONS)],
                 task="masked",
             ),
-            HeadOf(
+            classifier(
                 "DistilBertForSequenceClassification",
-                {"kind": "classify", "classes": None, "pool": "first", "hidden": True, "activation": "relu"},
-                [Row("pre_classifier.{p}", "head.hidden.{p}"), Row("classifier.{p}", "head.out.{p}")],
+                {"pre_classifier": "hidden", "classifier": "out"},
+                "relu",
                 [Key("seq_classif_dropout", "head.dropout", 0.2)],
-                task="classify",
             ),
             *common_heads("DistilBert"),
         ],

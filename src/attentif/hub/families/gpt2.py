@@ -1,6 +1,7 @@
 """GPT-2 (Radford et al. 2019): matrices stored (in, out), queries, keys and values in one."""
 
-from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.family import Family, register
+from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Key, words
 from attentif.hub.rows import Row, Split, Transposed
 
@@ -53,13 +54,8 @@ register(
         body=ROWS,
         prefix="transformer.",
         heads=[
-            HeadOf("GPT2LMHeadModel", {"kind": "language"}, [Row("lm_head.weight", "head.linear.weight")], task="language"),
-            HeadOf(
-                "GPT2ForSequenceClassification",
-                {"kind": "classify", "classes": None, "pool": "last", "bias": False},
-                [Row("score.weight", "head.out.weight")],
-                task="classify",
-            ),
+            language("GPT2LMHeadModel"),
+            *decoder_heads("GPT2", tags="classifier", answers=None),
         ],
         ignored=(".attn.bias", ".attn.masked_bias"),
     )

@@ -5,7 +5,8 @@ from typing import Any
 
 from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.families.llama import read_rotary, write_rotary
-from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.family import Family, register
+from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Code, Key
 from attentif.hub.rows import Row, SplitByHead
 from attentif.models import ModelConfig
@@ -82,7 +83,7 @@ register(
             Always("use_parallel_residual", True),
         ],
         body=body,
-        heads=[HeadOf("GPTNeoXForCausalLM", {"kind": "language"}, [Row("embed_out.weight", "head.linear.weight")], task="language")],
+        heads=[language("GPTNeoXForCausalLM", "embed_out"), *decoder_heads("GPTNeoX", tags="classifier", answers=None)],
         prefix="gpt_neox.",
         ignored=(".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"),
         tied=False,

@@ -1,16 +1,19 @@
 """LLaMA and those built like it: Mistral (windows), Qwen 2 (biases), Qwen 3 (normalised queries and keys), Mixtral (experts),
 Qwen 3 with experts."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from attentif.errors import ConfigError
-from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.family import Family, register
+from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Code, Key, words
 from attentif.hub.rows import Row, Stacked
 from attentif.models import ModelConfig
 
 ATTN, FFN = "decoder.block.attn.mixer", "decoder.block.ffn.mixer"
+SLIDING, FULL = "sliding_attention", "full_attention"  # words of layer_types
 # our scaling, and its keys by the names that `rope_parameters` has for them
 SCALINGS: dict[str, dict[str, str]] = {
     "linear": {"factor": "factor"},
@@ -20,8 +23,19 @@ SCALINGS: dict[str, dict[str, str]] = {
         "low": "low_freq_factor",
         "high": "high_freq_factor",
     },
-    "yarn": {"factor": "factor", "trained": "original_max_position_embeddings", "fast": "beta_fast", "slow": "beta_slow"},
+    "yarn": {
+        "factor": "factor",
+        "trained": "original_max_position_embeddings",
+        "fast": "beta_fast",
+        "slow": "beta_slow",
+        "sharpen": "attention_factor",
+    },
 }
+
+
+def sharpness(factor: float, share: float) -> float:
+    """How much YaRN sharpens a softmax that reads `factor` times as far, by this share of it."""
+    return 0.1 * share * math.log(factor) + 1.0 if factor > 1 else 1.0
 
 
 def read_rotary(rope: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -34,7 +48,15 @@ def read_rotary(rope: Mapping[str, Any] | None) -> dict[str, Any]:
         return rotary
     if kind not in SCALINGS:
         raise ConfigError(f"rope_type {kind!r} is not understood (only default, {', '.join(SCALINGS)})")
+    numerator, denominator = rope.pop("mscale", None), rope.pop("mscale_all_dim", None)
     scaling = {ours: rope.pop(theirs) for ours, theirs in SCALINGS[kind].items() if theirs in rope}
+    scaling = {key: value for key, value in scaling.items() if value is not None}
+    if kind == "yarn" and rope.get("truncate") is True:
+        del rope["truncate"]
+    if kind == "yarn" and numerator and denominator:
+        scaling.setdefault("sharpen", sharpness(scaling["factor"], numerator) / sharpness(scaling["factor"], denominator))
+    elif numerator or denominator:
+        raise ConfigError(f"mscale and mscale_all_dim are understood together, and with rope_type 'yarn' only, not {kind!r}")
     if rope:
         raise ConfigError(f"{next(iter(rope))} is not understood with rope_type {kind!r}")
     return rotary | {"scaling": {"kind": kind} | {key: float(value) if key != "trained" else value for key, value in scaling.items()}}
@@ -44,23 +66,34 @@ def write_rotary(rotary: Mapping[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {"rope_theta": rotary["base"], "rope_type": "default"}
     if scaling := rotary.get("scaling"):
         written["rope_type"] = scaling["kind"]
-        written |= {theirs: scaling[ours] for ours, theirs in SCALINGS[scaling["kind"]].items()}
+        written |= {theirs: scaling[ours] for ours, theirs in SCALINGS[scaling["kind"]].items() if scaling[ours] is not None}
     return written
 
 
 def older(config: dict[str, Any]) -> dict[str, Any]:
-    """`rope_theta` and `rope_scaling` were keys of their own; Qwen says three times over that it has no windows."""
+    """`rope_theta` and `rope_scaling` were keys of their own; Qwen says three times over which blocks have windows."""
     if theta := config.pop("rope_theta", None):
         config["rope_parameters"] = dict(config.pop("rope_scaling", None) or {}) | {"rope_theta": theta}
-    if config.get("use_sliding_window") is False:
-        for key in ("sliding_window", "max_window_layers"):
-            config.pop(key, None)
+    if config["model_type"].startswith("qwen"):
+        layers, first = config.get("num_hidden_layers", 0), config.pop("max_window_layers", 28)
+        first = 0 if config["model_type"] == "qwen3_moe" else first
+        first = first if config.pop("use_sliding_window", False) else layers
+        types = config.pop("layer_types", None) or [FULL if number < first else SLIDING for number in range(layers)]
+        if len(set(types)) > 1:
+            raise ConfigError(f"layer_types: windows in some blocks only ({', '.join(types[:4])} ...) are not understood")
+        config["sliding_window"] = config.get("sliding_window") if SLIDING in types else None
     if config["model_type"] == "qwen3_moe":
         config.pop("intermediate_size", None)  # of dense blocks, of which there are none
         config["num_experts"] = config.pop("num_local_experts", config.get("num_experts", 128))
-    if set(config.get("layer_types") or ()) == {"full_attention"}:
+    if set(config.get("layer_types") or ()) == {FULL}:
         del config["layer_types"]
     return config
+
+
+def with_windows(config: dict[str, Any]) -> dict[str, Any]:
+    """Qwen's way to say that all blocks have windows, or none."""
+    used = config["sliding_window"] is not None
+    return config | {"use_sliding_window": used, "max_window_layers": 0 if used else config["num_hidden_layers"]}
 
 
 def read_window(window: int | None) -> list[dict[str, Any]]:
@@ -143,18 +176,6 @@ def experts(block: str, names: Mapping[str, str]) -> Callable[[ModelConfig], Ite
     return rows
 
 
-def heads(name: str) -> list[HeadOf]:
-    return [
-        HeadOf(f"{name}ForCausalLM", {"kind": "language"}, [Row("lm_head.weight", "head.linear.weight")], task="language"),
-        HeadOf(
-            f"{name}ForSequenceClassification",
-            {"kind": "classify", "classes": None, "pool": "last", "bias": False},
-            [Row("score.weight", "head.out.weight")],
-            task="classify",
-        ),
-    ]
-
-
 def family(
     kind: str,
     name: str,
@@ -162,32 +183,33 @@ def family(
     template: Mapping[str, Any] = TEMPLATE,
     rows: Any = ROWS,
     hidden: str = "intermediate_size",
+    answers: str | None = "transformer.",
 ) -> Family:
     return Family(
         kind=kind,
         template=template,
         keys=[*KEYS, Key(hidden, f"{FFN}.hidden"), *keys],
         body=rows,
-        heads=heads(name),
+        heads=[language(f"{name}ForCausalLM"), *decoder_heads(name, answers=answers)],
         prefix="model.",
         ignored=("rotary_emb.inv_freq",),
         tied=False,
         like=HARMLESS,
         harmless=("output_router_logits", "router_aux_loss_coef", "router_jitter_noise"),  # of training
         older=older,
+        whole=with_windows if kind.startswith("qwen") else dict,
     )
 
 
-NO_WINDOW: list[Key | Always] = [Always("use_sliding_window", False)]
 WINDOW: list[Key | Always] = [Key("sliding_window", f"{ATTN}.pattern", None, Code(read_window, write_window))]
 register(
     family("llama", "Llama", [EPS, *BIASES, Key("mlp_bias", f"{FFN}.bias", False)]),
-    family("mistral", "Mistral", [EPS, *WINDOW]),
-    family("qwen2", "Qwen2", [EPS, *NO_WINDOW], with_mixers({"bias": True})),
+    family("mistral", "Mistral", [EPS, *WINDOW], answers=None),
+    family("qwen2", "Qwen2", [EPS, *WINDOW], with_mixers({"bias": True})),
     family(
         "qwen3",
         "Qwen3",
-        [Key("rms_norm_eps", ("decoder.norm.eps", f"{ATTN}.qk_norm.eps"), 1e-6), *NO_WINDOW, *BIASES],
+        [Key("rms_norm_eps", ("decoder.norm.eps", f"{ATTN}.qk_norm.eps"), 1e-6), *WINDOW, *BIASES],
         with_mixers({"qk_norm": {"kind": "rms"}}),
     ),
     family(
@@ -201,13 +223,14 @@ register(
         ],
         with_mixers(ffn={"kind": "experts"}),
         experts("block_sparse_moe", {"w1": "gate", "w3": "up", "w2": "out"}),
+        answers=None,
     ),
     family(
         "qwen3_moe",
         "Qwen3Moe",
         [
             Key("rms_norm_eps", ("decoder.norm.eps", f"{ATTN}.qk_norm.eps"), 1e-6),
-            *NO_WINDOW,
+            *WINDOW,
             *BIASES,
             Key("num_experts", f"{FFN}.experts", 128),
             Key("num_experts_per_tok", f"{FFN}.top_k", 8),

@@ -16,6 +16,7 @@ from attentif.hub.families.bert import (
     masked,
 )
 from attentif.hub.family import Family, register
+from attentif.hub.heads import DROPOUT
 from attentif.hub.keys import Always, Code, Key
 from attentif.hub.rows import Row
 
@@ -43,7 +44,6 @@ def window(first: int) -> Key:
 
 TABLE = TEMPLATE["encoder"]["block"]
 BLOCK = TABLE | {"attn": {"mixer": TABLE["attn"]["mixer"] | {"global_projections": True}}}
-ALL = common_heads("Longformer")
 register(
     Family(
         kind="longformer",
@@ -56,8 +56,8 @@ register(
         body=[*ROWS, *APART],
         heads=[
             masked("LongformerForMaskedLM", ROBERTA_HEAD),
-            classifier("LongformerForSequenceClassification", DENSE_HEAD, keys=[window(first=1)]),
-            *(head for head in ALL if not head.architecture.endswith("QuestionAnswering")),  # there the question is global: a task's marks
+            classifier("LongformerForSequenceClassification", DENSE_HEAD, keys=[DROPOUT, window(first=1)]),
+            *common_heads("Longformer"),  # of which answers want a question whose tokens are marked, and so global
         ],
         prefix="longformer.",
         ignored=IGNORED,

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.family import Family, register
+from attentif.hub.heads import bare, language
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row, Split, SplitBySize, Squeezed
 from attentif.models import ModelConfig
@@ -63,10 +64,6 @@ def template(kind: str) -> dict[str, Any]:
     return {"dropout": 0.0, "frontend": {"kind": "tokens"}, "decoder": ssm}
 
 
-def heads(architecture: str) -> list[HeadOf]:
-    return [HeadOf(architecture, {"kind": "language"}, [Row("lm_head.weight", "head.linear.weight")], task="language")]
-
-
 def with_rank(config: dict[str, Any]) -> dict[str, Any]:
     """The rank of step sizes is "auto" in old files: a sixteenth of the width, as it is by default here."""
     if config.get("time_step_rank") in ("auto", None):
@@ -85,7 +82,7 @@ register(
         template=template("mamba"),
         keys=[*KEYS, Key("layer_norm_epsilon", "decoder.norm.eps", 1e-5), Key("time_step_rank", f"{SSM}.rank", None)],
         body=MAMBA,
-        heads=heads("MambaForCausalLM"),
+        heads=[language("MambaForCausalLM"), bare("MambaModel", "last")],
         prefix="backbone.",
         harmless=HARMLESS,
         older=with_rank,
@@ -100,7 +97,7 @@ register(
             Key("n_groups", f"{SSM}.groups", 8),
         ],
         body=mamba2,
-        heads=heads("Mamba2ForCausalLM"),
+        heads=[language("Mamba2ForCausalLM"), bare("Mamba2Model", "last")],
         prefix="backbone.",
         harmless=(*HARMLESS, "num_heads", "norm_before_gate"),
         tied=False,

@@ -1,6 +1,7 @@
 """RWKV-4 (Peng et al. 2023)."""
 
-from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.family import Family, register
+from attentif.hub.heads import bare, language
 from attentif.hub.keys import Key
 from attentif.hub.rows import Reshaped, Row
 
@@ -49,7 +50,7 @@ register(
             Row(f"{LAYER}.feed_forward.receptance.weight", f"{CHANNEL}.r.weight"),
             Row(f"{LAYER}.feed_forward.value.weight", f"{CHANNEL}.out.weight"),
         ],
-        heads=[HeadOf("RwkvForCausalLM", {"kind": "language"}, [Row("head.weight", "head.linear.weight")], task="language")],
+        heads=[language("RwkvForCausalLM", "head"), bare("RwkvModel", "last")],
         prefix="rwkv.",
         tied=False,
         # halving the residual stream every few blocks keeps half precision in range and is undone by the next norm

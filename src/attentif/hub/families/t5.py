@@ -1,8 +1,11 @@
 """T5 (Raffel et al. 2020), version 1.1 and FLAN: an encoder-decoder with one relative bias a stack."""
 
+from dataclasses import replace
 from typing import Any
 
 from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.forms import encoder_of
+from attentif.hub.heads import answering, bare, ends_classified, tagging
 from attentif.hub.keys import Key, words
 from attentif.hub.rows import Row
 from attentif.models import ModelConfig
@@ -60,47 +63,58 @@ def stack(bidirectional: bool) -> dict[str, Any]:
     }
 
 
+T5 = Family(
+    kind="t5",
+    template={
+        "shared": True,
+        "frontend": {"kind": "tokens"},
+        "target": {"kind": "tokens"},
+        "encoder": stack(bidirectional=True),
+        "decoder": stack(bidirectional=False),
+    },
+    keys=[
+        Key("vocab_size", ("frontend.vocab", "target.vocab")),
+        Key("d_model", "width"),
+        Key("d_kv", tuple(f"{mixer}.head_width" for mixer in MIXERS)),
+        Key("d_ff", tuple(f"{mixer}.hidden" for mixer in FFNS)),
+        Key("num_layers", ("layers", "encoder.layers")),
+        Key("num_decoder_layers", "decoder.layers"),
+        Key("num_heads", tuple(f"{part}.heads" for part in (*MIXERS, *BIASES))),
+        Key("relative_attention_num_buckets", tuple(f"{bias}.buckets" for bias in BIASES), 32),
+        Key("relative_attention_max_distance", tuple(f"{bias}.max_distance" for bias in BIASES), 128),
+        Key("dropout_rate", ("dropout", *(f"{mixer}.dropout" for mixer in (*MIXERS, *FFNS))), 0.1),
+        Key("layer_norm_epsilon", ("encoder.norm.eps", "decoder.norm.eps"), 1e-6),
+        Key(
+            "feed_forward_proj",
+            tuple(f"{mixer}.activation" for mixer in FFNS),
+            "relu",
+            words(relu="relu", gelu="gelu", **{"gated-gelu": "geglu-tanh", "gated-silu": "swiglu"}),
+        ),
+    ],
+    body=body,
+    heads=[
+        HeadOf(
+            "T5ForConditionalGeneration",
+            {"kind": "language"},
+            [Row("lm_head.weight", "head.linear.weight")],
+            [Key("scale_decoder_outputs", "head.scaled", True)],
+            task="text-to-text",
+        ),
+        answering("T5ForQuestionAnswering"),
+    ],
+    ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
+    harmless=("classifier_dropout", "dense_act_fn", "is_gated_act", "initializer_factor", "n_positions", "scale_decoder_outputs"),
+    older=older,
+)
+INSIDE = "transformer."  # before the tensors of a body that a classifier was put on
+CLASSIFYING = [ends_classified("T5ForSequenceClassification")]
 register(
-    Family(
-        kind="t5",
-        template={
-            "shared": True,
-            "frontend": {"kind": "tokens"},
-            "target": {"kind": "tokens"},
-            "encoder": stack(bidirectional=True),
-            "decoder": stack(bidirectional=False),
-        },
-        keys=[
-            Key("vocab_size", ("frontend.vocab", "target.vocab")),
-            Key("d_model", "width"),
-            Key("d_kv", tuple(f"{mixer}.head_width" for mixer in MIXERS)),
-            Key("d_ff", tuple(f"{mixer}.hidden" for mixer in FFNS)),
-            Key("num_layers", ("layers", "encoder.layers")),
-            Key("num_decoder_layers", "decoder.layers"),
-            Key("num_heads", tuple(f"{part}.heads" for part in (*MIXERS, *BIASES))),
-            Key("relative_attention_num_buckets", tuple(f"{bias}.buckets" for bias in BIASES), 32),
-            Key("relative_attention_max_distance", tuple(f"{bias}.max_distance" for bias in BIASES), 128),
-            Key("dropout_rate", ("dropout", *(f"{mixer}.dropout" for mixer in (*MIXERS, *FFNS))), 0.1),
-            Key("layer_norm_epsilon", ("encoder.norm.eps", "decoder.norm.eps"), 1e-6),
-            Key(
-                "feed_forward_proj",
-                tuple(f"{mixer}.activation" for mixer in FFNS),
-                "relu",
-                words(relu="relu", gelu="gelu", **{"gated-gelu": "geglu-tanh", "gated-silu": "swiglu"}),
-            ),
+    replace(
+        T5,
+        others=[
+            replace(T5, heads=CLASSIFYING, prefix=INSIDE),
+            encoder_of(T5, [bare("T5EncoderModel")]),
+            encoder_of(T5, [tagging("T5ForTokenClassification", keys=[Key("classifier_dropout", "head.dropout", 0.0)])], prefix=INSIDE),
         ],
-        body=body,
-        heads=[
-            HeadOf(
-                "T5ForConditionalGeneration",
-                {"kind": "language"},
-                [Row("lm_head.weight", "head.linear.weight")],
-                [Key("scale_decoder_outputs", "head.scaled", True)],
-                task="text-to-text",
-            )
-        ],
-        ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
-        harmless=("classifier_dropout", "dense_act_fn", "is_gated_act", "initializer_factor", "n_positions", "scale_decoder_outputs"),
-        older=older,
     )
 )

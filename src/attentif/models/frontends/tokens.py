@@ -64,7 +64,8 @@ class Tokens(nn.Module):
         if self.position is not None:
             x = x + self.position(places(source.seq), x.dtype)
         if self.segments is not None:
-            x = x + (self.segments.weight[0] if source.segments is None else self.segments(source.segments))
+            told_apart = source.segments is not None and self.segments.num_embeddings > 1  # RoBERTa has one vector for both texts
+            x = x + (self.segments(source.segments) if told_apart else self.segments.weight[0])
         x = dropout(self.norm(x), self.dropout, self.training)
         return self.project(x), source.seq
 

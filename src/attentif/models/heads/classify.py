@@ -4,16 +4,17 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.models.heads.base import HEADS, HeadConfig
+from attentif.nn import ffn
 from attentif.nn.seq import Seq, unpack
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "gelu": F.gelu, "relu": F.relu}
+Activation = Literal["tanh", "gelu", "gelu-tanh", "relu", "silu", "none"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "none": lambda x: x, **ffn.ACTIVATIONS}
 
 
 @HEADS.register
@@ -25,7 +26,8 @@ class ClassifyHeadConfig(HeadConfig):
     classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
     pool: Literal["first", "last", "mean", "max"] = Field("mean", description="how places become one vector: first, last, mean, max")
     hidden: bool = Field(False, description="a linear map and a non-linearity before the scores (BERT's pooler)")
-    activation: Literal["tanh", "gelu", "relu"] = Field("tanh", description="the non-linearity of `hidden`: tanh, gelu, relu")
+    inner: int | None = Field(None, gt=0, description="components of what `hidden` gives; by default as many as it reads")
+    activation: Activation = Field("tanh", description="the non-linearity of `hidden`: tanh, gelu, gelu-tanh, relu, silu, none")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of the pooled vector; by default the model's")
     bias: bool = Field(True, description="a bias for each class")
 
@@ -39,9 +41,10 @@ class ClassifyHead(nn.Module):
         if config.classes is None:
             raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
         self.pool, self.dropout = config.pool, dropout if config.dropout is None else config.dropout
-        self.hidden = nn.Linear(width, width) if config.hidden else None
+        inner = config.inner or width if config.hidden else width
+        self.hidden = nn.Linear(width, inner) if config.hidden else None
         self.activation = ACTIVATIONS[config.activation]
-        self.out = nn.Linear(width, config.classes, bias=config.bias)
+        self.out = nn.Linear(inner, config.classes, bias=config.bias)
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         x = pooled(x, seq, self.pool)

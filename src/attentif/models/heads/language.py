@@ -1,6 +1,6 @@
 """A score for each token of the vocabulary.
 
-    z = E h + b        h = x, or with a `transform`  h = norm(gelu(W x + c))        (Devlin et al. 2019, for masked tokens)
+    z = E h + b        h = x, or with a `transform`  h = norm(a(W x + c)), a a gelu        (Devlin et al. 2019, for masked tokens)
 
 E is the matrix of the embedding, or one of its own. Beside it, where `follows` asks for it, two scores for a pair of texts, from the first
 place: does the second follow the first?  s = U tanh(P x_first + p) + u
@@ -17,7 +17,7 @@ from attentif.errors import ConfigError
 from attentif.kernels.cross_entropy import linear_cross_entropy
 from attentif.kernels.linear import linear
 from attentif.models.heads.base import HEADS, HeadConfig
-from attentif.models.heads.classify import pooled
+from attentif.models.heads.classify import ACTIVATIONS, Activation, pooled
 from attentif.nn.mixer import refer
 from attentif.nn.norm import Norm
 from attentif.nn.seq import Seq
@@ -30,7 +30,8 @@ class LanguageHeadConfig(HeadConfig):
     kind: Literal["language"] = Field("language", description="a score for each token of the vocabulary, at every place")
     tied: bool = Field(True, description="share the matrix of the embedding (Press & Wolf 2017)")
     bias: bool = Field(False, description="a bias for each token")
-    transform: Norm | None = Field(None, description="a linear map, a gelu and this norm come before the scores (BERT)")
+    transform: Norm | None = Field(None, description="a linear map, a non-linearity and this norm come before the scores (BERT)")
+    activation: Activation = Field("gelu", description="the non-linearity of `transform`: tanh, gelu, gelu-tanh, relu, silu")
     follows: bool = Field(False, description="beside them, from the first place, two scores: does the second text follow the first? (BERT)")
     scaled: bool = Field(False, description="divide vectors by √width before they meet the matrix (T5, where it is the embedding's)")
 
@@ -57,6 +58,7 @@ class LanguageHead(nn.Module):
         self.linear = None if config.tied else nn.Linear(width, vocab, bias=False)
         self.bias = nn.Parameter(torch.zeros(vocab)) if config.bias else None
         self.transform = nn.Linear(width, inner) if config.transform else None
+        self.activation = ACTIVATIONS[config.activation]
         self.norm = config.transform.build(inner) if config.transform else None
         self.pooler = nn.Linear(width, width) if config.follows else None
         self.follows = nn.Linear(width, 2) if config.follows else None
@@ -80,7 +82,7 @@ class LanguageHead(nn.Module):
     def prepared(self, x: Tensor) -> Tensor:
         """The vectors that meet the matrix."""
         if self.transform is not None and self.norm is not None:
-            x = self.norm(F.gelu(self.transform(x)))
+            x = self.norm(self.activation(self.transform(x)))
         return x if self.scale == 1.0 else x * self.scale
 
     def follow_scores(self, x: Tensor, seq: Seq) -> Tensor:

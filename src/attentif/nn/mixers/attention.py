@@ -22,10 +22,11 @@ from torch.nn.utils.rnn import pad_sequence
 from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
 from attentif.nn.cache import KeyValueState, WindowState
+from attentif.nn.distance import DistanceConfig
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refer, refuse_unreadable
 from attentif.nn.norm import Norm
-from attentif.nn.pattern import Global, Pattern, allowed, global_tokens, mask_for
+from attentif.nn.pattern import Global, Pattern, allowed, global_tokens, mask_for, weight_bias
 from attentif.nn.ragged import groups_of
 from attentif.nn.rotary import RotaryConfig
 from attentif.nn.seq import Seq, unpack
@@ -46,9 +47,10 @@ class AttentionConfig(MixerConfig):
     )
     head_width: int | None = Field(None, gt=0, description="width of a head; by default width / heads")
     causal: bool = Field(False, description="look back only")
-    pattern: Pattern = Field((), description="who may look at whom: a union of window, global and random entries; empty: everyone")
+    pattern: Pattern = Field((), description="who may look at whom: a union of window, global, random and short entries; empty: everyone")
     global_projections: bool = Field(False, description="queries of global tokens, and what they see, are projected apart (Longformer)")
     rotary: RotaryConfig | None = Field(None, description="rotary positions")
+    distances: DistanceConfig | None = Field(None, description="distances in the scores, by projected sinusoids (Transformer-XL)")
     qk_norm: Norm | None = Field(None, description="normalise each head's queries and keys")
     softcap: float | None = Field(None, gt=0, description="scores are kept within ± this value by a tanh")
     scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√head_width")
@@ -90,6 +92,9 @@ class Attention(Mixer):
         self.k = Linear(site.width, groups * K, bias=config.bias and config.key_bias)
         self.v = Linear(site.width, groups * K, bias=config.bias)
         self.out = Linear(heads * K, site.width, bias=config.out_bias)
+        self.weighs = any(isinstance(entry, Global) and entry.weight != 1 for entry in config.pattern)
+        if config.softcap and self.weighs:
+            raise ConfigError("softcap: tokens that weigh more would be capped too; leave out the weight, or the cap")
         if config.global_projections:
             self._refuse_global_projections()
             self.q_global = Linear(site.width, heads * K, bias=config.bias)
@@ -98,6 +103,12 @@ class Attention(Mixer):
         self.q_norm = config.qk_norm.build(K) if config.qk_norm else None
         self.k_norm = config.qk_norm.build(K) if config.qk_norm else None
         self.rotary = config.rotary.build(K) if config.rotary else None
+        self.turns_input = config.rotary is not None and config.rotary.of == "input"
+        if self.turns_input and heads * K != site.width:
+            raise ConfigError(f"rotary.of: the {site.width} components of the input are no {heads} heads of {K}")
+        self.distances = config.distances.build(site.width, heads, K) if config.distances else None
+        if self.distances is not None and (config.pattern or site.bias is not None):
+            raise ConfigError("distances: scores that know distances take no pattern, and no other bias of positions")
         if site.bias is not None and site.bias.heads != heads:
             raise ConfigError(f"the stack's bias has {site.bias.heads} heads, its attention {heads}")
         self.position_bias: nn.Module | None
@@ -124,8 +135,9 @@ class Attention(Mixer):
     def forward(self, x: Tensor, seq: Seq, state: KeyValueState | WindowState | None = None) -> Tensor:
         if state is not None:
             refuse_unreadable(seq)
-        q = self.q(x).unflatten(-1, (self.heads, self.head_width))  # (B, T, H, K), or (N, H, K)
-        k = self.k(x).unflatten(-1, (self.groups, self.head_width))
+        placed = self.turned(x, seq) if self.turns_input else x
+        q = self.q(placed).unflatten(-1, (self.heads, self.head_width))  # (B, T, H, K), or (N, H, K)
+        k = self.k(placed).unflatten(-1, (self.groups, self.head_width))
         v = self.v(x).unflatten(-1, (self.groups, self.head_width))
         at = self.global_queries(seq) if self.config.global_projections else None
         if at is None:
@@ -154,7 +166,13 @@ class Attention(Mixer):
         """Queries and keys, normalised and turned by their places."""
         if self.q_norm is not None and self.k_norm is not None:
             q, keys = self.q_norm(q), tuple(self.k_norm(k) for k in keys)
-        return [q, *keys] if self.rotary is None else self.rotary(seq, q, *keys)
+        return [q, *keys] if self.rotary is None or self.turns_input else self.rotary(seq, q, *keys)
+
+    def turned(self, x: Tensor, seq: Seq) -> Tensor:
+        """The input itself turned by its places."""
+        assert self.rotary is not None
+        (heads,) = self.rotary(seq, x.unflatten(-1, (self.heads, self.head_width)))
+        return heads.flatten(-2)
 
     def global_queries(self, seq: Seq) -> Tensor | None:
         """Index, in the flattened places, of the tokens that see all; None where there are none."""
@@ -183,6 +201,7 @@ class Attention(Mixer):
         causal = plain and seq.offset == 0 and k.shape[2] == q.shape[2]
         newest = (plain or self.sparse.only_windows) and q.shape[2] == 1 and seq.offset is not None and places is not None  # sees all
         options = self.scores()
+        q, bias = self.biased(q, seq, places, k)
         y = attention(
             q,
             k,
@@ -190,13 +209,12 @@ class Attention(Mixer):
             scale=options.scale,
             causal=causal,
             mask=None if causal or newest else self.mask(seq, places, k.shape[2]),
-            bias=self.bias(seq, places, k),
+            bias=bias,
             softcap=options.softcap,
             dropout=options.dropout,
         )
         if everywhere is not None:
             mask = None if seq.dense else seq.valid[:, None, None, :]
-            bias = self.bias(seq, places, k)
             apart = attention(q, *everywhere, scale=options.scale, mask=mask, bias=bias, softcap=options.softcap, dropout=options.dropout)
             y = torch.where(self.is_global(seq)[:, None, :, None], apart, y)
         return y.transpose(1, 2).flatten(2)
@@ -246,9 +264,23 @@ class Attention(Mixer):
         mask = allowed(pattern, causal, seq.places, places, lengths=end, layer=self.layer, heads=self.heads)
         return mask if mask is None or not self.sparse.only_windows else mask & (places >= 0)[:, None, None, :]
 
+    def biased(self, q: Tensor, seq: Seq, places: Tensor | None, k: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Queries as keys meet them, and what is added to their scores."""
+        if self.distances is None:
+            return q, self.bias(seq, places, k)
+        places = torch.arange(k.shape[2], device=k.device) if places is None else places
+        queries, bias = self.distances(q, seq.places, places, self.scale)
+        return queries, bias
+
     def bias(self, seq: Seq, places: Tensor | None, k: Tensor) -> Tensor | None:
-        """The stack's bias for these queries and keys."""
-        return self.scores().between(seq.places, torch.arange(k.shape[2], device=k.device) if places is None else places, k.dtype)
+        """The stack's bias for these queries and keys, and what weighs more in the pattern."""
+        places = torch.arange(k.shape[2], device=k.device) if places is None else places
+        bias = self.scores().between(seq.places, places, k.dtype)
+        if not self.weighs:
+            return bias
+        lengths = seq.lengths[:1] if seq.dense else seq.lengths
+        weights = weight_bias(self.config.pattern, seq.places, places, seq.marks, lengths)
+        return bias if weights is None else weights.to(k.dtype) if bias is None else bias + weights
 
     def maps(self, record: AttentionRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
         q, k, seq, everywhere = record.q, record.k, record.seq, record.everywhere
@@ -268,7 +300,7 @@ class Attention(Mixer):
         self, q: Tensor, k: Tensor, mask: Tensor | None, seq: Seq, places: Tensor | None, head: int | None, rows: Tensor | None
     ) -> Tensor:
         """(rows, heads, T, S), nothing where the query is padding."""
-        bias = self.bias(seq, places, k)
+        q, bias = self.biased(q, seq, places, k)
         if not seq.dense:
             queries = seq.valid[:, None, :, None]
             mask = queries if mask is None else mask & queries
@@ -281,7 +313,7 @@ class Attention(Mixer):
             k[row, heads],
             scale=self.scale,
             mask=None if mask is None else mask.expand(len(q), self.heads, -1, -1)[row, heads],
-            bias=None if bias is None else bias.expand(len(q), -1, -1, -1)[row, heads],
+            bias=None if bias is None else bias.expand(len(q), self.heads, -1, -1)[row, heads],
             softcap=self.config.softcap,
         )
 

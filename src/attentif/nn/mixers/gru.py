@@ -14,10 +14,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.kernels.cells import gru_step
+from attentif.kernels.cells import gru_gates, gru_step
 from attentif.kernels.gru import gru
 from attentif.nn.mixer import MIXERS, Site
-from attentif.nn.recurrent import Recurrent, RecurrentConfig
+from attentif.nn.recurrent import Gated, RecurrentConfig
 
 
 @MIXERS.register
@@ -30,8 +30,9 @@ class GRUConfig(RecurrentConfig):
         return GRU(self, site)
 
 
-class GRU(Recurrent):
+class GRU(Gated):
     gates = 3
+    gate_names = ("reset", "update", "candidate")
 
     def __init__(self, config: GRUConfig, site: Site) -> None:
         super().__init__(config, site)
@@ -47,6 +48,12 @@ class GRU(Recurrent):
     def step(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Tensor]:
         (h,) = state
         return (gru_step(gates, h, self.w_h, self.b_h),)
+
+    def watched(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        (h,) = state
+        shown = gru_gates(gates, h, self.w_h, self.b_h)
+        _, z, n = shown
+        return shown, (n + z * (h - n),)
 
     def run(self, gates: Tensor, state: Sequence[Tensor], begin: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
         (h,) = state

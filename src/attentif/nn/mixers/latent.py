@@ -96,6 +96,8 @@ class Latent(Mixer):
         self.k = Linear(self.rank, H * self.K, bias=False)
         self.v = Linear(self.rank, H * self.V, bias=False)
         self.out = Linear(H * self.V, D, bias=config.out_bias)
+        if config.rotary.of != "heads":
+            raise ConfigError("rotary.of: latent attention turns queries and keys, not what they are projected from")
         self.rotary = config.rotary.build(self.P)
         streaming: Literal["exact", "approximate", "none"] = "approximate" if self.rotary.by_length else "exact"
         self.caps = Caps(causal=config.causal, bidirectional=not config.causal, streaming=streaming if config.causal else "none", maps=True)

@@ -14,10 +14,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.kernels.cells import lstm_step
+from attentif.kernels.cells import lstm_gates, lstm_step
 from attentif.kernels.lstm import lstm
 from attentif.nn.mixer import MIXERS, Site
-from attentif.nn.recurrent import CellState, Recurrent, RecurrentConfig
+from attentif.nn.recurrent import CellState, Gated, RecurrentConfig
 
 
 @MIXERS.register
@@ -31,8 +31,9 @@ class LSTMConfig(RecurrentConfig):
         return LSTM(self, site)
 
 
-class LSTM(Recurrent):
+class LSTM(Gated):
     gates = 4
+    gate_names = ("input", "forget", "candidate", "output", "cell")
     state_class = CellState
 
     def __init__(self, config: LSTMConfig, site: Site) -> None:
@@ -51,6 +52,12 @@ class LSTM(Recurrent):
     def step(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         h, c = state
         return lstm_step(gates, h, c, self.w_h, self.peepholes)
+
+    def watched(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        h, c = state
+        shown = lstm_gates(gates, h, c, self.w_h, self.peepholes)
+        *_, o, c = shown
+        return shown, (o * torch.tanh(c), c)
 
     def run(self, gates: Tensor, state: Sequence[Tensor], begin: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
         h, c = state

@@ -20,6 +20,7 @@ Weights of either sign that do not sum to one. Channels are shown in groups of n
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -124,6 +125,15 @@ class Mamba(Mixer):
         return self.out(silu_gate(y.view(z.shape), z))
 
     def maps(self, record: MambaRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
+        return mean_maps(self.inner, head, self.channel_maps(record, rows))
+
+    def step_sizes(self, record: MambaRecord) -> Tensor:
+        """Δ of every place, (B, T, E), zero on padding."""
+        written = whole_past(record.written)
+        return (unpack(written, record.seq) if record.seq.is_packed else written)[..., : self.inner]
+
+    def channel_maps(self, record: MambaRecord, rows: Tensor | None = None) -> Callable[[int], Tensor]:
+        """The matrix (rows, T, S) of any one channel."""
         seq, written, C = record.seq, whole_past(record.written), record.C
         if seq.is_packed:
             written, C, seq = unpack(written, seq), unpack(C, seq), Seq.padded(seq.lengths)
@@ -139,4 +149,4 @@ class Mamba(Mixer):
             weights = torch.einsum("btn,bsn,btsn->bts", C[chosen], B, kept) * delta[:, None, :, d]
             return torch.where(sees, torch.where(place == q_pos[..., None], weights + self.D[d], weights), 0)
 
-        return mean_maps(self.inner, head, one)
+        return one

@@ -143,6 +143,11 @@ class Mamba2(Mixer):
         y, h = ssd(u.unflatten(-1, by_head), delta, -torch.exp(self.A_log), B, C, self.D, h0)
         return y.flatten(2), h
 
+    def step_sizes(self, record: Mamba2Record) -> Tensor:
+        """Δ of every place, (B, T, H), zero on padding."""
+        written = whole_past(record.written)
+        return (unpack(written, record.seq) if record.seq.is_packed else written)[..., : self.heads]
+
     def maps(self, record: Mamba2Record, head: int | None = None, rows: Tensor | None = None) -> Tensor:
         seq, written, C = record.seq, whole_past(record.written), record.C
         if seq.is_packed:
