@@ -37,18 +37,30 @@ def rnn_step(gates: Tensor, h: Tensor, w_h: Tensor, activation: Activation = "ta
 
 def lstm_step(gates: Tensor, h: Tensor, c: Tensor, w_h: Tensor, peepholes: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """(B, 4N), (B, N), (B, N), (4N, N), (3, N) → output and cell (B, N) after the step."""
+    *_, o, c = lstm_gates(gates, h, c, w_h, peepholes)
+    return o * torch.tanh(c), c
+
+
+def lstm_gates(gates: Tensor, h: Tensor, c: Tensor, w_h: Tensor, peepholes: Tensor | None = None) -> tuple[Tensor, ...]:
+    """σ(i), σ(f), tanh(g), σ(o) of a step, and the cell after it, (B, N) each."""
     i, f, g, o = (gates + linear(h, w_h)).chunk(4, -1)
     if peepholes is not None:
         i, f = i + peepholes[0] * c, f + peepholes[1] * c
-    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    i, f, g = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g)
+    c = f * c + i * g
     if peepholes is not None:
         o = o + peepholes[2] * c
-    return torch.sigmoid(o) * torch.tanh(c), c
+    return i, f, g, torch.sigmoid(o), c
 
 
 def gru_step(gates: Tensor, h: Tensor, w_h: Tensor, b_h: Tensor) -> Tensor:
     """(B, 3N), (B, N), (3N, N), (N,) → (B, N): the state after the step, which is the output too."""
+    _, z, n = gru_gates(gates, h, w_h, b_h)
+    return n + z * (h - n)
+
+
+def gru_gates(gates: Tensor, h: Tensor, w_h: Tensor, b_h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """r, z and n of a step, (B, N) each."""
     N, u = h.shape[-1], linear(h, w_h)
     r, z = torch.sigmoid(gates[..., : 2 * N] + u[..., : 2 * N]).chunk(2, -1)
-    n = torch.tanh(gates[..., 2 * N :] + r * (u[..., 2 * N :] + b_h))
-    return n + z * (h - n)
+    return r, z, torch.tanh(gates[..., 2 * N :] + r * (u[..., 2 * N :] + b_h))

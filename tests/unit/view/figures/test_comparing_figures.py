@@ -1,0 +1,92 @@
+"""Curves with bands, intervals by model, Pareto fronts: what they hold, in both languages, and what they refuse."""
+
+import json
+import math
+
+import pytest
+
+from attentif.errors import UsageError
+from attentif.view import Score, Text
+from attentif.view.figures import Axis, Band, Choice, Estimate, banded_curves, front, intervals, pareto
+from attentif.view.figures.axes import SECONDS, STEPS, log_ticks
+from attentif.view.words import LANGS, metric
+
+ACCURACY, LOSS = Axis.of(metric("accuracy")), Axis.of(metric("loss"))
+NAN = math.nan
+BANDS = [Band("<b>lstm", [1, 2, 4], [3.0, NAN, 1.0], [2.0, 1.0, NAN], [4.0, 2.0, 2.0]), Band("n-gram", [1, 2], [2, 2], baseline=True)]
+ESTIMATES = [Estimate(Text("nôtre", "ours"), Score(0.9, 0.8, 0.95), [0.88, 0.92]), Estimate("other", Score(NAN), stressed=False)]
+CHOICES = [
+    Choice("slow and bad", Score(9.0), Score(0.5)),
+    Choice("cheap", Score(1.0, 0.5, 2.0), Score(0.6)),
+    Choice("dear", Score(10.0), Score(0.9, 0.8, 0.95)),
+    Choice("not measured", Score(NAN), Score(0.99)),
+]
+FIGURES = {
+    "bands": lambda lang: banded_curves(BANDS, STEPS.logarithmic(), LOSS, lang=lang),
+    "intervals": lambda lang: intervals(ESTIMATES, ACCURACY, reference=0.5, lang=lang),
+    "pareto": lambda lang: pareto(CHOICES, SECONDS.logarithmic(), ACCURACY, lang=lang),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_speaks_both_languages_over_the_same_data_and_survives_nan(name):
+    french, english = (json.loads(FIGURES[name](lang).to_json(), parse_constant=pytest.fail) for lang in LANGS)
+    assert french["layout"] != english["layout"]
+    for there, here in zip(french["data"], english["data"], strict=True):
+        assert all(there.get(axis) == here.get(axis) for axis in "xy")
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [lambda: banded_curves([], STEPS, LOSS), lambda: intervals([], ACCURACY), lambda: pareto([], SECONDS, ACCURACY)],
+)
+def test_nothing_to_draw_is_said_in_one_line(draw):
+    with pytest.raises(UsageError, match=r"^there is nothing to draw: [^\n]+$"):
+        draw()
+
+
+def test_a_band_goes_along_its_upper_bound_and_back_along_the_lower_one_without_what_is_missing():
+    polygon, line, other = FIGURES["bands"]("en").data
+    assert list(polygon.x) == [1, 2, 2, 1]
+    assert list(polygon.y) == [4.0, 2.0, 1.0, 2.0]
+    assert list(line.y) == [3.0, None, 1.0]
+    assert line.line.color == polygon.fillcolor != other.line.color
+    assert line.name == "&lt;b&gt;lstm"
+    assert other.line.dash == "dot"
+
+
+def test_a_band_with_one_bound_is_refused():
+    with pytest.raises(ValueError, match="both bounds"):
+        Band("a", [1], [1], low=[0])
+
+
+def test_the_first_estimate_stands_on_top_with_its_interval_in_words():
+    fig = FIGURES["intervals"]("fr")
+    seeds, ours, _, other = fig.data
+    assert ours.y[0] > other.y[0]
+    assert list(ours.x) == pytest.approx([90.0])
+    assert list(ours.error_x.array) == pytest.approx([5.0])
+    assert list(seeds.x) == pytest.approx([88.0, 92.0])
+    labels = [note.text for note in fig.layout.annotations]
+    assert any("nôtre  <b>90,0\u202f% [80,0\u202f% ; 95,0\u202f%]</b>" in label for label in labels)
+
+
+def test_the_front_holds_those_that_no_other_beats_at_both():
+    assert [one.name for one in front(CHOICES, ACCURACY)] == ["cheap", "dear"]
+    assert [one.name for one in front(CHOICES, LOSS)] == ["cheap", "slow and bad"]  # where less is better
+    twins = [Choice("a", Score(1.0), Score(0.5)), Choice("b", Score(1.0), Score(0.5))]
+    assert front(twins, ACCURACY) == twins
+
+
+def test_names_of_a_logarithmic_axis_stand_at_exponents():
+    fig = FIGURES["pareto"]("en")
+    assert {note.text: note.x for note in fig.layout.annotations}["dear"] == pytest.approx(1.0)
+    assert len(fig.layout.annotations) == 3
+
+
+def test_ticks_of_a_logarithmic_axis_are_few_and_round():
+    assert log_ticks([3, 20]) == [5, 10, 20]
+    assert log_ticks([1e3, 9e5]) == [1e3, 1e4, 1e5, 1e6]
+    assert len(log_ticks([1, 1e20])) <= 8
+    assert log_ticks([]) == []
+    assert SECONDS.logarithmic().layout("fr", [1e4, 1e6])["ticktext"] == ["10 k", "100 k", "1 M"]

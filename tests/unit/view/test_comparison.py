@@ -1,0 +1,226 @@
+"""A comparison in words and as a page, from plain numbers alone."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attentif.view.comparison import comparison_fragment, comparison_page
+from attentif.view.comparison_figures import mean_curve
+from attentif.view.comparison_tables import cost_table, rows_of, sizes_table
+from attentif.view.verdict import conclusion, listed, may, may_not, setting
+
+SEEDS = [0, 1, 2, 3, 4]
+
+
+def model(name: str, **changes: Any) -> dict[str, Any]:
+    values = {
+        "name": name,
+        "base": name,
+        "changed": {"model.width": 64},
+        "parameters": 200_000,
+        "embedding_parameters": 50_000,
+        "active_parameters": 200_000,
+        "flops_per_token": 1.2e6,
+        "amount": 200_000,
+        "wanted": 200_000,
+        "error": 0.0,
+        "tokens": 100_000,
+        "context": 128,
+        "state_bytes": 4096,
+        "lr": 3e-3,
+        "lr_from": "search",
+        "timing": {"seconds": 60.0, "tokens_per_second": 5000.0, "peak_memory": 5e8, "decoding": {"tokens_per_second": 900.0}},
+    }
+    return values | changes
+
+
+def run(name: str, seed: int, score: float) -> dict[str, Any]:
+    steps = [10, 20, 30, 40, 50]
+    return {
+        "model": name,
+        "seed": seed,
+        "run": f"{name}-{seed}",
+        "failed": None,
+        "scores": {"accuracy": score},
+        "curve": {"steps": steps, "tokens": [100 * s for s in steps], "flops": steps, "score": [0.5, 0.7, score, score, score]},
+        "timing": {"curve": [s + seed for s in steps]},
+    }
+
+
+def mean(value: float, half: float) -> dict[str, Any]:
+    return {"value": value, "low": value - half, "high": value + half, "deviation": half, "runs": len(SEEDS)}
+
+
+def pair(first: str, second: str, value: float, adjusted: float) -> dict[str, Any]:
+    bounds = {"low": value - 0.01, "high": value + 0.01}
+    return {"first": first, "second": second, "value": value, **bounds, "adjusted": adjusted, "p": adjusted, "different": adjusted < 0.05}
+
+
+def comparison() -> dict[str, Any]:
+    """Three models, of which the first two are close."""
+    search = {"rates": [1e-3, 3e-3, 1e-2], "share": 0.25, "seed": 0, "chosen": {"<b>gru</b>": 3e-3, "mamba": 3e-3, "rnn": 3e-3}}
+    search["trials"] = [{"model": name, "lr": rate, "score": 0.7} for name in ("<b>gru</b>", "mamba", "rnn") for rate in (1e-3, 3e-3)]
+    return {
+        "name": "reviews",
+        "recipe": "reviews",
+        "metric": "accuracy",
+        "higher_is_better": True,
+        "data": {"examples": {"train": 900, "valid": 100, "test": 2000}, "notes": ["a note"]},
+        "budget": {"kind": "params", "amount": 2e5, "words": "200 k parameters"},
+        "seeds": SEEDS,
+        "models": [model("<b>gru</b>"), model("mamba"), model("rnn")],
+        "search": search,
+        "runs": [
+            run(name, seed, score + 0.001 * seed) for seed in SEEDS for name, score in (("<b>gru</b>", 0.9), ("mamba", 0.91), ("rnn", 0.8))
+        ],
+        "baselines": [{"name": {"fr": "mots comptés", "en": "counted words"}, "scores": {"accuracy": 0.7}}],
+        "statistics": {
+            "scores": {"<b>gru</b>": mean(0.9, 0.01), "mamba": mean(0.91, 0.01), "rnn": mean(0.8, 0.01)},
+            "differences": [
+                pair("<b>gru</b>", "mamba", -0.01, 0.3),
+                pair("<b>gru</b>", "rnn", 0.1, 0.001),
+                pair("mamba", "rnn", 0.11, 0.001),
+            ],
+        },
+    }
+
+
+def said(part: dict[str, Any]) -> str:
+    return conclusion(part).en
+
+
+def test_what_the_tests_establish_is_said_and_what_they_do_not_too() -> None:
+    (first, told, untold) = may(comparison())
+    assert first.en == "mamba comes first: 91.0% [90.0; 92.0] (accuracy)."
+    assert told.en.startswith("The difference from rnn (11.0 points) is established at the 5% level")
+    assert untold.en == "That from <b>gru</b> is not: these models may be as good as each other."
+    assert untold.fr == "Il ne l’est pas avec <b>gru</b> : ces modèles peuvent se valoir."
+
+
+def test_what_was_compared_is_said_in_a_sentence() -> None:
+    words = setting(comparison()).en
+    assert words.startswith("On reviews (2,000 test examples): 3 models, 5 seeds, the same number of parameters (200 k), ")
+    assert "chosen for each among 3 by short trials (25% of a training run" in words
+
+
+@pytest.mark.parametrize(
+    ("kind", "amount", "french"),
+    [
+        ("seconds", 300.0, "le même temps (5 min)"),
+        ("memory", 5e8, "la même mémoire (500 Mo)"),
+        ("flops", 2e12, "les mêmes opérations (2,00 T)"),
+        ("tokens", 3e6, "le même nombre de jetons (3,00 M)"),
+    ],
+)
+def test_every_budget_is_said_in_both_languages(kind: str, amount: float, french: str) -> None:
+    assert french in setting(comparison() | {"budget": {"kind": kind, "amount": amount, "words": ""}}).fr
+
+
+def test_with_nothing_else_to_fear_only_the_data_limit_the_conclusion() -> None:
+    (only,) = may_not(comparison())
+    assert only.en.startswith("This result holds for these data")
+
+
+def test_no_established_difference_is_said_as_such() -> None:
+    part = comparison()
+    part["statistics"]["differences"] = [one | {"different": False} for one in part["statistics"]["differences"]]
+    assert "No difference from the others is established" in said(part)
+
+
+def change(part: dict[str, Any], **values: Any) -> dict[str, Any]:
+    return part | values
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seeds": [0]}, "A single seed: how far chance moves these numbers is not known"),
+        ({"seeds": [0, 1, 2]}, "3 seeds are few"),
+        ({"search": None}, "The learning rate was not tuned for each model"),
+        ({"budget": None}, "each at its own size (no common budget)"),
+        (
+            {"models": [model("<b>gru</b>"), model("mamba", flops_per_token=3e6), model("rnn")]},
+            "mamba takes 2.5 times as many training operations",
+        ),
+        ({"models": [model("<b>gru</b>", error=0.04), model("mamba"), model("rnn")]}, "<b>gru</b>: the budget is not met within 2%."),
+        ({"models": [model("<b>gru</b>", context=64), model("mamba"), model("rnn")]}, "(64 to 128 tokens)"),
+    ],
+)
+def test_each_reason_for_doubt_is_named(changes: dict[str, Any], words: str) -> None:
+    assert words not in said(comparison())
+    assert words in said(change(comparison(), **changes))
+
+
+def test_a_rate_at_the_edge_a_curve_that_climbs_a_ceiling_and_a_failure_are_named() -> None:
+    part = comparison()
+    part["search"]["chosen"]["mamba"] = 1e-2
+    for one in part["runs"]:
+        if one["model"] == "rnn":
+            one["curve"]["score"] = [0.3, 0.4, 0.5, 0.6, 0.8]
+    part["runs"][0] |= {"failed": "the loss is not finite", "scores": None}
+    part["statistics"]["scores"] |= {"mamba": mean(0.999, 0.0), "<b>gru</b>": mean(0.998, 0.0)}
+    words = said(part)
+    assert "The rate chosen for mamba is at the edge of the grid" in words
+    assert "still improving at the end for rnn" in words
+    assert "<b>gru</b> and mamba are at the ceiling" in words
+    assert "1 run of <b>gru</b> failed: it is not compared over all seeds" in words
+
+
+def test_models_that_have_all_learned_nothing_are_not_ranked() -> None:
+    part = comparison()
+    part["statistics"]["scores"] = {name: mean(0.0, 0.0) for name in part["statistics"]["scores"]}
+    assert may(part)[0].en == "All models reach 0.0% (accuracy)."
+    assert "No model has learned the task" in said(part)
+
+
+def test_without_a_score_nothing_is_concluded() -> None:
+    part = comparison()
+    part["statistics"] = {"scores": {}, "differences": []}
+    part["runs"] = [one | {"failed": "out of memory", "scores": None} for one in part["runs"]]
+    assert "No model has a score: nothing can be concluded." in said(part)
+
+
+def test_rows_come_best_first_with_what_they_cost() -> None:
+    rows = rows_of(comparison())
+    assert [row["model"] for row in rows] == ["mamba", "<b>gru</b>", "rnn"]
+    assert rows[0]["with_embeddings"] == 250_000
+    columns = [str(name) for name in cost_table(comparison()).columns]
+    assert any("writing, tokens/s" in name for name in columns)
+    silent = comparison()
+    silent["models"] = [one | {"state_bytes": None, "timing": one["timing"] | {"decoding": None}} for one in silent["models"]]
+    assert not any("writing" in str(name) for name in cost_table(silent).columns)
+
+
+def test_experts_show_their_active_parameters_apart() -> None:
+    part = comparison() | {"models": [model("mixtral", parameters=300_000, active_parameters=120_000)]}
+    assert "(active: 120,000)" in str(sizes_table(part).rows)
+
+
+def test_a_mean_curve_stands_at_the_mean_of_its_places() -> None:
+    band = mean_curve(comparison(), "mamba", "seconds")
+    assert (band.x[0], band.x[-1]) == (12.0, 52.0)
+    assert all(low <= y <= high for low, y, high in zip(band.low, band.y, band.high, strict=True))
+    assert mean_curve(comparison(), "nobody", "tokens") is None
+
+
+def test_the_page_is_drawn_from_json_in_both_languages(tmp_path: Path) -> None:
+    part = json.loads(json.dumps(comparison()))
+    data = {"name": "ours", "comparisons": [part], "machine": {"jobs": 2}, "versions": {}, "suite": {"recipe": "reviews"}}
+    comparison_page(tmp_path / "one.html", data)
+    page = (tmp_path / "one.html").read_text(encoding="utf-8")
+    assert "Ce que cela coûte" in page
+    assert "What it costs" in page
+    assert "<b>gru</b>" not in page.split("<script")[0]
+    two = copy.deepcopy(data)
+    two["comparisons"].append(part | {"name": "other"})
+    comparison_page(tmp_path / "two.html", two)
+    assert "other: curves" in (tmp_path / "two.html").read_text(encoding="utf-8")
+    assert "mamba" in comparison_fragment(data)._repr_html_()
+
+
+def test_names_are_listed_as_people_do() -> None:
+    assert listed(["a"]).en == "a"
+    assert (listed(["a", "b", "c"]).fr, listed(["a", "b", "c"]).en) == ("a, b et c", "a, b and c")
