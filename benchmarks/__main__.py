@@ -15,12 +15,15 @@ from benchmarks import (
     decode,
     epoch,
     experts,
+    finetuning,
     gated,
     lengths,
     linear,
+    loading,
     recording,
     recurrence,
     reformer,
+    sentences,
     seq2seq,
     state_space,
     train_step,
@@ -29,7 +32,24 @@ from benchmarks import (
 from benchmarks.common import FULL, QUICK, environment, section
 from benchmarks.page import put
 
-MODULES = (train_step, epoch, recording, decode, recurrence, state_space, gated, window, reformer, linear, seq2seq, experts, lengths)
+MODULES = (
+    train_step,
+    epoch,
+    recording,
+    decode,
+    sentences,
+    recurrence,
+    state_space,
+    gated,
+    window,
+    reformer,
+    linear,
+    seq2seq,
+    experts,
+    finetuning,
+    loading,
+    lengths,
+)
 NAMES: dict[str, ModuleType] = {module.__name__.rpartition(".")[2]: module for module in MODULES}
 
 

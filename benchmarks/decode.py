@@ -7,8 +7,9 @@ import torch
 import transformers
 
 from attentif.decode import GenerateOptions, generate
+from attentif.lab.timing import interleave
 from attentif.models import Model
-from benchmarks.common import Result, Scale, alone, interleave
+from benchmarks.common import Result, Scale, alone
 from benchmarks.models import Shape, gpt2, their_gpt2
 
 TITLE = "Decoding"

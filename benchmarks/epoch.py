@@ -11,6 +11,7 @@ import transformers
 
 from attentif.data import DataConfig
 from attentif.data.batching import padding_waste, plan
+from attentif.lab.timing import interleave
 from attentif.models import Model
 from attentif.tasks.classify import ClassifyConfig
 from attentif.tasks.classify_data import LabelledTexts
@@ -18,7 +19,7 @@ from attentif.tasks.task import Task
 from attentif.text.kinds import WordPiece
 from attentif.train.config import TrainConfig
 from attentif.train.optim import optimizers
-from benchmarks.common import Result, Scale, alone, interleave
+from benchmarks.common import Result, Scale, alone
 from benchmarks.models import Shape, bert, their_bert
 
 TITLE = "An epoch of reviews"

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 import transformers
 from torch import Tensor
 
+from attentif.lab.timing import interleave
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.experts import Experts, ExpertsConfig
@@ -16,7 +17,7 @@ from attentif.tasks.language import LanguageConfig
 from attentif.train.config import TrainConfig
 from attentif.train.loop import Step
 from attentif.train.optim import optimizers
-from benchmarks.common import Result, Scale, alone, interleave
+from benchmarks.common import Result, Scale, alone
 from benchmarks.models import Shape
 from benchmarks.train_step import their_step
 

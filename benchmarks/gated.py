@@ -9,10 +9,11 @@ from transformers.models.recurrent_gemma.modeling_recurrent_gemma import Recurre
 from transformers.models.rwkv.modeling_rwkv import rwkv_linear_attention_cpu
 
 from attentif.kernels.wkv import Runs, Sums, wkv
+from attentif.lab.timing import interleave
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.gated_recurrence import GatedRecurrenceConfig
 from attentif.nn.seq import Seq
-from benchmarks.common import Result, Scale, alone, interleave
+from benchmarks.common import Result, Scale, alone
 
 TITLE = "Gated recurrences"
 ABOUT = """

@@ -1,6 +1,6 @@
 """Linear, random-feature and gated linear attention against softmax attention and against other people's layers."""
 
-import resource
+import math
 import subprocess
 import sys
 import warnings
@@ -15,10 +15,12 @@ import torch
 from torch import Tensor, nn
 
 import attentif.models  # noqa: F401  registers every mixer
+from attentif.lab.fit import power_law
+from attentif.lab.machine import peak_bytes
+from attentif.lab.timing import interleave
 from attentif.nn.mixer import MIXERS, Mixer, Site
 from attentif.nn.seq import Seq
-from benchmarks.common import Result, Scale, alone, interleave
-from benchmarks.window import exponent
+from benchmarks.common import Result, Scale, alone
 
 with warnings.catch_warnings():  # they use what Python and torch have deprecated since
     warnings.simplefilter("ignore")
@@ -106,7 +108,7 @@ def memory(lengths: tuple[int, ...]) -> str:
     for name, form in forms.items():
         held = [measured(form, n) for n in lengths]
         cells = " | ".join(f"{bytes_ / 2**20:.0f} MB" for bytes_ in held)
-        lines.append(f"| {name} | {cells} | {exponent(lengths, held):.2f} |")
+        lines.append(f"| {name} | {cells} | {power_law(lengths, held).exponent:.2f} |")
     return "\n".join(lines)
 
 
@@ -121,9 +123,7 @@ def peak(form: dict[str, Any], n: int) -> float:
     mixer = built(form)
     step(mixer, 16)()  # what is compiled or imported at the first call is no part of it
     run_once = step(mixer, n)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    run_once()
-    return 1024.0 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    return float(peak_bytes(run_once) or math.nan)
 
 
 if __name__ == "__main__":

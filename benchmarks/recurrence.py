@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from attentif.lab.timing import interleave
 from attentif.nn.mixer import MixerConfig, Site
 from attentif.nn.mixers.bidirectional import BidirectionalConfig
 from attentif.nn.mixers.gru import GRUConfig
 from attentif.nn.mixers.lstm import LSTMConfig
 from attentif.nn.mixers.rnn import RNNConfig
 from attentif.nn.seq import Seq
-from benchmarks.common import Result, Scale, alone, interleave
+from benchmarks.common import Result, Scale, alone
 
 TITLE = "Recurrent layers"
 ABOUT = """

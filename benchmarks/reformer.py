@@ -8,14 +8,15 @@ import transformers
 from reformer_pytorch import LSHSelfAttention
 from torch import Tensor, nn
 
-import attentif.models  # noqa: F401  registers every mixer
-from attentif.nn.mixer import MIXERS, Mixer, Site
+from attentif.lab.profile.subjects import MixerSubject
+from attentif.lab.timing import interleave
+from attentif.nn.mixer import MIXERS
 from attentif.nn.reversible import Surroundings
 from attentif.nn.reversible import run as run_keeping
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
-from benchmarks.common import Result, Scale, alone, interleave, spoken
-from benchmarks.lengths import LINEAR, WIDTH, exponent, table, training_pass
+from benchmarks.common import Result, Scale, alone, spoken
+from benchmarks.lengths import LINEAR, WIDTH, exponent, table
 
 TITLE = "Reformer"
 ABOUT = f"""
@@ -34,21 +35,18 @@ def run(scale: Scale) -> Iterator[Result | str]:
     yield depth(scale)
 
 
-def built(kind: str, **values: Any) -> Mixer:
-    torch.manual_seed(0)
-    mixer = MIXERS[kind].model_validate({"kind": kind, "heads": HEADS, "causal": True} | values).build(Site(width=WIDTH))
-    assert isinstance(mixer, Mixer)
-    return mixer.train()
+def built(kind: str, **values: Any) -> MixerSubject:
+    return MixerSubject(kind, MIXERS[kind].model_validate({"kind": kind, "heads": HEADS, "causal": True} | values), WIDTH)
 
 
-def lsh() -> Mixer:
+def lsh() -> MixerSubject:
     return built("reformer", chunk=CHUNK, rounds=ROUNDS, redraw=True)
 
 
 def against_peers(length: int, scale: Scale) -> Result:
     theirs = LSHSelfAttention(WIDTH, heads=HEADS, bucket_size=CHUNK, n_hashes=ROUNDS, causal=True)
     contestants = {
-        "attentif": training_pass(lsh(), length),
+        "attentif": lsh().training(length),
         "reformer-pytorch": passing(theirs.train(), length, lambda y: y),
         "transformers": passing(their_layer(length), length, lambda y: y.hidden_states),
     }
@@ -88,14 +86,11 @@ def against_all_keys(scale: Scale) -> str:
     lengths = scale.pick((512, 1024, 2048, 4096, 8192, 16384), (128, 256, 512))
     layers = {"reformer": lsh(), "chunked": built("chunked", chunk=CHUNK), "all keys (SDPA)": built("attention")}
     rows = []
-    timings = {
-        name: interleave({str(length): training_pass(layer, length) for length in lengths}, scale.pick(5, 2))
-        for name, layer in layers.items()
-    }
+    timings = {name: interleave({length: layer.training(length) for length in lengths}, scale.pick(5, 2)) for name, layer in layers.items()}
     for name, timing in timings.items():
         slope = exponent(timing, [length for length in lengths if length >= scale.pick(2048, 128)])
         goal = "" if name.startswith("all") else f"at most {LINEAR}"
-        rows.append([name, *(spoken(timing.median(str(length))) for length in lengths), str(slope), goal])
+        rows.append([name, *(spoken(timing.median(length)) for length in lengths), str(slope), goal])
     return table(["one layer", *(f"{length:,}" for length in lengths), "exponent", "goal"], rows)
 
 

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from attentif.kernels.nearest import nearest, nearest_gathered
+from attentif.lab.timing import interleave
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.attentive import AttentiveConfig, AttentiveRecurrence
 from attentif.nn.seq import Seq
-from benchmarks.common import Result, Scale, alone, interleave
+from benchmarks.common import Result, Scale, alone
 
 TITLE = "Recurrent decoders with attention, and a memory of nearest neighbours"
 ABOUT = """

@@ -11,11 +11,12 @@ from transformers.models.mamba.modeling_mamba import MambaMixer
 from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
 from attentif.kernels.selective_scan import selective_scan
+from attentif.lab.timing import interleave
 from attentif.nn.mixer import MixerConfig, Site
 from attentif.nn.mixers.mamba import MambaConfig as OwnMambaConfig
 from attentif.nn.mixers.mamba2 import Mamba2Config as OwnMamba2Config
 from attentif.nn.seq import Seq
-from benchmarks.common import Result, Scale, alone, interleave
+from benchmarks.common import Result, Scale, alone
 from benchmarks.gated import there_and_back
 
 TITLE = "State spaces"

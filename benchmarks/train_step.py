@@ -6,6 +6,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from attentif.lab.timing import interleave
 from attentif.models import Batch, Input, Model
 from attentif.nn.seq import Seq
 from attentif.tasks.classify import ClassifyConfig
@@ -13,7 +14,7 @@ from attentif.tasks.language import LanguageConfig
 from attentif.tasks.task import Task
 from attentif.train.config import TrainConfig
 from attentif.train.optim import optimizers
-from benchmarks.common import Result, Scale, alone, interleave
+from benchmarks.common import Result, Scale, alone
 from benchmarks.models import Shape, bert, gpt2, their_bert, their_gpt2
 
 TITLE = "A training step"

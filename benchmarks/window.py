@@ -10,11 +10,14 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
+from attentif.lab.fit import power_law
+from attentif.lab.machine import measures_memory, peak_bytes
+from attentif.lab.timing import interleave
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig
 from attentif.nn.pattern import Global, PatternConfig, Random, Window
 from attentif.nn.seq import Seq
-from benchmarks.common import Result, Scale, alone, interleave, spoken
+from benchmarks.common import Result, Scale, alone, spoken
 
 TITLE = "Window, global and random attention"
 ABOUT = """
@@ -84,27 +87,20 @@ def growth(lengths: tuple[int, ...], repeats: int) -> str:
         timing = interleave({str(n): sparse(n, *form) for n in lengths}, repeats)
         medians = [timing.median(str(n)) for n in lengths]
         cells = " | ".join(spoken(seconds) for seconds in medians)
-        lines.append(f"| {name} | {cells} | {exponent(lengths, medians):.2f} |")
+        lines.append(f"| {name} | {cells} | {power_law(lengths, medians).exponent:.2f} |")
     return "\n".join(lines)
-
-
-def exponent(sizes: tuple[int, ...], values: list[float]) -> float:
-    """The slope of the straight line through (log size, log value)."""
-    x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
-    middle, level = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - middle) * (b - level) for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
 
 
 def memory(lengths: tuple[int, ...]) -> str:
     """Peak memory by length, each in a process of its own, and the exponent."""
-    if not Path("/proc/self/clear_refs").exists():
+    if not measures_memory():
         return "Memory is measured on Linux only."
     lines = ["**memory by length** (goal: exponent about 1)", "", f"| | {' | '.join(map(str, lengths))} | exponent |"]
     lines.append("|---|" + "---:|" * (len(lengths) + 1))
     for name in FORMS:
         peaks = [measured(name, n) for n in lengths]
         cells = " | ".join(f"{size / 2**20:.0f} MB" for size in peaks)
-        lines.append(f"| {name} | {cells} | {exponent(lengths, peaks):.2f} |")
+        lines.append(f"| {name} | {cells} | {power_law(lengths, peaks).exponent:.2f} |")
     return "\n".join(lines)
 
 
@@ -116,17 +112,7 @@ def measured(name: str, n: int) -> float:
 
 def peak(name: str, n: int) -> float:
     """Bytes held at the peak of one forward and backward pass, above those held before it; run in a fresh process."""
-    step = sparse(n, *FORMS[name])
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew: importing torch has one of its own
-    before = held("VmRSS")
-    step()
-    return held("VmHWM") - before
-
-
-def held(which: str) -> float:
-    """Bytes of this process: VmRSS now, VmHWM at the peak."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(which))
-    return 1024.0 * float(line.split()[1])
+    return float(peak_bytes(sparse(n, *FORMS[name])) or math.nan)
 
 
 @torch.no_grad()

@@ -26,27 +26,41 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 if TYPE_CHECKING:
     from attentif.api import Maps, Run, load, record, train
+    from attentif.lab.compare.comparison import Comparison, compare
+    from attentif.lab.profile import Profile, profile
 
 __all__ = [
     "AttentifError",
+    "Comparison",
     "ConfigError",
     "DataError",
     "Maps",
+    "Profile",
     "Run",
     "RunError",
     "UsageError",
     "__version__",
+    "compare",
     "load",
+    "profile",
     "record",
     "train",
 ]
 
 _FROM_API = ("Maps", "Run", "load", "record", "train")
+_FROM_LAB = {
+    "Comparison": "attentif.lab.compare.comparison",
+    "Profile": "attentif.lab.profile",
+    "compare": "attentif.lab.compare.comparison",
+    "profile": "attentif.lab.profile",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _FROM_API:
         return getattr(importlib.import_module("attentif.api"), name)
+    if name in _FROM_LAB:
+        return getattr(importlib.import_module(_FROM_LAB[name]), name)
     raise AttributeError(f"module 'attentif' has no attribute {name!r}")
 
 

@@ -5,6 +5,7 @@ run.predict(["Quel film !"])                 # [Prediction(output="positif", pro
 run.maps("Quel film !").save("maps.html")    # or the last line of a notebook's cell
 """
 
+import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,34 +22,45 @@ from attentif.data import Roles
 from attentif.data.columns import find_columns
 from attentif.data.config import SPLITS
 from attentif.data.readers import PlainText, Tolerance, open_reader
-from attentif.decode import Generated, Token, generate, stream
+from attentif.decode import Generated, GenerateOptions, Token, generate, stream
 from attentif.errors import RunError, UsageError
-from attentif.models import Model, build
+from attentif.hub.source import folder_of
+from attentif.models import Model
 from attentif.nn.tape import record
 from attentif.plugin import load_installed
 from attentif.tasks import Evaluation, Language, Prediction, Translate
-from attentif.tasks.language import generate_options
+from attentif.tasks.fill import Filled
+from attentif.tasks.masked import Masked
 from attentif.tasks.paint import Paint
+from attentif.tasks.senses import Senses, senses
+from attentif.tasks.sentences import embed
 from attentif.tasks.task import Example, Progress, Say, Tokenizers
+from attentif.tasks.text_to_text import TextToText
 from attentif.text import Tokenizer
 from attentif.text.explain import is_byte_level, readable
 from attentif.text.vectors import WordVectors
 from attentif.train import run as training
-from attentif.train.config import RunConfig
+from attentif.train.config import KeptConfig
 from attentif.train.distributed import device_of
+from attentif.train.export import Exported, export_run
 from attentif.train.fitted import FitConfig, fit, load_config
 from attentif.train.fitted_run import open_fitted
-from attentif.train.load import Source, load_run_config, other_rows, source_name
+from attentif.train.imported import import_folder, is_foreign, open_folder
+from attentif.train.kept import kept_config
+from attentif.train.load import Source, other_rows, source_name
 from attentif.train.progress import Display, display
 from attentif.train.rundir import RunFolder, read_results
 from attentif.train.vectors import embedding_vectors
-from attentif.train.weights import read_weights
 from attentif.view.blocks import AttentionMaps, Cell, Section, Table
 from attentif.view.maps import maps_page
 from attentif.view.page import Fragment
 from attentif.view.words import Text, count, metric
 
+BUDGET = 8192  # tokens read at once while scoring, where no training says how many
+
 __all__ = ["Maps", "Run", "load", "record", "resume", "start", "train"]
+
+log = logging.getLogger("attentif")
 
 
 def train(
@@ -87,28 +99,50 @@ def resume(run: str | Path, *, watch: Display) -> Path:
     return training.resume(Path(run), display=watch).path
 
 
-def load(run: str | Path, *, device: str = "auto", threads: int = 0) -> Any:
+def load(source: str | Path, *, device: str = "auto", threads: int = 0) -> Any:
     """Open a run: its weights (of its newest checkpoint, while it goes on), its tokenizers, its configuration.
 
+    Or a Hugging Face folder, or a model's name there (`org/name`), which is opened as it lies and answers as its maker meant it to.
     A `Run`, or, where it was fitted and not trained step by step (word vectors, n-grams), a `FittedRun` with what that can do.
     """
     load_installed()
-    folder = RunFolder.open(Path(run))
-    if (fitted := open_fitted(folder)) is not None:
-        return fitted
-    config = load_run_config(folder.config)
+    path = folder_of(source)
     if threads:
         torch.set_num_threads(threads)
-    tokenizers = folder.tokenizers(needed=config.tokenizer is not None)
-    model = build(config.model).to(device_of(device))
-    read_weights(folder.latest_weights(), model)
-    return Run(folder, config, model.eval(), tokenizers)
+    if is_foreign(path):
+        opened = open_folder(path, str(source))
+        for note in opened.notes:
+            log.warning("%s: %s", source, note)
+        return Run(RunFolder(path), opened.config, opened.model.to(device_of(device)), opened.tokenizers)
+    folder = RunFolder.open(path)
+    if (fitted := open_fitted(folder)) is not None:
+        return fitted
+    config = kept_config(folder.path)
+    return Run(folder, config, training.opened(folder, config, device_of(device)), folder.tokenizers(config.tokenizer))
+
+
+def import_model(source: str | Path, out: str | Path, *, force: bool = False, say: Say | None = None) -> Path:
+    """Make a run of a Hugging Face folder, or of a model's name there; its folder."""
+    load_installed()
+    path = folder_of(source)
+    if not is_foreign(path):
+        what = "is a run already" if (path / "config.toml").is_file() else "is no Hugging Face folder: it has no config.json"
+        raise UsageError(what, file=path)
+    return import_folder(path, Path(out), name=str(source), force=force, say=say or (lambda _: None)).path
+
+
+def export_model(source: str | Path, out: str | Path, *, family: str | None = None, force: bool = False) -> Exported:
+    """Write a run as a Hugging Face folder that transformers loads as it is."""
+    run = load(source, device="cpu")
+    if not isinstance(run, Run):
+        raise UsageError("was fitted, not trained step by step: no family at Hugging Face is built so", file=str(source))
+    return export_run(run.folder, run.config, run.model, run.tokenizers, Path(out), family=family, force=force)
 
 
 class Run:
     """A trained model and all that goes with it."""
 
-    def __init__(self, folder: RunFolder, config: RunConfig, model: Model, tokenizers: Tokenizers) -> None:
+    def __init__(self, folder: RunFolder, config: KeptConfig, model: Model, tokenizers: Tokenizers) -> None:
         self.folder, self.config, self.model, self.tokenizers = folder, config, model, tokenizers
         self.task = config.task.build()
         self.task.recall(folder.path)
@@ -148,17 +182,21 @@ class Run:
 
     def translate(self, texts: Sequence[str], **options: Any) -> list[str]:
         """The translations of texts; `options` are those of decoding, such as beams=4."""
-        if not isinstance(self.task, Translate):
+        if not isinstance(self.task, Translate | TextToText):
             raise UsageError(f"this run does not translate: its task is {self.config.task.kind}", file=self.path)
         return [answer.output for answer in self.predict(texts, **options)]
 
     def generate(self, prompt: str, *, alternatives: int | None = None, **options: Any) -> Generated:
         """The continuation of a prompt; `options` are those of `GenerateOptions`: max_tokens, temperature, top_k, beams, stop ..."""
-        return generate(self.model, self._prompt(prompt), generate_options(options), alternatives=alternatives, **self._ends())[0]
+        return generate(self.model, self._prompt(prompt), self._options(options), alternatives=alternatives, **self._ends())[0]
 
     def stream(self, prompt: str, *, alternatives: int | None = None, **options: Any) -> Iterator[Token]:
         """The same token by token, as soon as each is chosen."""
-        return stream(self.model, self._prompt(prompt), generate_options(options), alternatives=alternatives, **self._ends())
+        return stream(self.model, self._prompt(prompt), self._options(options), alternatives=alternatives, **self._ends())
+
+    def _options(self, given: dict[str, Any]) -> GenerateOptions:
+        assert isinstance(self.task, Language)
+        return self.task.options(given)
 
     def _prompt(self, prompt: str) -> list[list[int]]:
         if not isinstance(self.task, Language):
@@ -166,11 +204,39 @@ class Run:
         return [self.task.prompt(self.tokenizers, prompt)]
 
     def _ends(self) -> dict[str, Any]:
-        return {"stop_tokens": {self.tokenizer.eos}, "decode": self.tokenizer.decode}
+        return {"stop_tokens": self.tokenizer.ends, "decode": self.tokenizer.decode}
 
     def token_name(self, token: int) -> str:
         """A token as people read it."""
         return readable(self.tokenizer.rust.id_to_token(token) or "?", is_byte_level(self.tokenizer))
+
+    def fill(self, text: str, *, count: int = 5) -> Filled:
+        """The likeliest words at the hidden places of a text: `[MASK]`, `<mask>` or `___`."""
+        if not isinstance(self.task, Masked):
+            raise UsageError(f"this run fills in no hidden words: its task is {self.config.task.kind}, not masked", file=self.path)
+        return self.task.fill(self.model, self.tokenizers, text, count)
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        pooling: str | None = None,
+        normalise: bool = True,
+        say: Say | None = None,
+        progress: Progress | None = None,
+    ) -> NDArray[np.float32]:
+        """(N, D): a vector for each text. `pooling` is mean, first (or cls), last or max; by default the checkpoint's own, or mean."""
+        if isinstance(texts, str):
+            raise UsageError("embed takes a list of texts: embed([text])")
+        if not texts:
+            raise UsageError("embed takes a text at least")
+        return embed(*(self.task, self.model, self.tokenizers, texts), pooling=pooling, normalise=normalise, say=say, progress=progress)
+
+    def senses(self, word: str, sentences: Sequence[str], *, groups: int | None = None) -> Senses:
+        """A word in several sentences: the vectors of its uses by layer, their cosines, the senses they fall into."""
+        if isinstance(sentences, str):
+            raise UsageError("senses takes a list of sentences: senses(word, [sentence, ...])")
+        return senses(self.task, self.model, self.tokenizers, word, sentences, groups=groups)
 
     def read(self, file: str | Path, column: str | None = None) -> list[str | Example]:
         """The inputs that a file holds: its lines, or the rows of a table, whose column of texts is named or detected."""
@@ -198,14 +264,17 @@ class Run:
         if split not in SPLITS:
             raise UsageError(f"there is no split {split!r}: there are {', '.join(SPLITS)}")
         said = say or (lambda _: None)
+        budget = self.config.train.batch_tokens if self.config.train is not None else BUDGET
         if data is not None:
             dataset = self.task.read(other_rows(self.config.data, data), self.tokenizers, self.config.model, said)
+        elif self.config.data is None:
+            raise UsageError("was imported, and its maker's data are not known: name a file to score it on (--data FILE)", file=self.path)
         else:
             prepared = self.task.prepare(self.config.data, self.tokenizers, self.config.model, said)
             if self.config.made is not None and prepared.digest != self.config.made.data:
                 raise RunError("its data have changed since it was trained: score other rows by naming their file (--data)", file=self.path)
             dataset = getattr(prepared, split)
-        return self.task.evaluate(self.model, dataset, budget=self.config.train.batch_tokens, progress=progress)
+        return self.task.evaluate(self.model, dataset, budget=budget, progress=progress)
 
     # ------------------------------------------------------------------------------------------------------------- looking
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from attentif.errors import AttentifError, ConfigError
 
 GROUP = "attentif.plugins"
+PREFIX = "attentif_plugin_"  # of the modules that users' files become
 
 
 def load_plugin(path: str | Path) -> None:
@@ -22,7 +23,7 @@ def load_plugin(path: str | Path) -> None:
     if not file.is_file():
         raise ConfigError("no such plug-in file", file=file)
     # the same file has the same module name every time: a class registered again is recognised as itself
-    name = "attentif_plugin_" + re.sub(r"\W", "_", str(file.resolve()))
+    name = PREFIX + re.sub(r"\W", "_", str(file.resolve()))
     if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, file)
@@ -37,6 +38,11 @@ def load_plugin(path: str | Path) -> None:
         if isinstance(error, AttentifError) or not isinstance(error, Exception):
             raise
         raise ConfigError(f"{type(error).__name__}: {error}", file=file, line=_line_in(file, error)) from error
+
+
+def loaded_plugins() -> list[Path]:
+    """The users' files that were imported so far: another process needs them too."""
+    return [Path(str(module.__file__)) for name, module in sys.modules.items() if name.startswith(PREFIX)]
 
 
 @cache

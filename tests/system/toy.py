@@ -139,6 +139,20 @@ def train(path, config, *, ranks=Ranks(), display=None, **options) -> Place:
     return place
 
 
+class Words(Silent):
+    """Notes what is said; Ctrl-C at a step."""
+
+    def __init__(self, stop_at=None):
+        self.lines, self.stop_at = [], stop_at
+
+    def say(self, line):
+        self.lines.append(line)
+
+    def show(self, status):
+        if status.step == self.stop_at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
 class Interrupted(Task):
     """Presses Ctrl-C in the middle of a step."""
 

@@ -11,20 +11,24 @@ import attentif
 
 NAMES = [
     "AttentifError",
+    "Comparison",
     "ConfigError",
     "DataError",
     "Maps",
+    "Profile",
     "Run",
     "RunError",
     "UsageError",
     "__version__",
+    "compare",
     "load",
+    "profile",
     "record",
     "train",
 ]
 RUN = {
-    "config", "evaluate", "folder", "generate", "maps", "model", "paint", "path", "predict", "read", "results", "stream", "task",
-    "token_name", "tokenizer", "tokenizers", "translate", "vectors",
+    "config", "embed", "evaluate", "fill", "folder", "generate", "maps", "model", "paint", "path", "predict", "read", "results", "senses",
+    "stream", "task", "token_name", "tokenizer", "tokenizers", "translate", "vectors",
 }  # fmt: skip
 
 

@@ -26,12 +26,13 @@ class What(StrEnum):
     mixers = "mixers"
     data = "data"
     tokenizers = "tokenizers"
+    suites = "suites"
 
 
 def list_(
     what: Annotated[What | None, typer.Argument(help="Only this; by default everything.", show_default=False)] = None, json: Json = False
 ) -> None:
-    """List recipes, model presets, tasks, mixers, data sets and tokenizers, with a line on each."""
+    """List recipes, model presets, tasks, mixers, data sets, tokenizers and suites of `compare`, with a line on each."""
     from attentif.plugin import load_installed
 
     load_installed()
@@ -69,6 +70,12 @@ def _tokenizers() -> list[Entry]:
     return [{"kind": kind, "description": _first_line(TOKENIZERS[kind])} for kind in TOKENIZERS]
 
 
+def _suites() -> list[Entry]:
+    from attentif.lab.compare.suite import suite_layer, suite_names
+
+    return [{"name": name, "description": suite_layer(name).about} for name in suite_names()]
+
+
 def _data() -> list[Entry]:
     from attentif.data.builtin import BUILTIN
 
@@ -78,6 +85,7 @@ def _data() -> list[Entry]:
             "columns": ", ".join(entry.roles),
             "description": entry.description + (" (synthetic)" if entry.synthetic else ""),
             "size": entry.size,
+            "options": ", ".join(f"{key}={of.default}" for key, of in entry.options.model_fields.items()) if entry.options else "none",
         }
         for entry in BUILTIN.values()
     ]
@@ -186,4 +194,5 @@ LISTERS: dict[What, Callable[[], list[Entry]]] = {
     What.mixers: _mixers,
     What.data: _data,
     What.tokenizers: _tokenizers,
+    What.suites: _suites,
 }

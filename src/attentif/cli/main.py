@@ -20,14 +20,24 @@ from typer.main import get_command
 import attentif
 from attentif.cli.align import align
 from attentif.cli.chat import chat
+from attentif.cli.compare import compare
 from attentif.cli.curve import curve
+from attentif.cli.embed import embed
 from attentif.cli.evaluate import evaluate
+from attentif.cli.export import export
+from attentif.cli.fill import fill
 from attentif.cli.generate import generate
+from attentif.cli.import_ import import_
+from attentif.cli.lab import lab
 from attentif.cli.list import list_
 from attentif.cli.maps import maps
+from attentif.cli.merge import merge
 from attentif.cli.neighbours import analogy, neighbours
 from attentif.cli.paint import paint
 from attentif.cli.predict import predict
+from attentif.cli.profile import profile
+from attentif.cli.prune import prune
+from attentif.cli.senses import senses
 from attentif.cli.show import show
 from attentif.cli.tokenizer import app as tokenizer
 from attentif.cli.train import train
@@ -46,9 +56,33 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, curve, evaluate, predict, generate, maps, paint, show, chat, neighbours, analogy, vectors, align):
+for command in (
+    train,
+    compare,
+    curve,
+    evaluate,
+    predict,
+    generate,
+    fill,
+    embed,
+    senses,
+    maps,
+    paint,
+    show,
+    chat,
+    neighbours,
+    analogy,
+    vectors,
+    align,
+    merge,
+    prune,
+    export,
+    lab,
+    profile,
+):
     app.command()(command)
 app.command("list")(list_)
+app.command("import")(import_)
 app.add_typer(tokenizer, name="tokenizer")
 
 

@@ -28,6 +28,9 @@ def predict(
     text: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts, where it is not to be detected.")] = None,
     out: Out = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    language: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Of speech, where the model is told it (Whisper): fr, en ...")
+    ] = None,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
@@ -43,7 +46,10 @@ def predict(
     from attentif.files import write_text
 
     loaded = load(run, device=device, threads=threads)
-    predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or []))
+    if language is not None and loaded.config.task.kind != "speech":
+        raise UsageError(f"--language is that of speech, and this run's task is {loaded.config.task.kind}")
+    options = {} if language is None else {"language": language}
+    predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or []), **options)
     if loaded.task.note:
         say(loaded.task.note)
     if out is not None:

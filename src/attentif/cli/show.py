@@ -1,5 +1,6 @@
 """`attentif show`: the whole of a configuration, every key explained."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from attentif.cli.out import Json, print_json
 
 if TYPE_CHECKING:
+    from attentif.config import Config
     from attentif.models import ModelConfig
     from attentif.train.load import Source
 
@@ -20,18 +22,38 @@ def show(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the complete configuration of NAME, each key with its meaning and default. It can be trained as it is."""
+    """Print the complete configuration of NAME, each key with its meaning and default. It can be trained as it is.
+
+    NAME may be a Hugging Face folder too, or a run imported from one: those are not trained as they are, but begun with (model.from).
+    """
     from attentif.config import override, to_toml
     from attentif.plugin import load_installed
     from attentif.train.fitted import load_config
 
     load_installed()
-    source, about = _source(name)
-    config = load_config(source, [override(word) for word in overrides or ()])
+    config = _imported(name)
+    about = ""
+    if config is None:
+        source, about = _source(name)
+        config = load_config(source, [override(word) for word in overrides or ()])
     if json:
         print_json(config.model_dump(mode="json", by_alias=True))
     else:
         print(to_toml(config, comments=True, header=about), end="")
+
+
+def _imported(name: str) -> "Config | None":
+    """The configuration of somebody else's model, as a folder of theirs or as a run."""
+    from attentif.config import read_toml
+    from attentif.train.imported import is_foreign, open_folder
+    from attentif.train.kept import is_imported, kept_config
+
+    path = Path(name)
+    if is_foreign(path):
+        return open_folder(path).config
+    if (path / "config.toml").is_file() and is_imported(read_toml(path / "config.toml")):
+        return kept_config(path)
+    return None
 
 
 def _source(name: str) -> "tuple[Source, str]":

@@ -101,7 +101,7 @@ def encode(
     loaded = Tokenizer.load(tokenizer)
     encoding = loaded.encode(text, pair)
     size = len(text.encode()) + len((pair or "").encode())
-    plain = len(encoding) - (3 if pair is not None else 2)  # special tokens stand for no byte
+    plain = sum(len(part) for part in encoding.parts if not isinstance(part, tuple))  # special tokens stand for no byte
     ratio = round(size / plain, 2) if plain else 0.0
     if json:
         print_json(

@@ -138,10 +138,12 @@ def _print_estimate(found: "Estimate", title: str = "what it would take") -> Non
         _print_estimate(found.pretrain, "what its first stage would take")
     examples = ", ".join(f"{count(number).en} {split}" for split, number in found.examples.items())
     parameters = " + ".join(f"{count(number).en} {part}" for part, number in found.parameters.items())
+    total = sum(found.parameters.values())
     memory = " + ".join(f"{size(number).en} {use}" for use, number in found.memory.items())
     rows = [
         ["examples", examples],
-        ["parameters", f"{count(sum(found.parameters.values())).en} = {parameters}"],
+        ["parameters", f"{count(total).en} = {parameters}"],
+        ["learning", "all of them" if found.learning == total else f"{count(found.learning).en} of them, {found.learning / total:.1%}"],
         ["memory", f"about {size(sum(found.memory.values())).en} = {memory}, beside Python and the data"],
         ["steps", f"{count(found.steps).en}, {found.epochs:.3g} passes over the data"],
         ["tokens", f"{count(found.tokens).en}, {found.padding:.1%} padding"],

@@ -36,6 +36,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
     "question": ("question", "questions", "query", "demande"),
     "answer": ("answer", "answers", "reponse", "reponses"),
+    "answers": ("answers", "reponses"),
     "kind": ("kind", "questiontype", "questionkind", "genre"),
     "signal": ("signal", "series", "values", "samples", "valeurs", "mesures"),
 }  # fmt: skip
@@ -54,6 +55,7 @@ OPTIONS = {  # how to name the column oneself
     "date": "data.columns.date=NAME",
     "question": "data.columns.question=NAME",
     "answer": "data.columns.answer=NAME",
+    "answers": "data.columns.answers=NAME",
     "kind": "data.columns.kind=NAME",
     "signal": "data.columns.signal=NAME",
     "image": "data.columns.image=NAME",

@@ -66,7 +66,7 @@ def built_in(config: DataConfig, roles: Roles) -> dict[str, Table]:
     if missing := [role for role in roles.required if role not in entry.roles]:
         raise DataError(f"the built-in set {entry.name!r} has no {missing[0]} (it has {', '.join(entry.roles)}): it is for another task")
     tables = {}
-    for split, columns in entry.load(config.seed).items():
+    for split, columns in entry.rows(config.seed, config.options).items():
         kept = {role: values for role, values in columns.items() if role in (*roles.required, *roles.optional, "group")}
         count = len(next(iter(kept.values())))
         places = np.stack([np.zeros(count, dtype=np.int64), np.arange(1, count + 1)], axis=1)

@@ -17,6 +17,7 @@ from typing import Literal
 
 import torch
 
+from attentif.decode.limits import NEVER, Limiter
 from attentif.decode.options import GenerateOptions
 from attentif.decode.session import Session, check_prompts
 from attentif.models import Input, Model, evaluating
@@ -64,6 +65,7 @@ class Search:
     def extend(self, rows: list[list[tuple[float, int]]], stop_tokens: Collection[int], options: GenerateOptions) -> None:
         """One step: `rows` has the likeliest (log-probability, token) pairs of each session row."""
         candidates = [(beam.log_prob + log_prob, beam, token) for beam in self.live for log_prob, token in rows[beam.row]]
+        candidates = [candidate for candidate in candidates if candidate[0] > NEVER] or candidates  # one goes on where none may
         candidates.sort(key=lambda candidate: -candidate[0])
         depth = len(self.live[0].tokens) + 1
         looked_at = candidates[: options.beams * max(2, 1 + len(stop_tokens))]  # enough for `beams` that do not end
@@ -116,18 +118,21 @@ def search_trees(
             finish: Literal["length", "limit"] = "length" if room == options.max_tokens else "limit"
             searches.append(Search(room, finish, [Beam(row)], tree=[] if tree else None))
         wanted = min(options.beams * max(2, 1 + len(stop_tokens)), session.logits.shape[1])
+        limiter = Limiter(options, options.max_tokens, stop_tokens, session.logits.shape[1])
         while True:
-            top = session.logits.log_softmax(-1).topk(wanted)
+            live = [(prompt, beam) for prompt, search in zip(prompts, searches, strict=True) for beam in search.live]
+            texts = [(*prompt, *beam.tokens) for prompt, beam in live]
+            top = limiter(session.logits.log_softmax(-1), texts, len(live[0][1].tokens)).topk(wanted)
             rows = [list(zip(*pair, strict=True)) for pair in zip(top.values.tolist(), top.indices.tolist(), strict=True)]
             for search in searches:
                 if search.live:
                     search.extend(rows, stop_tokens, options)
-            live = [beam for search in searches for beam in search.live]
-            if not live:
+            going = [beam for search in searches for beam in search.live]
+            if not going:
                 return searches
-            session.select([beam.row for beam in live])
-            session.read(torch.tensor([beam.tokens[-1] for beam in live], device=session.device))
-            numbers = iter(range(len(live)))
+            session.select([beam.row for beam in going])
+            session.read(torch.tensor([beam.tokens[-1] for beam in going], device=session.device))
+            numbers = iter(range(len(going)))
             for search in searches:
                 search.live = [Beam(next(numbers), beam.tokens, beam.log_prob, beam.node) for beam in search.live]
 

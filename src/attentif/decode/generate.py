@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attentif.decode.beam import beam_search
+from attentif.decode.limits import Limiter
 from attentif.decode.options import GenerateOptions
 from attentif.decode.sampling import Sampler
 from attentif.decode.session import Session, Writing, check_prompts
@@ -130,10 +131,11 @@ def write(
     alternatives: int | None = None,
 ) -> Iterator[Token]:
     """The same from whatever gives scores of the next token: `session` has read the prompts."""
-    rows = [_Row(number, len(prompt), options, decode, session.limit) for number, prompt in enumerate(prompts)]
-    sampler = Sampler(options, prompts, session.logits.shape[1], session.device)
+    rows = [_Row(number, prompt, options, decode, session.limit) for number, prompt in enumerate(prompts)]
+    vocab = session.logits.shape[1]
+    sampler, limiter = Sampler(options, prompts, vocab, session.device), Limiter(options, options.max_tokens, stop_tokens, vocab)
     while True:
-        chosen = sampler.choose(session.logits)
+        chosen = sampler.choose(limiter(session.logits, [row.text for row in rows], rows[0].written))
         shown = _probabilities(session.logits, chosen, alternatives)
         for place, (row, token) in enumerate(zip(rows, chosen.tolist(), strict=True)):
             yield row.write(token, token in stop_tokens, *shown[place])
@@ -150,15 +152,17 @@ def write(
 class _Row:
     """What is written of one continuation."""
 
-    def __init__(self, number: int, prompt: int, options: GenerateOptions, decode: Decode | None, limit: int | None) -> None:
+    def __init__(self, number: int, prompt: Sequence[int], options: GenerateOptions, decode: Decode | None, limit: int | None) -> None:
         self.number, self.max_tokens = number, options.max_tokens
-        self.room = None if limit is None else limit - prompt
+        self.room = None if limit is None else limit - len(prompt)
         self.writer = Writer(decode, options.stop) if decode else None
+        self.text = [*prompt]
         self.written = 0
         self.finish: Finish | None = None
 
     def write(self, token: int, is_stop: bool, log_prob: float | None, alternatives: tuple[tuple[int, float], ...]) -> Token:
         self.written += 1
+        self.text.append(token)
         text = self.writer.push(token) if self.writer and not is_stop else ""
         if is_stop:
             self.finish = "token"

@@ -4,10 +4,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from attentif.config import Config
+from attentif.decode.limits import Limits
 
 
-class GenerateOptions(Config):
+class GenerateOptions(Limits):
     """Greedy by default; drawn with a temperature; searched with beams."""
 
     max_tokens: int = Field(128, gt=0, description="most tokens to write")

@@ -1,4 +1,4 @@
-"""From scores to a token. Functions of logits (B, V); a token that may not be drawn gets −∞.
+"""From scores to a token. Functions of logits (B, V); a token that may not be drawn gets −∞ (as what `limits.py` bans before them).
 
 They are applied in this order, each to what the one before left:
 
@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attentif.decode.limits import NEVER
 from attentif.decode.options import GenerateOptions
-
-NEVER = float("-inf")
 
 
 def penalise(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:

@@ -19,8 +19,23 @@ PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; anything else is one honest line."""
+    value = _parsed(path)
+    if not isinstance(value, dict):
+        raise RunError(f"holds a {type(value).__name__}, not an object", file=path)
+    return value
+
+
+def read_list(path: Path) -> list[dict[str, Any]]:
+    """A JSON list of objects."""
+    value = _parsed(path)
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise RunError("must hold a list of objects", file=path)
+    return value
+
+
+def _parsed(path: Path) -> Any:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunError("no such file", file=path) from None
     except OSError as error:
@@ -28,9 +43,8 @@ def read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         line = getattr(error, "lineno", None)
         raise RunError("is damaged: not JSON", file=path, line=line) from None
-    if not isinstance(value, dict):
-        raise RunError(f"holds a {type(value).__name__}, not an object", file=path)
-    return value
+    except RecursionError:
+        raise RunError("is damaged: nested too deeply", file=path) from None
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -38,9 +52,18 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise RunError("no such folder", file=folder)
     config = read_json(folder / CONFIG)
-    if "auto_map" in config:
-        raise RunError("asks for code that comes with the weights (auto_map): Attentif runs none", file=folder / CONFIG)
+    for key in ("auto_map", "trust_remote_code", "custom_pipelines"):
+        if config.get(key):
+            raise RunError(f"asks for code that comes with the weights ({key}): Attentif runs none", file=folder / CONFIG)
     return config
+
+
+def modern(name: str) -> str:
+    """Norms had a gamma and a beta where BERT came from, and its files still say so."""
+    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
 
 
 class Tensors(Mapping[str, Tensor]):
@@ -56,6 +79,7 @@ class Tensors(Mapping[str, Tensor]):
             _refuse_pickles(folder)
             raise RunError(f"has no {WEIGHTS}", file=folder)
         self._open = {path: _opened(path) for path in set(self.files.values())}
+        self._names = {modern(name): name for name in self.files}
 
     def _shards(self, folder: Path) -> None:
         where = read_json(folder / INDEX).get("weight_map")
@@ -72,17 +96,24 @@ class Tensors(Mapping[str, Tensor]):
         self.files = {tensor: folder / name for tensor, name in where.items()}
 
     def __getitem__(self, name: str) -> Tensor:
+        name = self._names[name]
         tensor: Tensor = self._open[self.files[name]].get_tensor(name)
         return tensor
 
     def shape(self, name: str) -> tuple[int, ...]:
+        name = self._names[name]
         return tuple(self._open[self.files[name]].get_slice(name).get_shape())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.files)
+        return iter(self._names)
 
     def __len__(self) -> int:
         return len(self.files)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files that the weights are in."""
+    return sorted(set(Tensors(folder).files.values()))
 
 
 def _opened(path: Path) -> Any:
@@ -91,7 +122,7 @@ def _opened(path: Path) -> Any:
     except (SafetensorError, OSError) as error:
         with path.open("rb") as file:
             start = file.read(2)
-        if start in (b"PK", b"\x80\x02", b"\x80\x04"):
+        if start == b"PK" or start[:1] == b"\x80":  # torch.save's archive, or a bare pickle of any protocol since 2
             raise RunError("is a pickle by another name: it could run code, and is not opened", file=path) from None
         raise RunError(f"is not a whole safetensors file: {' '.join(str(error).split())[:120]}", file=path) from None
 
@@ -99,4 +130,7 @@ def _opened(path: Path) -> Any:
 def _refuse_pickles(folder: Path) -> None:
     for pattern in PICKLED:
         for path in sorted(folder.glob(pattern)):
-            raise RunError(f"is pickled, which could run code; {WEIGHTS} is needed (transformers' save_pretrained writes it)", file=path)
+            raise RunError(
+                f"is pickled, which could run code; {WEIGHTS} is needed: transformers' save_pretrained writes it",
+                file=path,
+            )

@@ -5,20 +5,28 @@ found.model, found.tokenizer, found.labels
 write_folder(Path("out"), found.model, family="bert", architecture="BertForMaskedLM", tokenizer=found.tokenizer)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from pydantic import ValidationError
+from tokenizers import processors
 
+from attentif.config import problems_of
 from attentif.errors import ConfigError, RunError
 from attentif.files import write_json
 from attentif.hub.family import Family, HeadOf, family_of
 from attentif.hub.files import CONFIG, WEIGHTS, Tensors, read_config
-from attentif.hub.keys import read_keys, write_keys
+from attentif.hub.generation import FILE as GENERATION
+from attentif.hub.generation import Decoding, read_decoding
+from attentif.hub.keys import Always, read_keys, without_gaps, write_keys
+from attentif.hub.pooling import pooled_as
 from attentif.hub.rows import Matched, match, ours_from, theirs_from
+from attentif.hub.stream import on_meta, write_stream
+from attentif.hub.vocabulary import read_target_tokenizer, read_tokenizer
 from attentif.models import Model, ModelConfig, build
 from attentif.text import Tokenizer
 
@@ -31,23 +39,29 @@ class Imported:
 
     model: Model
     tokenizer: Tokenizer | None
+    target: Tokenizer | None  # of what is written, where it is another
     family: Family
     head: HeadOf
     labels: list[str]  # names of the classes, where the head has some
     special: dict[str, int]  # ids of special tokens by the names of config.json: {"pad_token_id": 0}
+    config: dict[str, Any]  # config.json
+    decoding: Decoding  # how it writes, where it does
 
 
 def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> Imported:
     """The model, its weights mapped from the files; `dtype` None keeps the folder's own."""
     config = read_config(folder)
-    try:
-        family = family_of(config.get("model_type"))
-        head = family.head_of(config.get("architectures"))
+    with understood(folder / CONFIG):
+        family = family_of(config.get("model_type"), config.get("architectures"))
+        head = pooled_as(head_named(family, config), folder)
         model_config = configuration(config, family, head)
-    except ConfigError as error:
-        raise ConfigError(error.message, file=folder / CONFIG) from None
-    model = build(model_config, device="meta")
+        labels = labels_of(config)
+    with understood(folder / GENERATION):
+        decoding = read_decoding(folder, config, two_stacks=model_config.encoder is not None and model_config.decoder is not None)
     tensors = Tensors(folder)
+    if deepest(model_config) > len(tensors):  # before so many blocks are built
+        raise RunError(f"asks for {deepest(model_config):,} blocks, and there are {len(tensors)} tensors", file=folder / CONFIG)
+    model = build(model_config, device="meta")
     matched = checked(folder, family, head, model, tensors)
     own = model.state_dict()
     weights = {}
@@ -56,10 +70,48 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
             raise RunError(f"{name} would be {tuple(tensor.shape)}, and {CONFIG} asks for {tuple(own[name].shape)}", file=folder)
         weights[name] = tensor if dtype is None else tensor.to(dtype)
     model.load_state_dict(weights, assign=True)
-    file = folder / "tokenizer.json"
-    labels = [str(label) for _, label in sorted((config.get("id2label") or {}).items(), key=lambda item: int(item[0]))]
     special = {key: value for key, value in config.items() if key.endswith("_token_id") and value is not None}
-    return Imported(model.eval(), Tokenizer.load(file) if file.is_file() else None, family, head, labels, special)
+    tokenizer, target = framed(read_tokenizer(folder, config)), framed(read_target_tokenizer(folder, config))
+    return Imported(model.eval(), tokenizer, target, family, head, labels, special, config, decoding)
+
+
+@contextmanager
+def understood(file: Path) -> Iterator[None]:
+    """What a JSON file says in another form than it should is one line about it."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(error.message, file=error.file or file, line=error.line) from None
+    except ValidationError as error:
+        path, message = problems_of(error, ModelConfig)[0]
+        raise ConfigError(f"describes a model that cannot be: {'.'.join(map(str, path))}: {message}", file=file) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"holds a value of another form than it should ({type(error).__name__}: {error})", file=file) from None
+
+
+def head_named(family: Family, config: Mapping[str, Any]) -> HeadOf:
+    names = config.get("architectures")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ConfigError(f"architectures: must be a list of names, not {names!r}")
+    return family.head_of(names)
+
+
+def labels_of(config: Mapping[str, Any]) -> list[str]:
+    """The names of the classes in their order."""
+    named = config.get("id2label") or {}
+    if not isinstance(named, Mapping) or sorted(map(int, named)) != list(range(len(named))):
+        raise ConfigError(f"id2label: must name the classes 0, 1, 2, ..., not {str(named)[:60]}")
+    labels = [str(label) for _, label in sorted(named.items(), key=lambda item: int(item[0]))]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise ConfigError(f"id2label: two classes are called {twice[0]!r}")
+    return labels
+
+
+def framed(tokenizer: Tokenizer | None) -> Tokenizer | None:
+    """A tokenizer that says what it puts around a text: nothing, where its file is silent."""
+    if tokenizer is not None and tokenizer.rust.post_processor is None:
+        tokenizer.rust.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    return tokenizer
 
 
 def configuration(config: Mapping[str, Any], family: Family, head: HeadOf) -> ModelConfig:
@@ -75,7 +127,7 @@ def configuration(config: Mapping[str, Any], family: Family, head: HeadOf) -> Mo
 def checked(folder: Path, family: Family, head: HeadOf, model: Model, tensors: Tensors) -> Matched:
     """Every tensor accounted for, on both sides."""
     ignored = (*family.ignored, *head.ignored)
-    matched = match(family.rows(head, model.config), tensors, model.state_dict(), deepest(model.config), ignored)
+    matched = match(family.rows(head, model.config, tensors), tensors, model.state_dict(), deepest(model.config), ignored)
     for what, names in (
         ("lacks", matched.missing),
         ("holds, and nothing here reads,", matched.unexpected),
@@ -98,9 +150,10 @@ def write_folder(
     special: Mapping[str, int] | None = None,
 ) -> None:
     """A folder that transformers loads as it is; ConfigError where the family has no way to say what this model is."""
-    kind = family_of(family)
-    head = kind.head_of(None if architecture is None else [architecture])
-    config = described(model.config, kind, head, labels)
+    named = None if architecture is None else [architecture]
+    kind = family_of(family, named)
+    head = kind.head_of(named)
+    config = described(model.config, kind, head, labels, special)
     table = kind.rows(head, model.config)
     names = [name for row in table for their_names, _ in row.pairs(deepest(model.config)) for name in their_names]
     own = model.state_dict()
@@ -108,9 +161,7 @@ def write_folder(
     if matched.unmet:
         raise ConfigError(f"{kind.kind} has no place for {', '.join(matched.unmet[:SHOWN])}")
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(
-        {name: tensor.contiguous().clone() for name, tensor in theirs_from(matched, own)}, folder / WEIGHTS, metadata={"format": "pt"}
-    )
+    write_stream(folder / WEIGHTS, dict(theirs_from(matched, on_meta(own))), theirs_from(matched, own))
     if tokenizer is not None:
         tokenizer.save(folder / "tokenizer.json")
     write_json(folder / CONFIG, config | dict(special or {}))
@@ -121,17 +172,28 @@ def deepest(config: ModelConfig) -> int:
     return max(stack.layers or config.layers for stack in (config.encoder, config.decoder) if stack is not None)
 
 
-def described(model: ModelConfig, family: Family, head: HeadOf, labels: Sequence[str] = ()) -> dict[str, Any]:
+def described(
+    model: ModelConfig, family: Family, head: HeadOf, labels: Sequence[str] = (), special: Mapping[str, int] | None = None
+) -> dict[str, Any]:
     """config.json of a model, checked by reading it again."""
     values = settled(model.model_dump())
+    for key in (key for key in (*family.keys, *head.keys) if isinstance(key, Always)):  # RoBERTa's places are counted from [PAD]'s id on
+        if special and special.get(key.theirs, key.value) != key.value:
+            raise ConfigError(f"{family.kind} cannot say that {key.theirs} = {special[key.theirs]} (it would be {key.value})")
     config = {"model_type": family.kind, "architectures": [head.architecture], **family.like}
-    config = family.whole(config | write_keys(values, [*family.keys, *head.keys]))
+    try:
+        keys = [*family.keys, *head.keys]
+        config = without_gaps(family.whole(config | write_keys(values, keys)), keys)
+    except ConfigError as error:
+        raise ConfigError(f"{family.kind} cannot say that {error.message}") from None
     if values["head"]["kind"] == "language":
         config["tie_word_embeddings"] = values["head"]["tied"]
     elif (classes := values["head"].get("classes")) is not None:
         config["id2label"] = {str(number): label for number, label in enumerate(labels or [f"LABEL_{n}" for n in range(classes)])}
     again = settled(configuration(config, family, head).model_dump())
-    if difference := first_difference(values, again):
+    if values["head"]["kind"] == "embed":  # how its vectors are pooled stands in files of its own (pooling.py)
+        again["head"] = values["head"]
+    if difference := next(differences(values, again), None):
         raise ConfigError(f"{family.kind} cannot say that {difference}")
     return config
 
@@ -140,12 +202,21 @@ def settled(values: dict[str, Any], width: int | None = None) -> dict[str, Any]:
     """The same configuration with what follows from its other values written out: two that mean the same are then equal."""
     width = values.get("width", width) if "layers" in values else width
     result: dict[str, Any] = {key: _settled_below(value, width) for key, value in values.items()}
-    if result.get("kind") in ("attention", "cross-attention") and width is not None:
+    if not isinstance(width, int):  # a file may say anything: the configuration will refuse it
+        return result
+    for stack in (result.get("encoder"), result.get("decoder")):
+        if isinstance(stack, dict):
+            stack["layers"] = stack.get("layers") or result.get("layers")
+    if result.get("kind") == "axial":
+        result["widths"] = result.get("widths") or [width // 4, width - width // 4]
+    if result.get("kind") in ("attention", "cross-attention", "reformer", "chunked"):
         heads = result.get("heads", 8)
         if result["kind"] == "attention":
             result["kv_heads"] = result.get("kv_heads") or heads
         result["head_width"] = result.get("head_width") or width // heads
-    if result.get("kind") == "feed-forward" and width is not None and result.get("hidden") is None:
+    if result.get("kind") == "mamba":
+        result["rank"] = result.get("rank") or -(-width // 16)
+    if result.get("kind") == "feed-forward" and result.get("hidden") is None:
         gated = result.get("activation", "gelu").endswith("glu")
         result["hidden"] = 8 * width // 3 if gated else 4 * width
     return result
@@ -158,18 +229,17 @@ def _settled_below(value: Any, width: int | None) -> Any:
 
 
 PASSED_OVER = {"base", "from_", "init", "version"}  # how a model began is no part of what it is
+TRAINED_WITH = "dropout"  # nor is, wherever it stands, what is done in training alone
 
 
-def first_difference(left: Any, right: Any, path: str = "") -> str | None:
+def differences(left: Any, right: Any, path: str = "") -> Iterator[str]:
     """Where two configurations differ, in words."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         for key in [*left, *(key for key in right if key not in left)]:
-            if path or key not in PASSED_OVER:
-                below = f"{path}.{key}" if path else key
-                if found := first_difference(left.get(key), right.get(key), below):
-                    return found
-        return None
-    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        items = (first_difference(a, b, f"{path}.{number}") for number, (a, b) in enumerate(zip(left, right, strict=True)))
-        return next((difference for difference in items if difference), None)
-    return None if left == right else f"{path} = {left!r} (it would be {right!r})"
+            if key != TRAINED_WITH and (path or key not in PASSED_OVER):
+                yield from differences(left.get(key), right.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for number, (a, b) in enumerate(zip(left, right, strict=True)):
+            yield from differences(a, b, f"{path}.{number}")
+    elif left != right:
+        yield f"{path} = {left!r} (it would be {right!r})"

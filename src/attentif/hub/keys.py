@@ -44,7 +44,12 @@ def words(**names: str) -> Code:
             raise ConfigError(f"{value!r} is not understood (only {', '.join(names)})")
         return names[value]
 
-    return Code(read, lambda value: back[value])
+    def write(value: Any) -> str:
+        if value not in back:
+            raise ConfigError(f"{value!r} (only {', '.join(back)})")
+        return back[value]
+
+    return Code(read, write)
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,22 @@ def read_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], template:
 
 def write_keys(values: Mapping[str, Any], keys: Iterable[Key | Always]) -> dict[str, Any]:
     """config.json's keys of a configuration of ours, given as plain values."""
-    return {key.theirs: key.value if isinstance(key, Always) else key.code.write(get(values, key.places[0])) for key in keys}
+    return {key.theirs: key.value if isinstance(key, Always) else _written(key, get(values, key.places[0])) for key in keys}
+
+
+def without_gaps(config: Mapping[str, Any], keys: Iterable[Key | Always]) -> dict[str, Any]:
+    """What ours leaves open (the dropout of a part, which is then the model's) is left to their default, where that is something."""
+    filled = {key.theirs for key in keys if isinstance(key, Key) and key.default is not None}
+    return {name: value for name, value in config.items() if value is not None or name not in filled}
+
+
+def _written(key: Key, value: Any) -> Any:
+    try:
+        return key.code.write(value)
+    except ConfigError as error:
+        raise ConfigError(f"{key.places[0]} = {error.message}") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise ConfigError(f"{key.places[0]} = {value!r}") from None
 
 
 def copied(value: Any) -> Any:

@@ -29,7 +29,8 @@ def aligned(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], longest: i
 
 def _one(tokenizer: Tokenizer, words: Sequence[str], encoding: Encoding, longest: int) -> tuple[NDArray[np.int32], list[int]]:
     offsets = encoding.offsets
-    ids, firsts, token = [tokenizer.cls], [], 0
+    frame = tokenizer.framed("cls")
+    ids, firsts, token = [*frame.before], [], 0
     begin = 0
     for word in words:
         end = begin + len(word)
@@ -44,8 +45,8 @@ def _one(tokenizer: Tokenizer, words: Sequence[str], encoding: Encoding, longest
         firsts.append(len(ids))
         ids += [encoding.ids[place] for place in own] or [_unknown(tokenizer)]
         begin = end + 1
-    fitting = [first for first in firsts if first < longest - 1]
-    return np.array([*ids[: longest - 1], tokenizer.sep], dtype=np.int32), fitting
+    room = longest - len(frame.after)
+    return np.array([*ids[:room], *frame.after], dtype=np.int32), [first for first in firsts if first < room]
 
 
 def _unknown(tokenizer: Tokenizer) -> int:

@@ -61,7 +61,9 @@ class ClassifyConfig(TaskConfig):
     labels: list[str] = Field([], description="the classes, in the model's order; by default those of the training data")
     several: bool = Field(False, description="a text may have several labels at once, or none")
     separator: str = Field(";", min_length=1, description="what stands between several labels of one text, where they are no list")
-    pairs: bool = Field(False, description="the inputs are pairs of texts; found in the training data")
+    pairs: bool | Literal["either"] = Field(
+        False, description="the inputs are pairs of texts; found in the training data (either: an imported model does not say)"
+    )
     max_len: int = Field(256, gt=2, description="longer texts are cut to so many tokens")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target given to the other classes")
     adversarial: float = Field(
@@ -131,7 +133,7 @@ class Classify(Task):
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> LabelledTexts:
         table, notes = self._rows(data, say)
-        if self.config.pairs != ("pair" in table.columns):
+        if self.config.pairs not in ("either", "pair" in table.columns):
             what = "pairs of texts, and these rows have one each" if self.config.pairs else "single texts, and these rows have two each"
             raise DataError(f"this model reads {what}", file=table.files[0])
         longest = limit_of(self.config.max_len, model.max_len)

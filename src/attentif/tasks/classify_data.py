@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -49,9 +49,9 @@ def joined(first: str, second: str) -> str:
 
 
 def inputs(ids: Ragged, rows: Rows, tokenizer: Tokenizer, *, pairs: bool, packed: bool = False) -> Input:
-    """What the model reads, with segments where there are pairs."""
+    """What the model reads, with segments where there are pairs (and the tokenizer tells them apart so: RoBERTa's does not)."""
     source = ids.input(rows, packed=packed, pad=tokenizer.pad)
-    if not pairs:
+    if not pairs or not tokenizer.framed("cls").marked:
         return source
     separators = source.data == tokenizer.sep
     before = separators.cumsum(-1) - separators.long()  # how many [SEP] stand before each token, of the pack where it is one
@@ -70,8 +70,12 @@ def encoded(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | N
     return ids, len(cut)
 
 
-def asked(tokenizer: Tokenizer, examples: Sequence[Example], longest: int, *, pairs: bool) -> LabelledTexts:
+def asked(tokenizer: Tokenizer, examples: Sequence[Example], longest: int, *, pairs: bool | Literal["either"]) -> LabelledTexts:
     """New texts as a split without labels; those of a model that reads pairs are pairs."""
+    if pairs == "either":
+        pairs = "pair" in examples[0]
+        if any(pairs != ("pair" in example) for example in examples):
+            raise UsageError("some of these are pairs and others single texts: ask for them apart")
     for number, example in enumerate(examples, 1):
         if pairs != ("pair" in example):
             what = "reads pairs, and input {} is one text: give a file with both" if pairs else "reads single texts, and input {} is a pair"

@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from attentif.config import Config
 from attentif.data import DataConfig, TokenStream
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import DataError, UsageError
@@ -49,6 +48,7 @@ from attentif.tasks.task import (
 )
 from attentif.tasks.tokens import scored_logits, token_loss
 from attentif.text import Tokenizer, TokenizerConfig
+from attentif.text.kinds import Learned
 from attentif.view.blocks import AttentionMaps, Section
 
 SHOWN = 6  # pieces with their gaps in the report
@@ -146,7 +146,7 @@ class Denoise(Task):
 
     def _with_sentinels(self, text: TokenizerConfig | Tokenizers, context: int) -> TokenizerConfig | Tokenizers:
         """A tokenizer still to be trained gets as many sentinels as a piece needs."""
-        if not isinstance(text, Config):
+        if not isinstance(text, Learned):
             return text
         needed = [sentinel(n) for n in range(counts(context, self.config.density, self.config.mean_span)[1])]
         return text.changed(special=[*text.special, *(name for name in needed if name not in text.special)])

@@ -25,13 +25,19 @@ def device_of(model: Model) -> torch.device:
 
 
 def each_batch(
-    model: Model, dataset: Dataset, budget: int, progress: Progress | None = None, rows: NDArray[np.int64] | None = None
+    model: Model,
+    dataset: Dataset,
+    budget: int,
+    progress: Progress | None = None,
+    rows: NDArray[np.int64] | None = None,
+    *,
+    packed: bool = False,
 ) -> Iterator[Batch]:
     """All examples of a split (or some), the longest first, on the model's device."""
     lengths = dataset.lengths if rows is None else dataset.lengths[rows]
-    batches = plan(lengths, budget, seed=0, epoch=0, shuffle=False)
+    batches = plan(lengths, budget, seed=0, epoch=0, shuffle=False, packed=packed)
     for done, chosen in enumerate(batches, 1):
-        yield dataset.batch(chosen if rows is None else rows[chosen]).to(device_of(model))
+        yield dataset.batch(chosen if rows is None else rows[chosen], packed=packed).to(device_of(model))
         if progress is not None:
             progress(done, len(batches))
 

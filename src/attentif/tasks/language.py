@@ -62,6 +62,10 @@ class LanguageConfig(TaskConfig):
     kind: Literal["language"] = Field("language", description="the next token, from those before it")
     context: int = Field(256, gt=1, description="tokens of a window; by the model's limit where that is less")
     eval_tokens: int = Field(200_000, ge=0, description="validation tokens scored during training (0: all); all at the end")
+    prompt: Literal["eos", "frame"] = Field(
+        "eos", description="what a text begins with: [EOS], as it follows another, or what the tokenizer's own file puts around it"
+    )
+    decode: GenerateOptions | None = Field(None, description="how texts are written where nothing else is said; by default greedily")
 
     def build(self) -> "Language":
         return Language(self)
@@ -211,7 +215,7 @@ class Language(Task):
         rows = np.unique(np.linspace(0, len(dataset) - 1, SAMPLES + 2).astype(np.int64)[1:-1])
         prompts = [dataset.tokens(row)[:PROMPT].tolist() for row in rows.tolist()]
         options = GenerateOptions(max_tokens=CONTINUATION, temperature=0.8, top_p=0.95, seed=0)
-        written = generate(model, prompts, options, stop_tokens=[dataset.tokenizer.eos])
+        written = generate(model, prompts, options, stop_tokens=dataset.tokenizer.ends)
         decode = dataset.tokenizer.decode
         return [{"prompt": decode(prompt), "written": decode(found.tokens)} for prompt, found in zip(prompts, written, strict=True)]
 
@@ -229,17 +233,23 @@ class Language(Task):
     def prompt(self, tokenizers: Tokenizers, text: str) -> list[int]:
         """The ids that a continuation of `text` starts from."""
         tokenizer = tokenizers["tokenizer"]
+        if self.config.prompt == "frame":
+            return tokenizer.ids_batch([text])[0].tolist() or [tokenizer.bos]
         return [tokenizer.eos, *tokenizer.ids_batch([text], wrap="none")[0].tolist()]
+
+    def options(self, given: dict[str, Any]) -> GenerateOptions:
+        """How to write: what is asked for, over the task's own way."""
+        return generate_options(given, self.config.decode)
 
     def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
         """Continuations; the options are those of `GenerateOptions`."""
-        chosen, tokenizer = generate_options(options), tokenizers["tokenizer"]
+        chosen, tokenizer = self.options(options), tokenizers["tokenizer"]
         texts = [example["text"] for example in as_examples(inputs, "text")]
         found: list[Prediction] = []
         for start in range(0, len(texts), SIDE_BY_SIDE):
             some = texts[start : start + SIDE_BY_SIDE]
             prompts = [self.prompt(tokenizers, text) for text in some]
-            written = generate(model, prompts, chosen, stop_tokens=[tokenizer.eos], decode=tokenizer.decode)
+            written = generate(model, prompts, chosen, stop_tokens=tokenizer.ends, decode=tokenizer.decode)
             found += [Prediction(text, answer.text or "") for text, answer in zip(some, written, strict=True)]
         return found
 
@@ -262,10 +272,18 @@ class Language(Task):
         return found
 
 
-def generate_options(options: dict[str, Any]) -> GenerateOptions:
-    """Options given by name; a wrong one is a UsageError."""
+DRAWING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+
+
+def generate_options(options: dict[str, Any], usual: GenerateOptions | None = None) -> GenerateOptions:
+    """Options given by name, over the usual ones as far as these go with them; a wrong one is a UsageError."""
+    beneath = usual.model_dump(exclude_defaults=True) if usual is not None else {}
+    if options.get("beams", 1) > 1 or options.get("temperature") == 0:  # nothing is drawn
+        beneath = {key: value for key, value in beneath.items() if key not in DRAWING}
+    if options.get("temperature") or any(key in options for key in DRAWING[1:]):
+        beneath.pop("beams", None)
     try:
-        return GenerateOptions.model_validate(options)
+        return GenerateOptions.model_validate(beneath | options)
     except ValidationError as error:
         path, message = problems_of(error, GenerateOptions)[0]
         raise UsageError(": ".join([*map(str, path), message])) from None

@@ -1,6 +1,7 @@
 """A text from another, written by a decoder that reads the encoder's output: what translation, summaries and text-to-text share.
 
 In training the decoder reads the reference shifted by one, [BOS] y, and is scored on y [EOS] (teacher forcing). The source is x [EOS].
+A checkpoint of somebody else's has other customs: its tokenizer frames both texts, and `task.start` stands where [BOS] does here.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,10 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from pydantic import Field
 
 from attentif.data import DataConfig, Roles, Table, load_rows, load_table
-from attentif.decode import GenerateOptions, generate
+from attentif.decode import generate
+from attentif.decode.limits import Limits
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig, evaluating
 from attentif.models.heads import LanguageHeadConfig
@@ -54,6 +57,12 @@ class Seq2SeqConfig(TaskConfig):
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target given to all other tokens")
     beams: int = Field(1, gt=0, description="answers searched side by side; 1: greedy")
     length_penalty: float = Field(1.0, description="of beam search: 0 favours short answers")
+    early_stopping: bool = Field(False, description="of beam search: end with the first `beams` whole answers")
+    max_tokens: int | None = Field(None, gt=0, description="most tokens of an answer; by default twice those of the source and 16 more")
+    limits: Limits = Field(Limits(), description="what may not be written")
+    start: list[str] = Field(
+        [], description="tokens that an answer begins with, where texts are framed as the tokenizer's own file says; by default [BOS]"
+    )
     eval_examples: int = Field(200, ge=0, description="validation examples written during training (0: all); all at the end")
 
 
@@ -206,11 +215,9 @@ class Seq2Seq(Task):
         target = dataset.tokenizers[1]
         found: dict[int, list[int]] = {}
         for batch in each_batch(model, dataset, max(budget, SIDE_BY_SIDE), progress, rows):
-            options = GenerateOptions(
-                max_tokens=self.room(batch.source.seq.max_len), beams=self.config.beams, length_penalty=self.config.length_penalty
-            )
-            prompts = [[target.bos]] * batch.source.seq.batch
-            answers = generate(model, prompts, options, source=batch.source, stop_tokens=[target.eos])
+            options = generate_options({"max_tokens": self._most(batch.source.seq.max_len)} | self._limits | self._search)
+            prompts = [self.start(target)] * batch.source.seq.batch
+            answers = generate(model, prompts, options, source=batch.source, stop_tokens=target.ends)
             found |= {row: answer.tokens for row, answer in zip(batch.rows, answers, strict=True)}
         return target.decode_batch(found[row] for row in rows.tolist())
 
@@ -235,15 +242,16 @@ class Seq2Seq(Task):
         """Answers; the options are those of `GenerateOptions`, by default the task's."""
         reading, writing = both(tokenizers)
         texts = [self.source_of(example) for example in as_examples(inputs, self.reads)]
-        ids = Ragged.of(reading.ids_batch(texts, wrap="eos", max_len=self.limits(model.config)[0]))
-        room = self.room(int(ids.lengths.max(initial=1)))
-        own = {"beams": self.config.beams, "length_penalty": self.config.length_penalty} if not options.get("temperature") else {}
+        ids = Ragged.of(self.read_ids(reading, texts, self.limits(model.config)[0]))
+        room = self._most(int(ids.lengths.max(initial=1)))
+        own = self._limits | (self._search if not options.get("temperature") else {})
         chosen = generate_options({"max_tokens": room} | own | options)
         found: list[Prediction] = []
         for start in range(0, len(texts), 64):
             rows = range(start, min(start + 64, len(texts)))
             source = ids.input(rows, packed=False, pad=reading.pad)
-            written = generate(model, [[writing.bos]] * len(rows), chosen, source=source, stop_tokens=[writing.eos], decode=writing.decode)
+            prompts = [self.start(writing)] * len(rows)
+            written = generate(model, prompts, chosen, source=source, stop_tokens=writing.ends, decode=writing.decode)
             found += [Prediction(texts[row], answer.text or "") for row, answer in zip(rows, written, strict=True)]
         return found
 
@@ -263,10 +271,7 @@ class Seq2Seq(Task):
         for example in as_examples(inputs, self.reads):
             source = self.source_of(example)
             target = example.get("target") or self.predict(model, tokenizers, [example])[0].output
-            x, y = (
-                reading.ids_batch([source], wrap="eos", max_len=limits[0]),
-                writing.ids_batch([target], wrap="bos-eos", max_len=limits[1]),
-            )
+            x, y = self.read_ids(reading, [source], limits[0]), self.written_ids(writing, [target], limits[1])
             table = Table("input", {}, ["input"], np.array([[0, 1]]))
             pair = Pairs(table, Ragged.of(x), Ragged.of(y), (reading, writing), [source], [target])
             written = shown_tokens(writing, y[0])
@@ -277,11 +282,39 @@ class Seq2Seq(Task):
 
     # ------------------------------------------------------------------------------------------------------------- encoding
 
+    def start(self, tokenizer: Tokenizer) -> list[int]:
+        """What an answer begins with."""
+        return [tokenizer.id_of(token) for token in self.config.start] or [tokenizer.bos]
+
+    def read_ids(self, tokenizer: Tokenizer, texts: Sequence[str], max_len: int | None = None) -> list[NDArray[np.int32]]:
+        """Sources: x [EOS]."""
+        return tokenizer.ids_batch(texts, wrap="cls" if self.config.start else "eos", max_len=max_len)
+
+    def written_ids(self, tokenizer: Tokenizer, texts: Sequence[str], max_len: int | None = None) -> list[NDArray[np.int32]]:
+        """Targets: [BOS] y [EOS]. The first of several tokens in `start` is the decoder's own; the others stand in the frame."""
+        if not self.config.start:
+            return tokenizer.ids_batch(texts, wrap="bos-eos", max_len=max_len)
+        first = np.array(self.start(tokenizer)[:1], dtype=np.int32)
+        return [np.concatenate([first, ids]) for ids in tokenizer.ids_batch(texts, max_len=max_len and max_len - 1)]
+
+    def _most(self, source: int) -> int:
+        """Tokens that an answer to so many may take."""
+        return self.config.max_tokens or self.room(source)
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        return self.config.limits.model_dump(exclude_defaults=True)
+
+    @property
+    def _search(self) -> dict[str, Any]:
+        config = self.config
+        return {"beams": config.beams, "length_penalty": config.length_penalty, "early_stopping": config.early_stopping}
+
     def _encoded(self, table: Table, tokenizers: tuple[Tokenizer, Tokenizer], model: ModelConfig, notes: list[str]) -> Pairs:
         """The rows in tokens. Long pairs are left out of train, whose rows nobody counts on, and cut where all rows are to be scored."""
         limits = self.limits(model)
         texts = (self.sources(table), self.references(table))
-        encode = lambda side, max_len=None: tokenizers[side].ids_batch(texts[side], wrap=("eos", "bos-eos")[side], max_len=max_len)
+        encode = lambda side, max_len=None: (self.read_ids, self.written_ids)[side](tokenizers[side], texts[side], max_len)
         ids = [encode(0), encode(1)]
         long = [np.array([len(own) > limit for own in side]) for side, limit in zip(ids, limits, strict=True)]
         if self.cuts_sources and long[0].any():

@@ -84,6 +84,7 @@ def windows(
     found = Cut()
     known: dict[str, tuple[list[int], Offsets]] = {}  # many questions share a passage
     asked = tokenizer.ids_batch(questions, wrap="none")
+    first_of, between, last_of = tokenizer.framed("cls").pair
     for row, (question, context, own) in enumerate(zip(asked, contexts, answers, strict=True)):
         if context not in known:
             encoding = tokenizer.encode(context, wrap="none")
@@ -91,8 +92,8 @@ def windows(
             known[context] = (encoding.ids, trimmed(encoding.offsets, context)) if encoding.ids else nothing_left
         ids, offsets = known[context]
         found.long_questions += len(question) > max_question
-        before = [tokenizer.cls, *question[:max_question].tolist(), tokenizer.sep]
-        room = longest - len(before) - 1
+        before = [*first_of, *question[:max_question].tolist(), *between]
+        room = longest - len(before) - len(last_of)
         span = token_span(offsets, own[0].start, own[0].end) if own else None
         starts = [0, *range(room - stride, max(len(ids) - stride, 0), room - stride)]
         held = False
@@ -101,7 +102,7 @@ def windows(
             first = last = 0
             if span is not None and start <= span[0] and span[1] < start + room:
                 first, last, held = len(before) + span[0] - start, len(before) + span[1] - start, True
-            found.ids.append(np.array([*before, *ids[part], tokenizer.sep], dtype=np.int32))
+            found.ids.append(np.array([*before, *ids[part], *last_of], dtype=np.int32))
             found.windows.append(Window(row, len(before), np.array(offsets[part], dtype=np.int32), first, last))
         found.several += len(starts) > 1
         found.lost += span is not None and not held

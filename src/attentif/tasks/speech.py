@@ -23,17 +23,20 @@ from attentif.data.audio import load_sound_rows, load_sounds, read_sound, sound_
 from attentif.data.readers import Tolerance
 from attentif.decode import GenerateOptions, generate
 from attentif.decode.ctc import greedy, prefix_beam
-from attentif.errors import ConfigError
+from attentif.decode.limits import Limits
+from attentif.errors import ConfigError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.frontends.frames import FramesConfig
+from attentif.models.frontends.waves import WavesConfig
 from attentif.models.heads import ClassifyHeadConfig, LanguageHeadConfig
 from attentif.models.heads.ctc import CTCHeadConfig, ctc_loss
 from attentif.nn.seq import Seq, unpack
 from attentif.tasks.feed import as_examples, device_of, each_batch, fitted, on_paper
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.ragged import UNSCORED, Ints
-from attentif.tasks.speech_augment import SoundAugment, SoundAugmentConfig
-from attentif.tasks.speech_data import Encoder, FeaturesConfig, Utterances, sound_input
+from attentif.tasks.speech_augment import SoundAugment, SoundAugmentConfig, WaveAugment
+from attentif.tasks.speech_data import Encoder, FeaturesConfig, Utterances, silenced, sound_input, whole_within
+from attentif.tasks.speech_opening import OpeningConfig, openings, transcript_ids
 from attentif.tasks.speech_report import alignment_of, speech_sections
 from attentif.tasks.speech_scores import speech_baselines, speech_details, speech_scores
 from attentif.tasks.task import (
@@ -74,6 +77,9 @@ class SpeechConfig(TaskConfig):
     labels: list[str] = Field([], description="the answers of `label`, in the model's order; by default the training transcripts")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="of seq2seq and label: share of the target given to other tokens")
     beams: int = Field(1, gt=0, description="transcripts searched side by side; 1: greedy")
+    opening: OpeningConfig | None = Field(None, description="of seq2seq: what stands before a transcript; by default [BOS]")
+    limits: Limits = Field(Limits(), description="of seq2seq: what may not be written")
+    max_tokens: int | None = Field(None, gt=0, description="of seq2seq: most tokens of a transcript; by default four frames' worth each")
     eval_examples: int = Field(200, ge=0, description="of seq2seq: validation sounds written down during training (0: all); all at the end")
 
     def build(self) -> "Speech":
@@ -99,8 +105,12 @@ class Speech(Task):
         return model if isinstance(model.head, head) else model.with_head(head())
 
     def check(self, model: ModelConfig) -> None:
-        if not isinstance(model.frontend, FramesConfig):
+        kind = self.config.features.kind
+        if not isinstance(model.frontend, FramesConfig | WavesConfig):
             raise ConfigError("model.frontend: speech is read from frames of sound; take conformer-tiny or whisper-micro, say")
+        if isinstance(model.frontend, WavesConfig) != (kind == "samples"):
+            other = "samples" if kind == "log-mel" else "log-mel"
+            raise ConfigError(f"task.features.kind: {kind!r} with a model that reads {other}; say task.features.kind={other}")
         if model.encoder is None:
             raise ConfigError("model: speech is heard by an encoder; take conformer-tiny, say")
         writes = model.decoder is not None
@@ -109,7 +119,8 @@ class Speech(Task):
             raise ConfigError(
                 f"task.objective: {self.config.objective!r} with a model that has {'a' if writes else 'no'} decoder; {way_out}"
             )
-        if self.config.objective == "ctc" and model.frontend.subsample == "patches" and model.frontend.with_any_size().rows > 1:
+        patches = isinstance(model.frontend, FramesConfig) and model.frontend.subsample == "patches"
+        if self.config.objective == "ctc" and patches and model.frontend.with_any_size().rows > 1:  # type: ignore[union-attr]
             raise ConfigError("model.frontend.patch: CTC reads one vector a time; let a patch be as high as there are bands")
         built = on_paper(model)
         if writes and not built.caps.causal:
@@ -118,8 +129,12 @@ class Speech(Task):
     # -------------------------------------------------------------------------------------------------------------- the data
 
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
+        if self.config.opening is not None and self.config.opening.listens:
+            known = ", ".join(self.config.opening.languages[:8])
+            raise ConfigError(f"task.opening.language: say which language the transcripts are in ({known} ...)")
         splits = load_sounds(data, self.config.features.rate, say)
-        notes = [*splits.notes, f"sounds at {splits.rate:,} samples a second, a frame each {1000 * self.config.features.hop:g} ms"]
+        read = f", a frame each {1000 * self.config.features.hop:g} ms" if self.config.features.kind == "log-mel" else ""
+        notes = [*splits.notes, f"sounds at {splits.rate:,} samples a second{read}"]
         texts = splits.train.table["text"]
         labels = (self.config.labels or sorted(set(texts))) if self.config.objective == "label" else []
         if len(labels) > MOST_LABELS:
@@ -138,7 +153,7 @@ class Speech(Task):
         sizes = Sizes(
             target_vocab=vocab if task.objective == "seq2seq" else None,
             max_len=max(int(split.durations.max()) for split in (train, valid, test)),
-            frontend={"mels": task.features.mels},
+            frontend={"mels": task.features.mels} if task.features.kind == "log-mel" else {},
             head=heads[task.objective],
         )
         return Prepared(task, train, valid, test, tokenizers, sizes, splits.digest, notes)
@@ -152,16 +167,20 @@ class Speech(Task):
         return heard
 
     def _encoder(self, model: ModelConfig, tokenizers: Tokenizers, tolerance: Tolerance) -> Encoder:
-        assert isinstance(model.frontend, FramesConfig)
-        frontend = model.frontend.changed(mels=self.config.features.mels)
-        config = self.config
-        return Encoder(config.features, config.objective, frontend, tokenizers.get("tokenizer"), config.labels, model.max_len, tolerance)
+        frontend, config = model.frontend, self.config
+        assert isinstance(frontend, FramesConfig | WavesConfig)
+        if isinstance(frontend, FramesConfig):
+            frontend = frontend.changed(mels=config.features.mels)
+        tokenizer = tokenizers.get("tokenizer")
+        return Encoder(config.features, config.objective, frontend, tokenizer, config.labels, model.max_len, tolerance, config.opening)
 
     # ------------------------------------------------------------------------------------------------------------- training
 
     @cached_property
-    def _augment(self) -> SoundAugment:
+    def _augment(self) -> SoundAugment | WaveAugment:
         features = self.config.features
+        if features.kind == "samples":
+            return WaveAugment(self.config.augment)
         return SoundAugment(self.config.augment, features.mels, features.low, features.top, features.scale)
 
     def step(self, model: Model, batch: Batch) -> Loss:
@@ -170,7 +189,7 @@ class Speech(Task):
             frames, seq = source.data, source.seq
             if seq.is_packed:
                 frames, seq = unpack(frames, seq), Seq.padded(seq.lengths)
-            source = Input(*self._augment(frames, seq))
+            source = self._augmented(frames, seq)
         batch = Batch(source, batch.target, batch.labels, batch.rows)
         if self.config.objective == "seq2seq":
             return Loss(*token_loss(model, batch, self.config.label_smoothing))
@@ -180,6 +199,18 @@ class Speech(Task):
             total = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=self.config.label_smoothing)
             return Loss(total, len(batch.labels), {"exact_match": (logits.detach().argmax(-1) == batch.labels).sum()})
         return Loss(*ctc_total(logits, seq, batch.labels))
+
+    def _augmented(self, sounds: Tensor, seq: Seq) -> Input:
+        """Sounds changed; silence that makes all of them last as long is put after them anew."""
+        features = self.config.features
+        if features.seconds is None:
+            return Input(*self._augment(sounds, seq))
+        heard = torch.tensor([len(features.heard(sound)) for sound in sounds], device=sounds.device)
+        changed, seq = self._augment(sounds[:, : int(heard.max())], Seq.padded(heard))
+        rows = [
+            silenced(row[:length][: sounds.shape[1]], sounds.shape[1]) for row, length in zip(changed, seq.lengths.tolist(), strict=True)
+        ]
+        return sound_input(rows)
 
     # ----------------------------------------------------------------------------------------------------------- evaluation
 
@@ -211,15 +242,18 @@ class Speech(Task):
             total, count = total + float(loss.total), count + loss.count
         return [found[row] for row in rows.tolist()], total / count if count else None
 
-    def _heard(self, model: Model, batch: Batch, tokenizer: Tokenizer | None, beams: int | None = None) -> tuple[list[str], Loss]:
+    def _heard(
+        self, model: Model, batch: Batch, tokenizer: Tokenizer | None, beams: int | None = None, opening: OpeningConfig | None = None
+    ) -> tuple[list[str], Loss]:
         """The transcript of every row of a batch, and the loss of the references that it brings."""
         beams = beams or self.config.beams
         if self.config.objective == "seq2seq":
             assert tokenizer is not None
-            options = GenerateOptions(max_tokens=_room(batch.source.seq.max_len), beams=beams)
-            prompts = [[tokenizer.bos]] * batch.source.seq.batch
-            written = generate(model, prompts, options, source=batch.source, stop_tokens=[tokenizer.eos])
-            texts = tokenizer.decode_batch(answer.tokens for answer in written)
+            room = self.config.max_tokens or _room(batch.source.seq.max_len)
+            options = GenerateOptions(max_tokens=room, beams=beams, **self.config.limits.model_dump())
+            prompts = openings(opening or self.config.opening, model, tokenizer, batch.source)
+            written = generate(model, prompts, options, source=batch.source, stop_tokens=tokenizer.ends)
+            texts = [text.strip() for text in tokenizer.decode_batch(answer.tokens for answer in written)]
             if batch.labels is None:
                 return texts, Loss(torch.zeros(()), 0)
             with evaluating(model):
@@ -236,7 +270,7 @@ class Speech(Task):
         spoken = [own[:length] for own, length in zip(log_p, seq.lengths.tolist(), strict=True)]
         tokens = [(greedy(own) if beams == 1 else prefix_beam(own, beams)[0]).tokens for own in spoken]
         loss = Loss(torch.zeros(()), 0) if batch.labels is None else Loss(*ctc_total(logits, seq, batch.labels))
-        return tokenizer.decode_batch(tokens), loss
+        return [text.strip() for text in tokenizer.decode_batch(tokens)], loss
 
     def _aligned(self, model: Model, dataset: Utterances, written: list[str]) -> list[dict[str, Any]]:
         """A few sounds with where in them the model heard what; short and long ones."""
@@ -247,7 +281,7 @@ class Speech(Task):
             int(row) for row in order[np.linspace(0.2 * len(order), 0.9 * len(order), ALIGNED).astype(np.int64).clip(0, len(order) - 1)]
         ]
         rows = [row for row in dict.fromkeys(rows) if written[row].strip()]
-        return [alignment_of(model, dataset, row, written[row], self.config.features.hop) for row in rows]
+        return [alignment_of(model, dataset, row, written[row]) for row in rows]
 
     def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
         train, test = prepared.train, prepared.test
@@ -261,17 +295,26 @@ class Speech(Task):
         return [{"audio": path} for path in sound_paths(file, column)]
 
     def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
-        """What is said in each file; `beams` searches among several transcripts."""
+        """What is said in each file. `beams` searches among several transcripts; `language` and `task` are those of the opening."""
         names = [example["audio"] for example in as_examples(inputs, "audio")]
+        opening = self._opening(options.get("language"), options.get("task"))
         found = []
         for name in names:
-            batch = Batch(sound_input([self._frames(name, model)])).to(device_of(model))
+            parts = [Batch(sound_input([own])).to(device_of(model)) for own in self._windows(name, model)]
             if self.config.objective == "label":
-                found.append(self._labelled(model, batch, name))
-            else:
-                texts, _ = self._heard(model, batch, tokenizers["tokenizer"], options.get("beams"))
-                found.append(Prediction(name, texts[0]))
+                found.append(self._labelled(model, parts[0], name))
+                continue
+            texts = [self._heard(model, part, tokenizers["tokenizer"], options.get("beams"), opening)[0][0] for part in parts]
+            found.append(Prediction(name, " ".join(filter(None, texts))))
         return found
+
+    def _opening(self, language: str | None, task: str | None) -> OpeningConfig | None:
+        """That of the configuration, with what is asked for now."""
+        if self.config.opening is not None:
+            return self.config.opening.told(language, task)
+        if language or task:
+            raise UsageError("this model is told no language and no task: it writes what it was trained on")
+        return None
 
     def _labelled(self, model: Model, batch: Batch, name: str) -> Prediction:
         with evaluating(model):
@@ -279,12 +322,14 @@ class Speech(Task):
         order = sorted(range(len(p)), key=lambda place: -p[place])
         return Prediction(name, self.config.labels[order[0]], p[order[0]], {self.config.labels[place]: p[place] for place in order})
 
-    def _frames(self, name: str, model: Model) -> Tensor:
+    def _windows(self, name: str, model: Model) -> list[Tensor]:
+        """What is read of a file: all at once, or one piece after the other where every sound is made to last as long."""
+        features, longest = self.config.features, model.config.max_len
         if name in self._sounds:
-            return self._sounds[name]
-        features = self.config.features
+            sound, whole = self._sounds[name], whole_within(features, longest)
+            return [sound if whole is None else silenced(sound[:whole], whole)]
         assert features.rate is not None
-        return features.frames([read_sound(Path(name), features.rate)])[0][: model.config.max_len]
+        return [own[:longest] for own in features.frames(features.windows(read_sound(Path(name), features.rate)))]
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return speech_sections(evaluation, self.config.objective)
@@ -303,18 +348,18 @@ class Speech(Task):
         found = []
         for name in [example["audio"] for example in as_examples(inputs, "audio")]:
             answer = self.predict(model, tokenizers, [name])[0].output
-            source = sound_input([self._frames(name, model)])
+            source = sound_input(self._windows(name, model)[:1])
             frontend = model.config.frontend
-            assert isinstance(frontend, FramesConfig)
+            assert isinstance(frontend, FramesConfig | WavesConfig)
             vectors = int(frontend.shortened(source.seq.lengths)[0])
-            seconds = source.seq.max_len * self.config.features.hop / vectors
+            seconds = source.seq.max_len * self.config.features.step / vectors
             times = [f"{place * seconds:.2f} s" for place in range(vectors)]
             title = f"{Path(name).name} → « {answer} »"
             if self.config.objective != "seq2seq":
                 found += attention_maps(model, Batch(source), times, title=title)
                 continue
             tokenizer = tokenizers["tokenizer"]
-            ids = tokenizer.ids_batch([answer], wrap="bos-eos")[0]
+            ids = transcript_ids(self.config.opening, tokenizer, [answer])[0]
             target = Input(torch.from_numpy(ids[None, :-1].astype(np.int64)), Seq.padded([len(ids) - 1]))
             written = shown_tokens(tokenizer, ids)
             found += attention_maps(model, Batch(source, target), written[:-1], source=times, writes=written[1:], title=title)

@@ -1,12 +1,13 @@
-"""Sounds a little different each time they are trained on, made from their log-mel frames (B, T, mels).
+"""Sounds a little different each time they are trained on, made from their log-mel frames (B, T, mels) or their samples (B, T).
 
     speed    frames are read r times as fast, r ~ U(1 - s, 1 + s), between neighbours linearly               (Ko et al. 2015)
     pitch    band f takes the value of f / w, w ~ U(1 - p, 1 + p): a longer or shorter vocal tract           (Jaitly & Hinton 2013)
     noise    y ← ln(eʸ + eⁿ), n a noise of random colour, drawn so many decibels below the sound's mean loudness
     masks    runs of frames, and of bands, are replaced by the sound's mean                                  (SpecAugment, Park et al. 2019)
 
-Speed and pitch together are what playing a recording faster does. All is drawn from torch's generator, which the loop sets anew at each
-step.
+Speed and pitch together are what playing a recording faster does: samples read faster are higher too, so that `pitch` is no change of
+its own there, and there are no bands to hide; their noise is white, and what is hidden of them is silent. All is drawn from torch's
+generator, which the loop sets anew at each step.
 """
 
 import math
@@ -72,6 +73,28 @@ class SoundAugment:
         chosen = torch.rand(rows, device=x.device) < self.config.noise
         level = torch.where(chosen, mean * torch.exp(-below), 0)[:, None, None]
         return (x.exp() + level * tilt.exp() * grain).log()
+
+
+class WaveAugment:
+    """The same of samples (B, T)."""
+
+    def __init__(self, config: SoundAugmentConfig) -> None:
+        self.config = config
+
+    def __call__(self, x: Tensor, seq: Seq) -> tuple[Tensor, Seq]:
+        config, rows = self.config, len(x)
+        if config.speed:
+            x, seq = faster(x[..., None], seq, 1 + config.speed * _even(rows, x.device))
+            x = x[..., 0]
+        if config.noise:
+            low, high = config.noise_db
+            below = 10 ** (-(low + (high - low) * torch.rand(rows, device=x.device)) / 20)
+            power = (x.masked_fill(~seq.valid, 0).square().sum(1) / seq.lengths).sqrt()
+            level = torch.where(torch.rand(rows, device=x.device) < config.noise, power * below, 0)
+            x = x + level[:, None] * torch.randn_like(x)
+        for _ in range(config.time_masks):
+            x = x.masked_fill(_runs(seq.lengths, config.time_width, x.shape[1]), 0)
+        return x.masked_fill(~seq.valid, 0), seq
 
 
 def faster(x: Tensor, seq: Seq, rate: Tensor) -> tuple[Tensor, Seq]:

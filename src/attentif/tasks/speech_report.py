@@ -15,6 +15,7 @@ from attentif.tasks.feed import device_of
 from attentif.tasks.looking import shown_tokens
 from attentif.tasks.report import group_table, length_figure
 from attentif.tasks.speech_data import Objective, Utterances, sound_input
+from attentif.tasks.speech_opening import transcript_ids
 from attentif.tasks.task import Evaluation
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
 from attentif.view.words import Text, Words
@@ -99,32 +100,38 @@ def _alignments(aligned: list[dict[str, Any]], objective: Objective) -> list[Blo
     return blocks
 
 
-def alignment_of(model: Model, dataset: Utterances, row: int, written: str, hop: float) -> dict[str, Any]:
+def alignment_of(model: Model, dataset: Utterances, row: int, written: str) -> dict[str, Any]:
     """One sound, and when each token of its transcript was heard: plain data for `sound_alignment`."""
-    frames, tokenizer = dataset.frames[row], dataset.tokenizer
+    sound, tokenizer, features = dataset.frames[row], dataset.tokenizer, dataset.features
+    frames = features.spectrum(sound)
     assert tokenizer is not None
     coarse = -(-len(frames) // MOST_COLUMNS)
     picture = frames[: len(frames) // coarse * coarse].unflatten(0, (-1, coarse)).mean(1).numpy()
     low, high = np.quantile(picture, [0.05, 1.0])
     shades = np.rint(100 * np.clip((picture - low) / max(high - low, 1e-6), 0, 1)).astype(int)
-    entry: dict[str, Any] = {"written": written, "seconds": len(frames) * hop, "spectrogram": shades.T.tolist()}
-    source = sound_input([frames]).to(device_of(model))
+    entry: dict[str, Any] = {"written": written, "seconds": len(sound) * features.step, "spectrogram": shades.T.tolist()}
+    source = sound_input([sound], whole=dataset.whole).to(device_of(model))
+    share = len(sound) / source.seq.max_len  # the rest is silence
     if dataset.objective == "seq2seq":
-        return entry | _attended(model, source, tokenizer.ids_batch([written], wrap="bos-eos")[0], dataset)
+        return entry | _attended(model, source, transcript_ids(dataset.opening, tokenizer, [written])[0], dataset, share)
     with evaluating(model):
         logits, seq = model(Batch(source))
     log_p = logits[0, : int(seq.lengths[0])].double().log_softmax(-1).cpu().numpy()
     tokens = tokenizer.ids_batch([written], wrap="none")[0].tolist()
     heard = align(log_p, tokens)
-    seconds = entry["seconds"] / len(log_p)
+    seconds = entry["seconds"] / share / len(log_p)
     shown = [
         {"text": text, "start": round(own.start * seconds, 3), "end": round(own.end * seconds, 3)}
         for text, own in zip(shown_tokens(tokenizer, tokens), heard, strict=True)
     ]
-    return entry | {"tokens": shown, "spoken": np.round(1 - np.exp(log_p[:, 0]), 3).tolist()}
+    return entry | {"tokens": shown, "spoken": np.round(1 - np.exp(log_p[: _part(len(log_p), share), 0]), 3).tolist()}
 
 
-def _attended(model: Model, source: Input, ids: Any, dataset: Utterances) -> dict[str, Any]:
+def _part(vectors: int, share: float) -> int:
+    return max(1, round(vectors * share))
+
+
+def _attended(model: Model, source: Input, ids: Any, dataset: Utterances, share: float) -> dict[str, Any]:
     """Where the decoder's last layer looked, as it wrote each token."""
     assert dataset.tokenizer is not None
     target = Input(torch.from_numpy(ids[None, :-1].astype(np.int64)), Seq.padded([len(ids) - 1])).to(device_of(model))
@@ -132,5 +139,6 @@ def _attended(model: Model, source: Input, ids: Any, dataset: Utterances) -> dic
         model(Batch(source, target))
     path = [path for path in tape if isinstance(tape.mixers[path], CrossMixer)][-1]
     weights = tape.maps(path)[0].float().mean(0).cpu().numpy()  # (tokens, frames)
+    weights = weights[:, : _part(weights.shape[1], share)]
     tokens = [{"text": text} for text in shown_tokens(dataset.tokenizer, ids[1:])]
     return {"tokens": tokens, "attention": np.round(weights / weights.max(1, keepdims=True), 3).tolist()}

@@ -6,9 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from attentif.config import VERSION, Config, OneOf
+from attentif.config import VERSION, Config, OneOf, inside
 from attentif.data.config import DataConfig
 from attentif.models.config import ModelConfig
+from attentif.nn.adapt import AdaptConfig, Names
 from attentif.tasks.task import TASKS, TaskConfig
 from attentif.text import TOKENIZERS, TokenizerConfig
 from attentif.train.schedule import Schedule
@@ -39,6 +40,13 @@ class LearnConfig(Config):
     warmup: int | float = Field(0.1, ge=0, description="steps that lead up to lr: a whole number, or a share of the run")
     lr_end: float = Field(0.0, ge=0, le=1, description="share of lr left at the end (cosine, linear)")
     ema: float = Field(0.0, ge=0, lt=1, description="average the weights: share kept at each step, such as 0.999 (0: no average)")
+    layer_decay: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="each block learns at so much of the rate of the block above it, what reads the input slowest (1: all alike)",
+    )
+    freeze: Names = Field((), description='parts that learn nothing, such as "frontend", "encoder.0-5" (blocks count from 0)')
 
     eval_every: int | float = Field(1.0, gt=0, description="evaluate after so many steps (whole number) or epochs (1.0, 0.5)")
     patience: int = Field(0, ge=0, description="stop after so many evaluations without improvement and keep the best weights (0: never)")
@@ -68,6 +76,7 @@ class TrainConfig(LearnConfig):
     checkpoint_every: int = Field(200, gt=0, description="save after so many steps")
     keep: int = Field(2, gt=0, description="checkpoints kept")
     log_every: int = Field(10, gt=0, description="steps between lines of metrics.jsonl")
+    baselines: bool = Field(True, description="measure simple systems on the same data at the end")
     tensorboard: bool = Field(False, description="write the same for TensorBoard (needs attentif[tensorboard])")
 
     seed: int = Field(0, ge=0, description="of the weights, the order of the data, dropout")
@@ -100,18 +109,39 @@ class MadeConfig(Config):
     attentif: str = Field(description="version")
     python: str = Field(description="version")
     torch: str = Field(description="version")
-    data: str = Field(description="SHA-256 of the data")
-    weights: str | None = Field(None, description="SHA-256 of the weights that `model.from` began with")
+    data: str | None = Field(None, description="SHA-256 of the data; none where the run was imported")
+    weights: str | None = Field(None, description="SHA-256 of the weights that `model.from` began with, or that were imported")
+    family: str | None = Field(None, description="what Hugging Face calls models built like the one that was imported or begun with")
 
 
-class RunConfig(Config):
-    """A complete run."""
+class KeptConfig(Config):
+    """What a run's folder says for its model to be used. An imported model has no more: its data and its training are not known."""
 
     version: int = Field(VERSION, description="of this format")
-    data: DataConfig = Field(description="where the examples come from")
+    data: DataConfig | None = Field(None, description="where the examples come from")
     task: Annotated[TaskConfig, OneOf(TASKS)] = Field(description="what is predicted")
     tokenizer: Annotated[TokenizerConfig, OneOf(TOKENIZERS)] | None = Field(None, description="from text to tokens, where there is text")
     model: ModelConfig = Field(description="frontend, stacks, head")
+    adapt: AdaptConfig | None = Field(None, description="small matrices that learn beside the frozen ones of `model.from` (LoRA)")
     pretrain: PretrainConfig | None = Field(None, description="a first stage, on texts without labels")
-    train: TrainConfig = Field(description="how it is trained")
+    train: TrainConfig | None = Field(None, description="how it is trained")
     made: MadeConfig | None = Field(None, description="what a run was made with; a record, not a setting")
+
+
+class RunConfig(KeptConfig):
+    """A complete run."""
+
+    data: DataConfig = Field(description="where the examples come from")
+    train: TrainConfig = Field(description="how it is trained")
+
+    @model_validator(mode="after")
+    def _adaptable(self) -> Self:
+        if self.adapt is None:
+            return self
+        if self.model.from_ is None:
+            raise inside([(("adapt",), "adapters stand beside the weights of another model: name it with model.from, or leave them out")])
+        if self.train.freeze:
+            raise inside([(("train", "freeze"), "beside adapters all else is frozen already; adapt.also names what is not")])
+        if self.pretrain is not None:
+            raise inside([(("adapt",), "a first stage trains the whole body: train it as a run of its own and name that with model.from")])
+        return self

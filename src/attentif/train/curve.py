@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attentif.config import Layer, to_toml
 from attentif.errors import UsageError
 from attentif.files import write_json, write_text
+from attentif.tasks.seeds import mean
 from attentif.train.config import RunConfig
 from attentif.train.load import Source, load_run_config, source_name
 from attentif.train.pretrain import STAGE
@@ -157,11 +156,7 @@ def gathered(plan: Plan) -> dict[str, Any]:
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """The mean over seeds, and its 95 % interval by Student's t; none of a single value."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return {"mean": mean, "low": None, "high": None}
-    from scipy.stats import t
-
-    half = float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+    """The mean over seeds and its 95 % interval, as JSON has them."""
+    found = mean(values)
+    low, high = found.bounds
+    return {"mean": found.value, "low": low, "high": high}

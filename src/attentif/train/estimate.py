@@ -24,6 +24,7 @@ from attentif.tasks.task import Dataset, Say, Task, Tokenizers
 from attentif.text import TokenizerConfig
 from attentif.train.config import RunConfig, TrainConfig
 from attentif.train.distributed import device_of
+from attentif.train.learning import check_learning, choose_learning, learning
 from attentif.train.optim import optimizers, state_of
 from attentif.train.pretrain import TEXTS, overhearing, stage_config, write_texts
 from attentif.train.run import check, checked_body, fresh_model, vocabulary
@@ -37,6 +38,7 @@ class Estimate:
 
     examples: dict[str, int]  # by split
     parameters: dict[str, int]  # by part of the model
+    learning: int  # of them
     memory: dict[str, int]  # bytes by use; activations are those of the largest batch
     steps: int
     epochs: float
@@ -49,7 +51,9 @@ class Estimate:
 
 def estimate(config: RunConfig, say: Say) -> Estimate:
     """Read the data, build the model, try a few steps."""
-    body = checked_body(config, check(config)[1])
+    model = check(config)[1]
+    body = checked_body(config, model)
+    check_learning(config, model)
     return _measured(config, vocabulary(config, body), say)
 
 
@@ -64,6 +68,7 @@ def _measured(config: RunConfig, text: TokenizerConfig | Tokenizers, say: Say) -
             write_texts(heard, Path(folder) / TEXTS, config.data.text)
             stage = _measured(stage_config(config, Path(folder)), prepared.tokenizers, say)
     model = fresh_model(prepared.sizes.fill(adapted), settings, device_of(settings.device))
+    choose_learning(model, config)
     trial = Trial(task, model, prepared.train, settings)
     lengths, batches = prepared.train.lengths, trial.batches
     padding = 0.0 if settings.packed else padding_waste(lengths, batches)
@@ -73,6 +78,7 @@ def _measured(config: RunConfig, text: TokenizerConfig | Tokenizers, say: Say) -
     return Estimate(
         examples={split.name: len(split) for split in (prepared.train, prepared.valid, prepared.test)},
         parameters=model.sizes(),
+        learning=learning(model),
         memory=trial.memory(),
         steps=steps,
         epochs=steps / per_epoch,
@@ -124,10 +130,10 @@ class Trial:
 
     def memory(self) -> dict[str, int]:
         """Bytes by use, after a step: the optimiser has made its tensors."""
-        weights = _bytes(self.model.parameters())
-        found = {"weights": weights, "gradients": weights, "optimizer": _bytes(state_of(self.optimizers).values())}
+        weights, learned = _bytes(self.model.parameters()), _bytes(tensor for tensor in self.model.parameters() if tensor.requires_grad)
+        found = {"weights": weights, "gradients": learned, "optimizer": _bytes(state_of(self.optimizers).values())}
         if self.config.ema:
-            found["average"] = weights
+            found["average"] = learned
         largest = max(self.batches, key=lambda rows: places(self.train.lengths, rows))
         with _kept_for_backward(self.model) as kept, _block_inputs(self.model) as inputs:
             loss = self.task.step(self.model, self.train.batch(largest, packed=self.config.packed).to(self.device))

@@ -36,7 +36,7 @@ def open_fitted(folder: RunFolder) -> "FittedRun | None":
         return None
     config = load_config(folder.config)
     assert isinstance(config, FitConfig)
-    return FittedRun(folder, config, config.fit.build().load(folder.path), folder.tokenizers())
+    return FittedRun(folder, config, config.fit.build().load(folder.path), folder.tokenizers(config.tokenizer))
 
 
 class FittedRun:
@@ -133,6 +133,15 @@ class FittedRun:
 
     def maps(self, *given: Any, **options: Any) -> NoReturn:
         self._refuse("has no attention maps")
+
+    def fill(self, *given: Any, **options: Any) -> NoReturn:
+        self._refuse("fills in no hidden words")
+
+    def embed(self, *given: Any, **options: Any) -> NoReturn:
+        self._refuse("has no vectors of texts")
+
+    def senses(self, *given: Any, **options: Any) -> NoReturn:
+        self._refuse("reads no word in its context")
 
     def read(self, *given: Any, **options: Any) -> NoReturn:
         self._refuse("answers no inputs")

@@ -20,6 +20,7 @@ from attentif.text import TokenizerConfig
 from attentif.toml import Keys, line_of
 from attentif.train.body import Body, BodyLayer, body_layer, encoder_alone
 from attentif.train.config import RunConfig
+from attentif.train.kept import is_imported
 
 Source = str | Path | Mapping[str, Any]  # a recipe's name, a TOML file, a run folder, or plain values
 
@@ -38,9 +39,20 @@ class PresetLayer(Layer):
 
 def load_run_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig:
     """The validated configuration of a run; ConfigError names the file and the line of what is wrong."""
-    document = resolved(source_layer(source), layers)
+    return run_config(source_layer(source), layers)
+
+
+def run_config(first: Layer, layers: Sequence[Layer] = ()) -> RunConfig:
+    """The same, of a source that has been read."""
+    document = resolved(first, layers)
     if "fit" in document.values:
         raise document.error(("fit",), "this is fitted, not trained step by step: there is no [model] in it")
+    if is_imported(first) and not {"data", "train"} <= {*document.values}:
+        where = Path(first.name).parent
+        raise ConfigError(f"was imported, and has no training of its own: attentif train RECIPE --data FILE model.from={where}", file=where)
+    if "model" not in document.values:
+        way_out = "name what to begin with, a checkpoint's folder or a run (model.from=FOLDER), or a preset (model.base=NAME)"
+        raise ConfigError(f"model: there is none; {way_out}", file=first.name)
     config = document.build(RunConfig)
     task = config.task.build()
     if task.needs_tokenizer != (config.tokenizer is not None):
@@ -100,16 +112,16 @@ def resolved(first: Layer, others: Sequence[Layer] = ()) -> Document:
 
 
 def _body(document: Document, run: Any) -> Layer:
-    """The values of the run that `model.from` names."""
+    """The values of the model that `model.from` names."""
     place = ("model", "from")
     if not isinstance(run, str):
-        raise document.error(place, f"must be the folder of a run, not {run!r}")
+        raise document.error(place, f"must be the folder of a run or of a Hugging Face model, not {run!r}")
     try:
-        folder = Body.of(run).folder
+        body = Body.of(run)
     except AttentifError as error:
         raise document.error(place, str(error)) from None
     task = document.values.get("task")
-    return body_layer(read_toml(folder.config), load_run_config(folder.path), task.get("kind") if isinstance(task, Mapping) else None)
+    return body_layer(body.layer, body.config, task.get("kind") if isinstance(task, Mapping) else None)
 
 
 def source_layer(source: Source) -> Layer:
@@ -136,10 +148,10 @@ def source_name(source: Source) -> str:
     return "run" if isinstance(source, Mapping) else Path(source).stem
 
 
-def other_rows(config: DataConfig, data: str | Path | Mapping[str, Any]) -> DataConfig:
-    """Other files than the run's own; columns named for those are theirs too."""
+def other_rows(config: DataConfig | None, data: str | Path | Mapping[str, Any]) -> DataConfig:
+    """Other files than the run's own, if it has some; columns named for those are theirs too."""
     given = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
-    named = {key: value for key in (*COLUMNS, "normalise_labels") if (value := getattr(config, key))}
+    named = {key: value for key in (*COLUMNS, "normalise_labels") if config is not None and (value := getattr(config, key))}
     return Document([Layer(named | given, "data")]).build(DataConfig)
 
 

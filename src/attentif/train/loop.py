@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from attentif.data.batching import Rows, padding_waste, plan
 from attentif.errors import DataError, RunError
 from attentif.models import Batch, Model, evaluating
+from attentif.nn.adapt import load_own, own_tensors
 from attentif.nn.aside import Aside, listening
 from attentif.tasks.task import Dataset, Loss, Task
 from attentif.train import checkpoint
@@ -122,7 +123,7 @@ class Loop:
     def finish(self) -> Place:
         """Leave the model with the best weights, or the averaged ones, or the last."""
         if self.best:
-            self.job.model.load_state_dict(self.best)
+            load_own(self.job.model, self.best)
         elif self.average:
             self.average.keep()
         if self.board:
@@ -271,7 +272,7 @@ class Loop:
             if self.is_better(score):
                 place.best, place.best_step, place.misses = score, place.step, 0
                 if config.patience and self.ranks.main:
-                    self.best = {name: tensor.detach().clone() for name, tensor in self.job.model.state_dict().items()}
+                    self.best = {name: tensor.detach().clone() for name, tensor in own_tensors(self.job.model).items()}
             else:
                 place.misses += 1
         if self.ranks.main:
@@ -340,7 +341,7 @@ class Loop:
         if not self.ranks.main or any(checkpoint.step_of(path) == self.place.step for path in self.checkpoints.paths()):
             return
         self.job.folder.metrics.flush()
-        tensors = {"model": self.job.model.state_dict(), "optimizer": state_of(self.optimizers)}
+        tensors = {"model": own_tensors(self.job.model), "optimizer": state_of(self.optimizers)}
         if self.average:
             tensors["average"] = self.average.mean
         if self.best:
@@ -363,7 +364,7 @@ class Loop:
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
         try:
-            self.job.model.load_state_dict(saved.tensors["model"])
+            load_own(self.job.model, saved.tensors["model"])
             load_state(self.optimizers, saved.tensors["optimizer"])
             if self.average:
                 self.average.load(saved.tensors["average"])

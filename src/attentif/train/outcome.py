@@ -9,6 +9,7 @@ from attentif.config import to_toml
 from attentif.models import Model
 from attentif.tasks.task import Baseline, Evaluation, Prepared, Task
 from attentif.train.config import MadeConfig, RunConfig
+from attentif.train.learning import learning
 from attentif.train.machine import peak_memory
 from attentif.train.place import Place
 from attentif.train.rundir import RunFolder
@@ -49,6 +50,7 @@ class Trained:
             "tokens": self.place.tokens,
             "peak_memory": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_memory(),
             "parameters": self.model.sizes(),
+            "learning": learning(self.model),
             "device": device.type,
             "threads": torch.get_num_threads(),
         }
@@ -125,6 +127,9 @@ def readme(folder: RunFolder, config: RunConfig, trained: Trained | None = None)
         note = f" ({trained.task.note})" if trained.task.note else ""
         score = f"finished: {of.name.en} {value} on {trained.test.examples:,} {trained.test.split} examples{note}"
     use = "generate" if config.task.kind == "language" else "predict"
+    weights, beside = ("model.safetensors", "")
+    if config.adapt is not None:
+        weights, beside = "adapter.safetensors", f" beside the weights of `{config.model.from_}`, which it needs"
     return f"""# {name.name}
 
 A run of `{config.made.recipe}` (task `{config.task.kind}`, model `{config.model.base or "own"}`), Attentif {config.made.attentif}.
@@ -132,6 +137,6 @@ It is {score}.
 
 - `report.html`: what came out, against what, and why (in French and English, works offline); `results.json`: the same for machines
 - `config.toml`: the whole configuration; `attentif train {name / "config.toml"}` trains it again
-- `model.safetensors`, `tokenizer.json`: the model; `attentif {use} {name} "..."` uses it
+- `{weights}`, `tokenizer.json`: the model{beside}; `attentif {use} {name} "..."` uses it
 - `metrics.jsonl`: losses and scores on the way; `checkpoints/`: where training can go on
 """

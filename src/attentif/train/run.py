@@ -4,6 +4,7 @@ import importlib.util
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -11,11 +12,13 @@ from attentif.config import to_toml
 from attentif.errors import ConfigError, RunError, UsageError, within
 from attentif.files import write_json, write_text
 from attentif.models import Model, ModelConfig, build
+from attentif.nn.adapt import merge
 from attentif.tasks.task import Prepared, Task, Tokenizers
 from attentif.text import TokenizerConfig
 from attentif.train.body import Body, body_of, has_same_head
-from attentif.train.config import MadeConfig, RunConfig, TrainConfig
+from attentif.train.config import KeptConfig, MadeConfig, RunConfig, TrainConfig
 from attentif.train.distributed import Joined, Ranks, device_of, processes
+from attentif.train.learning import check_learning, choose_learning, share_said
 from attentif.train.load import load_run_config
 from attentif.train.loop import Job, fit
 from attentif.train.machine import seed_all, set_up
@@ -26,7 +29,7 @@ from attentif.train.progress import Display, Silent
 from attentif.train.rundir import RunFolder, create, refuse_existing, save_tokenizers
 from attentif.train.signals import StoppedError
 from attentif.train.vectors import check_vectors, give_vectors
-from attentif.train.weights import write_weights
+from attentif.train.weights import mapped_model, read_weights, write_weights
 from attentif.version import __version__
 from attentif.view.report import write_report
 
@@ -44,7 +47,9 @@ class Ready:
 
 def train(config: RunConfig, *, name: str = "run", out: Path | None = None, force: bool = False, display: Display) -> RunFolder:
     """Train what `config` says, in `out` or in `runs/<name>-<n>`."""
-    body = checked_body(config, check(config)[1], out)
+    model = check(config)[1]
+    body = checked_body(config, model, out)
+    check_learning(config, model)
     check_vectors(config.model)
     refuse_existing(out, force)
     with Joined(device_of(config.train.device)) as ranks:
@@ -62,7 +67,11 @@ def make(
     task, model = check(config)
     with overhearing(config) as heard:
         prepared = task.prepare(config.data, text, model, display.say)
-    settled = config.changed(task=prepared.task, model=prepared.sizes.fill(model), made=made(name, prepared, body_of(config)))
+    sized = prepared.sizes.fill(model)
+    body = body_of(config)
+    if config.adapt is not None and body is not None:  # the run will need its base wherever it is used from
+        sized = sized.changed(from_=str(body.path.resolve()))
+    settled = config.changed(task=prepared.task, model=sized, made=made(name, prepared, body))
 
     def fill(path: Path) -> None:
         write_text(path / "config.toml", to_toml(settled))
@@ -91,7 +100,7 @@ def go_on(folder: RunFolder, ranks: Ranks, display: Display) -> RunFolder:
     config = load_run_config(folder.path)
     task = config.task.build()
     task.recall(folder.path)
-    prepared = task.prepare(config.data, folder.tokenizers(needed=task.needs_tokenizer), config.model, display.say)
+    prepared = task.prepare(config.data, folder.tokenizers(config.tokenizer), config.model, display.say)
     if config.made is None:
         raise RunError("has no [made] table: it was not written by a run", file=folder.config)
     if prepared.digest != config.made.data:
@@ -120,7 +129,8 @@ def check(config: RunConfig) -> tuple[Task, ModelConfig]:
 
 def made(name: str, prepared: Prepared, body: Body | None) -> MadeConfig:
     versions = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    return MadeConfig(recipe=name, **versions, data=prepared.digest, weights=body.digest if body else None)
+    family = body.config.made.family if body is not None and body.config.made is not None else None
+    return MadeConfig(recipe=name, **versions, data=prepared.digest, weights=body.digest if body else None, family=family)
 
 
 def checked_body(config: RunConfig, model: ModelConfig, out: Path | None = None) -> Body | None:
@@ -128,7 +138,7 @@ def checked_body(config: RunConfig, model: ModelConfig, out: Path | None = None)
     body = body_of(config)
     if body is not None:
         body.check(model)
-        if out is not None and out.resolve() == body.folder.path.resolve():
+        if out is not None and out.resolve() == body.path.resolve():
             raise UsageError("is the run that model.from begins with; choose another place for this one", file=out)
     return body
 
@@ -146,20 +156,43 @@ def fresh_model(config: ModelConfig, settings: TrainConfig, device: torch.device
     return model
 
 
-def begin(model: Model, folder: RunFolder, config: RunConfig) -> str | None:
+class Begun(NamedTuple):
+    """What a model began with."""
+
+    said: str
+    fresh_head: bool
+
+
+def begin(model: Model, folder: RunFolder, config: RunConfig) -> Begun | None:
     """Copy the body of the first stage, or the one that `model.from` names, and say so.
 
-    Where a checkpoint has all weights already, the other run is no longer needed."""
-    if next(folder.checkpoints().sound(), None) is not None:
+    Where a checkpoint has all weights already, the other run is no longer needed; adapters need it always."""
+    if config.adapt is None and next(folder.checkpoints().sound(), None) is not None:
         return None
     body = body_of(config) if config.pretrain is None else Body.of(folder.path / STAGE)
     if body is None:
         return None
     if config.pretrain is None and config.made is not None and body.digest != config.made.weights:
-        raise RunError(
-            f"the weights of {body.folder.path} are not those that this run was started with; start another run", file=folder.path
-        )
-    return body.give(model, fresh_head=not has_same_head(config, load_run_config(body.folder.path)))
+        way_out = "start another run" if config.adapt is None else "bring those back: its adapters fit no others"
+        raise RunError(f"the weights of {body.path} are not those that this run was started with; {way_out}", file=folder.path)
+    fresh_head = not has_same_head(config, body.config)
+    return Begun(body.give(model, fresh_head=fresh_head), fresh_head)
+
+
+def opened(folder: RunFolder, config: KeptConfig, device: torch.device) -> Model:
+    """The model of a run with its newest weights; adapters are put together with the base that they were trained beside, and merged."""
+    if not isinstance(config, RunConfig) or config.adapt is None:
+        return mapped_model(folder.latest_weights(), config.model).to(device).eval()
+    model = build(config.model).to(device)
+    try:
+        begin(model, folder, config)
+        choose_learning(model, config)
+    except ConfigError as error:
+        way_out = "where that has moved, change model.from there"
+        raise RunError(f"its adapters need the model they were trained beside ({error}); {way_out}", file=folder.config) from None
+    read_weights(folder.latest_weights(), model)
+    merge(model)
+    return model.eval()
 
 
 def first_stage(folder: RunFolder, ready: Ready) -> None:
@@ -194,9 +227,12 @@ def complete(folder: RunFolder, ready: Ready) -> RunFolder:
     if next(folder.checkpoints().sound(), None) is None:
         give_vectors(model, config, ready.prepared.tokenizers, display.say)
     if begun := begin(model, folder, config):
-        display.say(begun)
+        display.say(begun.said)
     elif next(folder.checkpoints().sound(), None) is None:
         ready.task.begin(model, ready.prepared, display.say)
+    choose_learning(model, config, fresh_head=begun is not None and begun.fresh_head)
+    if said := share_said(model):
+        display.say(said)
     job = Job(ready.task, model, ready.prepared.train, ready.prepared.valid, config.train, folder)
     if not ranks.main:
         fit(job, ranks, display)
@@ -206,7 +242,7 @@ def complete(folder: RunFolder, ready: Ready) -> RunFolder:
             if not folder.readme.is_file():
                 write_text(folder.readme, readme(folder, config))
             place = fit(job, ranks, display)
-            write_weights(folder.weights, model)
+            write_weights(folder.weights if config.adapt is None else folder.adapter, model)
             conclude(folder, ready, model, place)
     finally:
         display.close()
@@ -222,7 +258,7 @@ def conclude(folder: RunFolder, ready: Ready, model: Model, place: Place) -> Non
     task.settle(model, prepared, folder.path, budget=budget, say=display.say, progress=progress)
     valid = task.evaluate(model, prepared.valid, budget=budget, quick=True, progress=progress)
     test = task.evaluate(model, prepared.test, budget=budget, progress=progress)
-    baselines = task.baselines(prepared, display.say)
+    baselines = task.baselines(prepared, display.say) if ready.config.train.baselines else []
     trained = Trained(ready.config, task, model, prepared, place, test, valid, baselines)
     write_report(folder.report, trained.report(folder))
     write_text(folder.readme, readme(folder, ready.config, trained))

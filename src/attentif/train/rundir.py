@@ -2,6 +2,7 @@
 
     config.toml  README.md  tokenizer.json  metrics.jsonl  checkpoints/  model.safetensors  results.json  report.html
 
+A run of adapters has `adapter.safetensors` instead of `model.safetensors`, and its configuration names the base that they stand beside.
 It appears with its configuration and tokenizers in one step, never half-made; from then on it can be resumed. `results.json` is written
 last: a run that has it is finished.
 """
@@ -13,12 +14,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attentif.errors import RunError, UsageError
 from attentif.files import flush
-from attentif.text import Tokenizer
+from attentif.text import Tokenizer, TokenizerConfig
 from attentif.train.checkpoint import Checkpoints
 from attentif.train.lock import Lock
 from attentif.train.metrics import Metrics
@@ -33,7 +35,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config, self.readme = path / "config.toml", path / "README.md"
-        self.weights, self.results, self.report = path / "model.safetensors", path / "results.json", path / "report.html"
+        self.weights, self.adapter = path / "model.safetensors", path / "adapter.safetensors"
+        self.results, self.report = path / "results.json", path / "report.html"
         self.metrics = Metrics(path / "metrics.jsonl")
 
     @classmethod
@@ -62,16 +65,19 @@ class RunFolder:
 
     def latest_weights(self) -> Path:
         """The file of the run's weights: the final ones, or those of the newest sound checkpoint of a run that goes on."""
-        if self.weights.is_file():
-            return self.weights
+        for final in (self.weights, self.adapter):
+            if final.is_file():
+                return final
         for path in self.checkpoints().sound():
             return path / "model.safetensors"
         raise RunError("has no weights yet: it was stopped before its first checkpoint", file=self.path)
 
-    def tokenizers(self, *, needed: bool = True) -> dict[str, Tokenizer]:
-        """Those of the run; one at least where its task reads text."""
+    def tokenizers(self, config: TokenizerConfig | None) -> dict[str, Tokenizer]:
+        """Those of the run, as its configuration says; one at least where its task reads text."""
+        if config is None:
+            return {}
         found = {key: self.path / name for key, name in TOKENIZER_FILES.items()}
-        return {key: Tokenizer.load(path) for key, path in found.items() if (needed and key == "tokenizer") or path.is_file()}
+        return {key: config.load(path) for key, path in found.items() if key == "tokenizer" or path.is_file()}
 
 
 def read_results(folder: RunFolder) -> dict[str, Any]:
@@ -87,19 +93,32 @@ def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:
         tokenizer.save(folder / TOKENIZER_FILES[key])
 
 
-def refuse_existing(out: Path | None, force: bool) -> None:
+@dataclass(frozen=True)
+class Kind:
+    """A kind of folder that is made whole or not at all: by which file it is known, and what to do where one is there already."""
+
+    name: str
+    sign: str
+    way_out: str
+
+
+RUN = Kind("a run", "config.toml", "continue it with --resume, replace it with --force, or choose another place with --out")
+EXPORT = Kind("a Hugging Face folder", "config.json", "replace it with --force, or choose another place")
+
+
+def refuse_existing(out: Path | None, force: bool, kind: Kind = RUN) -> None:
     """Before any data is read: a run is never overwritten unasked, and what is not a run never."""
     if out is None or not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    if not (out / "config.toml").is_file():
-        raise UsageError("exists and is not a run; choose another place for this one", file=out)
+    if not (out / kind.sign).is_file():
+        raise UsageError(f"exists and is not {kind.name}; choose another place for this one", file=out)
     if not force:
-        raise UsageError("exists; continue it with --resume, replace it with --force, or choose another place with --out", file=out)
+        raise UsageError(f"exists; {kind.way_out}", file=out)
 
 
-def create(out: Path | None, name: str, fill: Callable[[Path], Any], *, force: bool = False) -> RunFolder:
+def create(out: Path | None, name: str, fill: Callable[[Path], Any], *, force: bool = False, kind: Kind = RUN) -> RunFolder:
     """A new run: `fill` writes its first files to a temporary folder, which then takes its name, `runs/<name>-<n>` by default."""
-    refuse_existing(out, force)
+    refuse_existing(out, force, kind)
     parent = RUNS if out is None else out.parent
     parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{out.name if out else name}.", suffix=".tmp"))
@@ -109,7 +128,7 @@ def create(out: Path | None, name: str, fill: Callable[[Path], Any], *, force: b
         for path in temporary.iterdir():
             flush(path)
         flush(temporary)
-        final = _take_next(temporary, parent, name) if out is None else _take(temporary, out)
+        final = _take_next(temporary, parent, name) if out is None else _take(temporary, out, kind)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -131,9 +150,9 @@ def _take_next(temporary: Path, parent: Path, name: str) -> Path:
     return final
 
 
-def _take(temporary: Path, final: Path) -> Path:
+def _take(temporary: Path, final: Path, kind: Kind) -> Path:
     """Stand in the place of an older run, if there is one; its writer, if it lives, keeps it."""
-    if not (final / "config.toml").is_file():
+    if not (final / kind.sign).is_file():
         temporary.rename(final)
         return final
     with Lock(final / "lock"):

@@ -22,7 +22,7 @@ from attentif.text import Tokenizer
 from attentif.text.vectors import WordVectors, read_vectors, vector_size
 
 if TYPE_CHECKING:
-    from attentif.train.config import RunConfig
+    from attentif.train.config import KeptConfig, RunConfig
 
 PARTS = {"frontend": "tokenizer", "target": "target"}  # a frontend, and the tokenizer of what it reads
 CONTINUES = "##"  # what WordPiece writes before a piece that begins no word
@@ -80,7 +80,7 @@ def word_of(tokenizer: Tokenizer, token: int) -> str:
     return text if is_word(text) and "\ufffd" not in text else ""
 
 
-def embedding_vectors(model: Model, config: "RunConfig", tokenizers: Tokenizers) -> WordVectors:
+def embedding_vectors(model: Model, config: "KeptConfig", tokenizers: Tokenizers) -> WordVectors:
     """The embedding of a trained model as word vectors, where its tokens are words."""
     if config.tokenizer is None or not isinstance(model.frontend, Tokens):
         raise UsageError("this run reads no words")

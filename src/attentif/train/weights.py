@@ -1,6 +1,6 @@
 """Tensors on disk: safetensors and nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from attentif.errors import RunError
 from attentif.files import replacing
+from attentif.models import Model, ModelConfig, build
+from attentif.nn.adapt import load_own, own_tensors
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -22,15 +24,29 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def write_weights(path: Path, model: nn.Module) -> None:
-    """The model's weights, whole or not at all."""
+    """The model's weights (adapters alone, where it has some), whole or not at all."""
     with replacing(path) as temporary:
-        write_tensors(temporary, model.state_dict())
+        write_tensors(temporary, own_tensors(model))
+
+
+def mapped_model(path: Path, config: ModelConfig) -> Model:
+    """A model whose weights are mapped from the file: none is read before it is used, and none is held twice."""
+    model = build(config, device="meta")
+    _fill(path, lambda tensors: model.load_state_dict(tensors, assign=True))
+    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):  # a table that no file holds, and that is made when built
+        model = build(config)
+        read_weights(path, model)
+    return model
 
 
 def read_weights(path: Path, model: nn.Module) -> None:
     """Weights that must fit the model exactly."""
+    _fill(path, lambda tensors: load_own(model, tensors))
+
+
+def _fill(path: Path, load: Callable[[dict[str, Tensor]], object]) -> None:
     try:
-        model.load_state_dict(read_tensors(path))
+        load(read_tensors(path))
     except FileNotFoundError:
         raise RunError("no such file", file=path) from None
     except (SafetensorError, RuntimeError) as error:  # the file is damaged, or torch finds other names or shapes in it

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from benchmarks.common import QUICK, Result, Timing, interleave
+from benchmarks.common import QUICK, Result
 from benchmarks.page import updated
+
+from attentif.lab.timing import Timing, interleave
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
 
@@ -39,7 +41,7 @@ def test_an_epoch_without_the_data_says_why_it_is_left_out(monkeypatch: pytest.M
 
 def test_a_ratio_is_the_median_of_the_ratios_within_rounds() -> None:
     timing = Timing({"ours": [1.0, 2.0, 4.0], "peer": [3.0, 4.0, 4.0]})
-    assert timing.ratio().median == 2.0
+    assert timing.ratio("peer", "ours").median == 2.0
     assert "| peer | 4.00 s | 3.50 s to 4.00 s | 2.00 (1.50 to 2.50) | slow |" in Result("case", timing, notes={"peer": "slow"}).markdown()
 
 

@@ -3,25 +3,20 @@
 import math
 
 import pytest
-from benchmarks.common import Timing
-from benchmarks.lengths import LEFT_OUT, Variant, expected, exponent, variants
+from benchmarks.lengths import LEFT_OUT, Variant, exponent, variants
 
+from attentif.lab.timing import Timing
 from attentif.nn.mixer import MIXERS
 
 
 def test_the_exponent_is_the_slope_of_the_logarithms() -> None:
     lengths = [2048, 4096, 8192]
-    timing = Timing({str(n): [n**1.5, 3.0 * n**1.5, n**2.0] for n in lengths})
+    timing = Timing({n: [n**1.5, 3.0 * n**1.5, n**2.0] for n in lengths})
     slope = exponent(timing, lengths)
     assert slope is not None
     assert slope.median == pytest.approx(1.5)
     assert slope.high == pytest.approx(1.75)
     assert exponent(timing, [2048]) is None
-
-
-def test_a_slow_length_is_foreseen() -> None:
-    assert expected({512: 1.0}, 1024) == 0
-    assert expected({512: 1.0, 1024: 4.0}, 2048) == pytest.approx(16)
 
 
 def test_every_mixer_that_reads_one_sequence_is_measured() -> None:

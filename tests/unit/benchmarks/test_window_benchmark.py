@@ -2,15 +2,9 @@
 
 import sys
 
-import pytest
 import torch
 from benchmarks.common import QUICK
-from benchmarks.window import FORMS, exponent, mixer, peak, steps
-
-
-def test_the_exponent_is_the_slope_in_logarithms() -> None:
-    assert exponent((2, 4, 8), [3.0, 12.0, 48.0]) == pytest.approx(2.0)
-    assert exponent((1000, 2000, 4000), [5.0, 10.0, 20.0]) == pytest.approx(1.0)
+from benchmarks.window import FORMS, mixer, peak, steps
 
 
 def test_every_form_is_computed_by_blocks_at_the_lengths_that_are_measured() -> None:

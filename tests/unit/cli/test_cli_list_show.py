@@ -20,7 +20,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_each_list_describes_what_it_names(capsys: pytest.CaptureFixture[str]) -> None:
     everything = json.loads(printed(capsys, "list", "--json"))
-    assert list(everything) == ["recipes", "models", "tasks", "mixers", "data", "tokenizers"]
+    assert list(everything) == ["recipes", "models", "tasks", "mixers", "data", "tokenizers", "suites"]
     for kind, entries in everything.items():
         assert entries, kind
         assert json.loads(printed(capsys, "list", kind, "--json")) == entries
@@ -54,7 +54,15 @@ def test_a_list_that_is_piped_has_no_colours(capsys: pytest.CaptureFixture[str])
     assert recipe_description("reviews") in shown
 
 
-@pytest.mark.parametrize("name", recipe_names())
+BEGUN = "camembert-allocine"  # a recipe for a checkpoint of the user's
+
+
+def test_a_recipe_without_a_model_says_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["show", BEGUN]) == 2
+    assert f"error: recipe {BEGUN}: model: there is none; name what to begin with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [name for name in recipe_names() if name != BEGUN])
 def test_what_is_shown_of_a_recipe_is_the_recipe(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "shown.toml"
     file.write_text(printed(capsys, "show", name))

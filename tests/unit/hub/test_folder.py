@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,16 +45,21 @@ def test_what_was_written_is_read(sound: Path) -> None:
     assert all(torch.equal(tensor, own[name]) for name, tensor in found.model.state_dict().items())
 
 
-def test_shards_are_one_model(sound: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(sound, tmp_path / "shards"))
+PARTS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+
+
+def cut_in_two(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
-    names = sorted(tensors)
-    parts = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
-    for file, own in parts.items():
-        save_file({name: tensors[name] for name in own}, folder / file)
-    where = {name: file for file, own in parts.items() for name in own}
+    where = {name: PARTS[number % 2] for number, name in enumerate(sorted(tensors))}
+    for file in PARTS:
+        save_file({name: tensors[name] for name in where if where[name] == file}, folder / file)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+
+
+def test_shards_are_one_model(sound: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(sound, tmp_path / "shards"))
+    cut_in_two(folder)
     whole, cut = read_folder(sound).model.state_dict(), read_folder(folder).model.state_dict()
     assert all(torch.equal(tensor, cut[name]) for name, tensor in whole.items())
 
@@ -67,17 +73,39 @@ def change(**values: Any) -> Callable[[Path], None]:
     return changed
 
 
-def truncated(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-100])
+def pickled(protocol: int) -> Callable[[Path], object]:
+    return lambda folder: (folder / "model.safetensors").write_bytes(pickle.dumps({"weight": 1}, protocol=protocol))
 
 
-def pickled(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(pickle.dumps({"weight": 1}, protocol=4))
+def archived(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "model.safetensors", "w") as file:
+        file.writestr("archive/data.pkl", pickle.dumps({}))
 
 
-def only_pickles(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+def renamed(name: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / "model.safetensors").rename(folder / name)
+
+
+def written(name: str, text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_text(text)
+
+
+def sharded(spoil: Callable[[Path], object]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        cut_in_two(folder)
+        spoil(folder)
+
+    return damage
+
+
+def shortened(name: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-100])
+
+
+def lost(folder: Path) -> None:
+    """The index says that a tensor is in the other shard."""
+    path = folder / "model.safetensors.index.json"
+    path.write_text(path.read_text().replace(PARTS[0], PARTS[1]))
 
 
 def tensors_changed(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
@@ -111,9 +139,30 @@ def outside(folder: Path) -> None:
         (change(activation_function="swish"), "activation_function: 'swish' is not understood"),
         (change(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx: True is not understood"),
         (change(secret_gate=True), "secret_gate: this key is not understood, and it may change what is computed"),
-        (truncated, "is not a whole safetensors file"),
-        (pickled, "is a pickle by another name"),
-        (only_pickles, "pytorch_model.bin: is pickled, which could run code"),
+        (change(trust_remote_code=True), "asks for code that comes with the weights (trust_remote_code)"),
+        (change(architectures="GPT2LMHeadModel"), "architectures: must be a list of names"),
+        (change(id2label=["a"]), "id2label: must name the classes"),
+        (change(id2label={"0": "a", "2": "b"}), "id2label: must name the classes"),
+        (change(id2label={"0": "a", "1": "a"}), "id2label: two classes are called 'a'"),
+        (change(n_embd="sixteen"), "config.json: describes a model that cannot be: width:"),
+        (change(n_layer=10**9), "asks for 1,000,000,000 blocks"),
+        (change(n_layer=-1), "config.json: describes a model that cannot be: layers:"),
+        (change(vocab_size=[3]), "config.json: "),
+        (written("config.json", "[" * 100_000), "is damaged: nested too deeply"),
+        (written("generation_config.json", "{"), "generation_config.json:1: is damaged: not JSON"),
+        (written("generation_config.json", '{"num_beams": "four"}'), "generation_config.json: holds a value of another form"),
+        (written("tokenizer.json", "{}"), "tokenizer.json: is not a tokenizer"),
+        (written("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": "own.Own"}}'), "asks for code that comes with the vocabulary"),
+        (shortened("model.safetensors"), "is not a whole safetensors file"),
+        (written("model.safetensors", ""), "is not a whole safetensors file"),
+        *((pickled(protocol), "is a pickle by another name") for protocol in range(2, 6)),
+        (archived, "is a pickle by another name"),
+        (renamed("pytorch_model.bin"), "pytorch_model.bin: is pickled, which could run code; model.safetensors is needed"),
+        (renamed("model.pt"), "model.pt: is pickled, which could run code"),
+        (sharded(lambda folder: (folder / PARTS[1]).unlink()), f"names {PARTS[1]}, which is not there"),
+        (sharded(shortened(PARTS[0])), f"{PARTS[0]}: is not a whole safetensors file"),
+        (sharded(lost), "does not hold transformer"),
+        (sharded(written("model.safetensors.index.json", "{}")), "has no weight_map"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
         (tensors_changed(lambda tensors: tensors.pop("transformer.wte.weight")), "lacks transformer.wte.weight"),
         (tensors_changed(lambda tensors: tensors.update(extra=torch.zeros(2))), "nothing here reads, extra"),

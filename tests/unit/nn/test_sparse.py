@@ -9,9 +9,11 @@ from torch.testing import assert_close
 
 from attentif.errors import AttentifError, ConfigError
 from attentif.nn.cache import KeyValueState, WindowState
+from attentif.nn.distance import DistanceConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig
-from attentif.nn.pattern import Global, PatternConfig, Random, Window
+from attentif.nn.pattern import Global, PatternConfig, Random, Short, Window
+from attentif.nn.rotary import RotaryConfig
 from attentif.nn.seq import Seq
 from attentif.nn.tape import record
 
@@ -96,6 +98,10 @@ def test_a_table_can_be_written_in_toml() -> None:
         ((Global(last=1),), {"causal": True}, "does not know where a sequence ends"),
         ((Window(left=1),), {"global_projections": True}, "need a pattern with global tokens"),
         ((Global(first=1),), {"global_projections": True, "causal": True}, "looks both ways"),
+        ((Short(up_to=8),), {"causal": True}, "does not know how long a sequence is"),
+        ((Global(first=1, weight=2.0),), {"softcap": 5.0}, "would be capped too"),
+        ((Window(left=1),), {"distances": DistanceConfig()}, "take no pattern"),
+        ((), {"rotary": RotaryConfig(of="input"), "head_width": 6}, "components of the input are no 4 heads of 6"),
     ],
 )
 def test_contradictions_are_refused(pattern: tuple[PatternConfig, ...], values: dict[str, Any], message: str) -> None:

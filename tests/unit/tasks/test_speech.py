@@ -16,8 +16,8 @@ from attentif.models import Batch, Input, Model, ModelConfig, build
 from attentif.models.config import resolve
 from attentif.nn.seq import Seq
 from attentif.tasks.speech import Speech, SpeechConfig
-from attentif.tasks.speech_augment import SoundAugment, SoundAugmentConfig, faster, masked
-from attentif.tasks.speech_data import FeaturesConfig
+from attentif.tasks.speech_augment import SoundAugment, SoundAugmentConfig, WaveAugment, faster, masked
+from attentif.tasks.speech_data import FeaturesConfig, sound_input
 from attentif.tasks.speech_scores import speech_scores
 from attentif.tasks.task import Prepared
 from attentif.text import TOKENIZERS
@@ -199,6 +199,13 @@ def test_features_that_cannot_be_are_refused() -> None:
         FeaturesConfig(rate=8000, fft=128).filters()
 
 
+def test_every_sound_can_be_made_to_last_as_long() -> None:
+    features = FeaturesConfig(rate=8000, seconds=0.5, fft=256)
+    waves = [np.full(size, 0.1, dtype=np.float32) for size in (1000, 4000, 9000)]
+    assert [len(frames) for frames in features.frames(waves)] == [50, 50, 50]
+    assert torch.equal(features.frames(waves[:1])[0], features.frames([np.pad(waves[0], (0, 3000))])[0])
+
+
 # ------------------------------------------------------------------------------------------------------- scores, changes
 
 
@@ -282,3 +289,46 @@ def test_the_frontend_reads_augmented_sounds_of_new_lengths(table: Path) -> None
     logits, seq = model.eval()(Batch(changed))
     assert logits.shape[1] == seq.max_len
     assert seq.lengths.tolist() == [((n + 1) // 2 + 1) // 2 for n in changed.seq.lengths.tolist()]
+
+
+# ----------------------------------------------------------------------------------------------- samples, and sounds made to last as long
+
+
+def test_samples_are_read_as_they_are_or_to_unit_variance() -> None:
+    wave = np.array([1.0, 3.0, 5.0, 7.0], dtype=np.float32)
+    plain = FeaturesConfig(kind="samples", rate=8000)
+    assert plain.frames([wave])[0].tolist() == wave.tolist()
+    unit = plain.changed(normalise=True).frames([wave])[0]
+    assert unit.mean().abs() < 1e-6
+    assert abs(float(unit.var(correction=0)) - 1) < 1e-5
+    assert plain.step == 1 / 8000
+
+
+def test_silence_after_a_sound_is_taken_off_and_put_back_exactly() -> None:
+    features = FeaturesConfig(rate=8000, mels=20, seconds=0.5)
+    whole = features.frames([np.sin(np.arange(1600, dtype=np.float32))])[0]
+    heard = features.heard(whole)
+    assert 20 <= len(heard) < 30 < len(whole) == features.whole
+    assert torch.equal(sound_input([heard], whole=features.whole).data[0], whole)
+
+
+def test_a_long_sound_falls_into_pieces_that_last_as_long() -> None:
+    features = FeaturesConfig(rate=100, seconds=1.0)
+    assert [len(part) for part in features.windows(np.zeros(250, dtype=np.float32))] == [100, 100, 50]
+    assert len(FeaturesConfig(rate=100).windows(np.zeros(250, dtype=np.float32))) == 1
+
+
+def test_samples_are_changed_and_stay_silent_behind_their_end() -> None:
+    torch.manual_seed(0)
+    x, seq = torch.randn(3, 400), Seq.padded([400, 300, 200])
+    x = x.masked_fill(~seq.valid, 0)
+    nothing = WaveAugment(SoundAugmentConfig(speed=0, noise=0, time_masks=0))
+    assert torch.equal(nothing(x, seq)[0], x)
+    changed, lengths = WaveAugment(SoundAugmentConfig(noise=1.0))(x, seq)
+    assert changed.shape[1] == lengths.max_len
+    assert changed[~lengths.valid].abs().sum() == 0
+
+
+def test_frames_and_samples_are_not_mixed_up() -> None:
+    with pytest.raises(ConfigError, match=r"task\.features\.kind: 'samples' with a model that reads log-mel"):
+        Speech(SpeechConfig(features=FeaturesConfig(kind="samples"))).check(model_config())

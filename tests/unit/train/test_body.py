@@ -1,11 +1,10 @@
 """`model.from`: the vocabulary and the body of another run, under the head of the task."""
 
-import os
 import shutil
-import signal
 
 import pytest
 import torch
+from toy import Words
 
 from attentif.config import Layer, to_toml
 from attentif.errors import AttentifError, ConfigError, RunError, UsageError
@@ -20,18 +19,6 @@ FILMS = ["film", "récit", "acteur", "décor", "scénario", "dialogue"]
 TRAIN = {"steps": 6, "batch_tokens": 128, "log_every": 2, "eval_every": 6, "checkpoint_every": 2, "lr": 0.01, "threads": 1}
 SMALL = {"width": 16, "layers": 1}
 ENCODER = {"base": "encoder-tiny", "encoder": {"block": {"attn": {"mixer": {"heads": 2}}}}} | SMALL
-
-
-class Words(Silent):
-    def __init__(self, stop_at=None):
-        self.lines, self.stop_at = [], stop_at
-
-    def say(self, line):
-        self.lines.append(line)
-
-    def show(self, status):
-        if status.step == self.stop_at:
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.fixture(scope="module")

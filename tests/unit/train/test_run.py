@@ -1,12 +1,11 @@
 import json
 import os
-import signal
 
 import pytest
+from toy import Words
 
 from attentif.errors import ConfigError, RunError, UsageError
 from attentif.train.load import load_run_config
-from attentif.train.progress import Silent
 from attentif.train.run import resume, train
 from attentif.train.rundir import RunFolder
 from attentif.train.signals import StoppedError
@@ -30,18 +29,6 @@ def config(tmp_path):
             "train": {"steps": 8, "batch_tokens": 64, "log_every": 2, "eval_every": 4, "checkpoint_every": 3, "lr": 0.01},
         }
     )
-
-
-class Words(Silent):
-    def __init__(self, stop_at=None):
-        self.lines, self.stop_at = [], stop_at
-
-    def say(self, line):
-        self.lines.append(line)
-
-    def show(self, status):
-        if status.step == self.stop_at:
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_a_run_is_a_complete_folder(config, tmp_path):

@@ -1,0 +1,57 @@
+"""Sentence embeddings (Reimers & Gurevych 2019): how the vectors of a bare encoder become one.
+
+sentence-transformers keeps it beside the model: `modules.json` lists the steps, `1_Pooling/config.json` says mean, first, last or largest,
+a step called Normalize makes vectors of length 1. Where there is none of these files the family's own way holds (the mean, for encoders).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from attentif.errors import RunError
+from attentif.files import write_json
+from attentif.hub.family import HeadOf
+from attentif.hub.files import read_json, read_list
+from attentif.models.heads.embed import EmbedHeadConfig
+
+MODULES, POOLING = "modules.json", "1_Pooling"
+MODES = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "first",
+    "pooling_mode_lasttoken": "last",
+    "pooling_mode_max_tokens": "max",
+}
+LENGTH = "sentence_bert_config.json"
+
+
+def pooled_as(head: HeadOf, folder: Path) -> HeadOf:
+    """The bare encoder's head with the pooling that the folder asks for."""
+    if head.head.get("kind") != "embed" or not (folder / MODULES).is_file():
+        return head
+    steps = [str(step.get("type", "")).rpartition(".")[2] for step in read_list(folder / MODULES)]
+    if odd := [step for step in steps if step not in ("Transformer", "Pooling", "Normalize")]:
+        raise RunError(f"asks for a step {odd[0]!r}, which is not understood", file=folder / MODULES)
+    values: dict[str, Any] = {"normalise": "Normalize" in steps}
+    file = folder / POOLING / "config.json"
+    if file.is_file():
+        asked = [key for key, value in read_json(file).items() if key.startswith("pooling_mode") and value]
+        if len(asked) != 1 or asked[0] not in MODES:
+            raise RunError(f"asks for {', '.join(asked) or 'no pooling'}; understood is one of {', '.join(MODES)}", file=file)
+        values["pool"] = MODES[asked[0]]
+    return replace(head, head={**head.head, **values})
+
+
+def write_pooling(folder: Path, head: EmbedHeadConfig, width: int) -> None:
+    """The same files, for sentence-transformers to read."""
+    steps = [("", "Transformer"), (POOLING, "Pooling"), *([("2_Normalize", "Normalize")] if head.normalise else [])]
+    names = [f"sentence_transformers.models.{kind}" for _, kind in steps]
+    modules = [{"idx": n, "name": str(n), "path": path, "type": name} for n, ((path, _), name) in enumerate(zip(steps, names, strict=True))]
+    write_json(folder / MODULES, modules)
+    (folder / POOLING).mkdir()
+    write_json(folder / POOLING / "config.json", {"word_embedding_dimension": width} | {k: head.pool == v for k, v in MODES.items()})
+
+
+def longest(folder: Path) -> int | None:
+    """How many tokens of a text its maker lets the encoder read, where that is said."""
+    found = read_json(folder / LENGTH).get("max_seq_length") if (folder / LENGTH).is_file() else None
+    return found if isinstance(found, int) and found > 0 else None

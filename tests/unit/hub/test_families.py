@@ -1,0 +1,130 @@
+"""What config.json says in older or other words, and what is refused before any weight is looked at."""
+
+from typing import Any
+
+import pytest
+
+from attentif.errors import ConfigError
+from attentif.hub.family import FAMILIES, family_of
+from attentif.hub.files import modern
+from attentif.hub.folder import configuration, described
+from attentif.models import ModelConfig
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+}
+
+
+def read(kind: str, **config: Any) -> ModelConfig:
+    family = family_of(kind, config.get("architectures"))
+    return configuration({"model_type": kind} | config, family, family.head_of(config.get("architectures")))
+
+
+def test_gemma_3_means_the_same_in_words_of_the_first_days_and_of_today() -> None:
+    today = {
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1_000_000.0},
+        },
+        "layer_types": ["sliding_attention"] * 5 + ["full_attention"] + ["sliding_attention"] * 2,
+    }
+    before = {
+        "rope_theta": 1_000_000.0,
+        "rope_local_base_freq": 10_000.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        "sliding_window_pattern": 6,
+    }
+    assert read("gemma3_text", **SIZES, **today) == read("gemma3_text", **SIZES, **before)
+    blocks = read("gemma3_text", **SIZES, **today).decoder.blocks
+    assert [block.repeat for block in blocks] == [5, 1]
+    assert [block.sublayers["attn"].mixer.rotary.base for block in blocks] == [10_000.0, 1_000_000.0]
+    assert [bool(block.sublayers["attn"].mixer.pattern) for block in blocks] == [True, False]
+
+
+def test_scores_of_gemma_2_without_a_cap_can_be_said() -> None:
+    model = read("gemma2", **SIZES, attn_logit_softcapping=None, final_logit_softcapping=None)
+    assert model.head.softcap is None
+    family = family_of("gemma2")
+    assert described(model, family, family.heads[0])["final_logit_softcapping"] is None
+    assert read("gemma2", **SIZES).head.softcap == 30.0
+
+
+def test_reformers_layers_are_the_shortest_turn_that_gives_them() -> None:
+    layers = ["local", "local", "lsh", "local"] * 3
+    model = read("reformer", vocab_size=50, hidden_size=256, attn_layers=layers, is_decoder=True, architectures=["ReformerModelWithLMHead"])
+    assert [(block.repeat, block.sublayers["attn"].mixer.kind) for block in model.decoder.blocks] == [
+        (2, "chunked"),
+        (1, "reformer"),
+        (1, "chunked"),
+    ]
+    family = family_of("reformer", ["ReformerModelWithLMHead"])
+    assert described(model, family, family.heads[0])["attn_layers"] == layers
+
+
+def test_bigbird_counts_its_first_block_once_for_every_random_one() -> None:
+    sizes = {key: value for key, value in SIZES.items() if key != "num_key_value_heads"}
+    sparse, full = (read("big_bird", **sizes, attention_type=kind) for kind in ("block_sparse", "original_full"))
+    window, first, last, short = sparse.encoder.block["attn"].mixer.pattern
+    assert (window.block, first.first, first.weight, last.last, short.up_to) == (64, 1, 4.0, 1, 704)
+    assert full.encoder.block["attn"].mixer.pattern == ()
+
+
+def test_an_encoder_alone_asks_for_nothing_of_the_decoder() -> None:
+    sizes = {"vocab_size": 50, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4}
+    model = read("t5", **sizes, architectures=["T5EncoderModel"])
+    assert model.decoder is None
+    assert model.target is None
+    assert model.encoder.layers == 2
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+
+
+def test_yarn_is_as_sharp_as_its_shares_say() -> None:
+    rope = YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}
+    assert read("llama", **SIZES, rope_parameters=rope).decoder.block["attn"].mixer.rotary.scaling.sharpen == 1.0
+    assert read("llama", **SIZES, rope_parameters=YARN).decoder.block["attn"].mixer.rotary.scaling.sharpen is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "message"),
+    [
+        ("gemma2", {"layer_types": ["full_attention"] * 2 + ["sliding_attention"] * 6}, "layer_types: only so many sliding_attention"),
+        ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention: True is not understood"),
+        ("gemma3_text", {"rope_parameters": {"full": {}}}, "rope_parameters: 'full' is not understood"),
+        ("gemma3_text", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping: 50.0 is not understood"),
+        ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic' is not understood"),
+        ("llama", {"rope_parameters": YARN | {"mscale": 1.0}}, "mscale and mscale_all_dim are understood together"),
+        ("llama", {"rope_parameters": YARN | {"truncate": False}}, "truncate is not understood with rope_type 'yarn'"),
+        ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 3}, "windows in some blocks only"),
+        ("big_bird", {"attention_type": "sparse"}, "attention_type: 'sparse' is not understood"),
+        ("bert", {"architectures": ["BertLMHeadModel"]}, "is_decoder: False is not understood"),
+        ("bert", {"architectures": ["BertForMaskedLm"]}, "did you mean 'BertForMaskedLM'"),
+        ("reformer", {"attn_layers": ["global"]}, "attn_layers: 'global' is not understood"),
+        ("wav2vec2-conformer", {"position_embeddings_type": "absolute"}, "position_embeddings_type: 'absolute' is not understood"),
+        ("wav2vec2-conformer", {"hidden_act": "gelu"}, "hidden_act: 'gelu' is not understood"),
+        ("wav2vec2-conformer", {"hidden_act": "swish", "pad_token_id": 3, "vocab_size": 9}, "pad_token_id: 3 is not understood"),
+    ],
+)
+def test_what_changes_the_mathematics_and_is_not_understood_is_refused(kind: str, config: dict[str, Any], message: str) -> None:
+    config = {"is_decoder": False} | config if kind == "bert" else config
+    with pytest.raises(ConfigError, match=message):
+        read(kind, **SIZES | config)
+
+
+def test_norms_of_old_files_have_their_names_of_today() -> None:
+    assert modern("bert.embeddings.LayerNorm.gamma") == "bert.embeddings.LayerNorm.weight"
+    assert modern("bert.embeddings.LayerNorm.beta") == "bert.embeddings.LayerNorm.bias"
+    assert modern("bert.pooler.dense.bias") == "bert.pooler.dense.bias"
+
+
+def test_a_body_saved_without_its_prefix_is_found() -> None:
+    model = read("gpt2", vocab_size=50, n_positions=8, n_embd=16, n_layer=2, n_head=2)
+    family = FAMILIES["gpt2"]
+    assert family.rows(family.heads[0], model)[0].theirs == "transformer.wte.weight"
+    assert family.rows(family.heads[0], model, ["wte.weight", "wpe.weight"])[0].theirs == "wte.weight"

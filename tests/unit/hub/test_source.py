@@ -1,0 +1,62 @@
+"""Folders and names: what is there is taken, what is a name is looked for, and a typing error is no name."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import huggingface_hub
+import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from attentif.errors import RunError
+from attentif.hub.source import folder_of
+
+
+def test_a_folder_is_itself(tmp_path: Path) -> None:
+    assert folder_of(tmp_path) == tmp_path
+
+
+@pytest.mark.parametrize("name", ["typo", "runs/typo", "a/b/c", "../x/y"])
+def test_a_typing_error_is_not_looked_for_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: pytest.fail("was looked for"))
+    with pytest.raises(RunError, match="no such run or folder"):
+        folder_of(name)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_cache_comes_before_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def download(name: str, **options: Any) -> str:
+        calls.append({"name": name} | options)
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    for file in ("config.json", "model.safetensors") if whole else ("config.json",):
+        (tmp_path / file).touch()
+    assert folder_of("org/name@v1") == tmp_path
+    assert [call["name"] for call in calls] == ["org/name"] * (1 if whole else 2)
+    assert all(call["revision"] == "v1" for call in calls)
+    assert calls[0]["local_files_only"]
+    if not whole:  # another program had fetched a part of it
+        assert not {"*.bin", "*.py"} & {*calls[1]["allow_patterns"]}
+
+
+def test_without_network_and_cache_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def download(name: str, **options: Any) -> str:
+        raise LocalEntryNotFoundError("no\nnetwork") if options.get("local_files_only") else ConnectionError("no\nnetwork")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    with pytest.raises(RunError) as caught:
+        folder_of("org/name")
+    assert str(caught.value).startswith("org/name: cannot be downloaded (ConnectionError), and the cache does not hold it")
+    assert "`hf download org/name --local-dir name`, and give that folder" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_reading_a_folder_does_not_import_the_library_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace())
+    assert folder_of(tmp_path) == tmp_path
