@@ -53,7 +53,6 @@ def test_a_masked_model_guesses_as_here(tmp_path: Path) -> None:
     read = tokenizer("Un chat [MASK] sur le lit.", return_tensors="pt")
     with torch.no_grad():
         logits = theirs(**read).logits[0][read["input_ids"][0] == tokenizer.mask_token_id][0]
-    logits[list(run.tokenizer.special.values())] = float("-inf")
     found = run.predict(["Un chat [MASK] sur le lit."])[0]
     assert found.probability == pytest.approx(float(logits.softmax(-1).max()), rel=1e-4)
 
