@@ -55,7 +55,7 @@ class RunFolder:
     def writing(self) -> Iterator[None]:
         """Be the only process that writes here; what a killed one left half-written is removed."""
         with Lock(self.path / "lock"):
-            for path in self.path.glob(".*.tmp"):
+            for path in [*self.path.glob(".*.tmp"), *self.path.glob(".tmp*")]:  # ours, and those of safetensors
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             self.checkpoints().clean()
             yield
