@@ -1,11 +1,12 @@
 """Over several seeds: curves with their 95 % interval at each place, and differences of pairs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from attentif.lab.experiment import over_seeds
 from attentif.lab.timing import middle_half
-from attentif.view.blocks import Score
-from attentif.view.figures import Band, Estimate
+from attentif.view.blocks import FigureBlock, Score
+from attentif.view.figures import Axis, Band, Estimate, intervals
 from attentif.view.words import Text, Words
 
 
@@ -34,6 +35,16 @@ def lead(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
 def estimate(name: Words, values: Sequence[float], *, stressed: bool = True) -> Estimate:
     """A row of `intervals`."""
     return Estimate(name, over_seeds(values), values, stressed)
+
+
+def right_answers(
+    title: Text, names: Mapping[str, Words], answers: Mapping[str, Sequence[float]], chance: float, about: Text
+) -> FigureBlock:
+    """The share of right answers of several models, the first one stressed."""
+    first = next(iter(names))
+    estimates = [estimate(words, answers[name], stressed=name == first) for name, words in names.items()]
+    axis = Axis(Text("réponses justes", "right answers"), share=True)
+    return FigureBlock(title, partial(intervals, estimates, axis, reference=chance), intervals_caption(about))
 
 
 def intervals_caption(about: Text) -> Text:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
-from attentif.lab.seeds import estimate, intervals_caption, lead
+from attentif.lab.seeds import lead, right_answers
 from attentif.lab.small import Generate, Rows, compared, fresh, reading_forwards, right
 from attentif.models import Model
 from attentif.nn.mixer import Caps, Mixer
@@ -24,7 +24,6 @@ from attentif.nn.state import NoState, State
 from attentif.tasks.ragged import UNSCORED
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
-from attentif.view.figures import Axis, intervals
 from attentif.view.words import Text, percent
 
 VALUES, HEADS = 8, 2
@@ -127,15 +126,9 @@ def verdict(found: Measurements) -> Verdict:
 
 
 def figures(found: Measurements) -> list[FigureBlock]:
-    estimates = [estimate(words, found["answers"][name], stressed=name == "linear") for name, words in NAMES.items()]
+    about = Text(f"{found['keys']} clefs par ligne, {found['steps']} pas.", f"{found['keys']} keys in a row, {found['steps']} steps.")
     return [
-        FigureBlock(
-            Text("Retrouver la valeur d’une clef", "Looking up the value of a key"),
-            partial(intervals, estimates, Axis(Text("réponses justes", "right answers"), share=True), reference=1 / VALUES),
-            intervals_caption(
-                Text(f"{found['keys']} clefs par ligne, {found['steps']} pas.", f"{found['keys']} keys in a row, {found['steps']} steps.")
-            ),
-        )
+        right_answers(Text("Retrouver la valeur d’une clef", "Looking up the value of a key"), NAMES, found["answers"], 1 / VALUES, about)
     ]
 
 

@@ -6,16 +6,14 @@ A layer of attention learns to copy the token before, so its scores have to sing
 size by their root mean square, not centred: LayerNorm would take away an amplitude, which is the same in every component, altogether.
 """
 
-from functools import partial
 from typing import Any
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.rows import token_before
-from attentif.lab.seeds import estimate, intervals_caption, lead
+from attentif.lab.seeds import lead, right_answers
 from attentif.lab.small import compared, reading_forwards, right
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
-from attentif.view.figures import Axis, intervals
 from attentif.view.words import Text, percent
 
 VOCAB = 8
@@ -64,16 +62,8 @@ def verdict(found: Measurements) -> Verdict:
 
 
 def figures(found: Measurements) -> list[FigureBlock]:
-    estimates = [estimate(words, found["answers"][name], stressed=name == "sinusoidal") for name, words in NAMES.items()]
-    return [
-        FigureBlock(
-            Text("Copier le jeton d’avant", "Copying the token before"),
-            partial(intervals, estimates, Axis(Text("réponses justes", "right answers"), share=True), reference=1 / VOCAB),
-            intervals_caption(
-                Text(f"{found['length']} places, {found['steps']} pas.", f"{found['length']} places, {found['steps']} steps.")
-            ),
-        )
-    ]
+    about = Text(f"{found['length']} places, {found['steps']} pas.", f"{found['length']} places, {found['steps']} steps.")
+    return [right_answers(Text("Copier le jeton d’avant", "Copying the token before"), NAMES, found["answers"], 1 / VOCAB, about)]
 
 
 EXPERIMENT = Experiment(
