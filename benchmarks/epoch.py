@@ -13,8 +13,8 @@ from attentif.data import DataConfig
 from attentif.data.batching import padding_waste, plan
 from attentif.lab.timing import interleave
 from attentif.models import Model
-from attentif.tasks.classify import ClassifyConfig
-from attentif.tasks.classify_data import LabelledTexts
+from attentif.tasks.labels.classify import ClassifyConfig
+from attentif.tasks.labels.classify_data import LabelledTexts
 from attentif.tasks.task import Task
 from attentif.text.kinds import WordPiece
 from attentif.train.config import TrainConfig

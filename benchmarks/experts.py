@@ -13,7 +13,7 @@ from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.experts import Experts, ExpertsConfig
 from attentif.nn.seq import Seq
-from attentif.tasks.language import LanguageConfig
+from attentif.tasks.language.language import LanguageConfig
 from attentif.train.config import TrainConfig
 from attentif.train.loop import Step
 from attentif.train.optim import optimizers

@@ -8,7 +8,7 @@ from attentif.lab.timing import interleave
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.adapt import AdaptConfig, adapt, freeze
 from attentif.nn.seq import Seq
-from attentif.tasks.classify import ClassifyConfig
+from attentif.tasks.labels.classify import ClassifyConfig
 from benchmarks.common import Result, Scale, alone
 from benchmarks.train_step import our_step
 

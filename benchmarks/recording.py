@@ -11,7 +11,7 @@ from attentif.lab.timing import interleave
 from attentif.models import Batch, Input, Model
 from attentif.nn.seq import Seq
 from attentif.nn.tape import record
-from attentif.tasks.language import LanguageConfig
+from attentif.tasks.language.language import LanguageConfig
 from benchmarks.common import Result, Scale, alone
 from benchmarks.models import Shape, gpt2, their_gpt2
 from benchmarks.train_step import our_step, their_step

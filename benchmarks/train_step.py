@@ -9,8 +9,8 @@ from torch import Tensor
 from attentif.lab.timing import interleave
 from attentif.models import Batch, Input, Model
 from attentif.nn.seq import Seq
-from attentif.tasks.classify import ClassifyConfig
-from attentif.tasks.language import LanguageConfig
+from attentif.tasks.labels.classify import ClassifyConfig
+from attentif.tasks.language.language import LanguageConfig
 from attentif.tasks.task import Task
 from attentif.train.config import TrainConfig
 from attentif.train.optim import optimizers

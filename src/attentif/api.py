@@ -29,13 +29,13 @@ from attentif.models import Model
 from attentif.nn.tape import record
 from attentif.plugin import load_installed
 from attentif.tasks import Evaluation, Language, Prediction, Translate
-from attentif.tasks.fill import Filled
-from attentif.tasks.masked import Masked
-from attentif.tasks.paint import Paint
-from attentif.tasks.senses import Senses, senses
-from attentif.tasks.sentences import embed
+from attentif.tasks.pictures.paint import Paint
+from attentif.tasks.pretraining.fill import Filled
+from attentif.tasks.pretraining.masked import Masked
 from attentif.tasks.task import Example, Progress, Say, Tokenizers
-from attentif.tasks.text_to_text import TextToText
+from attentif.tasks.vectors.senses import Senses, senses
+from attentif.tasks.vectors.sentences import embed
+from attentif.tasks.writing.text_to_text import TextToText
 from attentif.text import Tokenizer
 from attentif.text.explain import is_byte_level, readable
 from attentif.text.vectors import WordVectors

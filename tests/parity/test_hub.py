@@ -23,7 +23,7 @@ from attentif.hub.sounds import read_features, write_features
 from attentif.kernels.mel import whisper_range
 from attentif.models import Batch, Input, Model
 from attentif.nn.seq import Seq
-from attentif.tasks.speech_data import FeaturesConfig
+from attentif.tasks.sound.speech_data import FeaturesConfig
 
 pytestmark = pytest.mark.parity
 logging.disable_progress_bar()

@@ -10,7 +10,7 @@ from transformers import PatchTSTConfig, PatchTSTForPrediction
 
 from attentif.models import Input, build, resolve
 from attentif.nn.seq import Seq
-from attentif.tasks.rollout import direct
+from attentif.tasks.series.rollout import direct
 
 pytestmark = pytest.mark.parity
 

@@ -11,7 +11,7 @@ from attentif.errors import UsageError
 
 if TYPE_CHECKING:
     from attentif.data.sentences import Sentences
-    from attentif.tasks.sentences import Vectors
+    from attentif.tasks.vectors.sentences import Vectors
 
 
 def embed(
@@ -91,7 +91,7 @@ def _is_file(word: str) -> bool:
 
 
 def _print_nearest(found: "Sentences", asked: "Vectors", vectors: "Vectors", count: int, json: bool) -> None:
-    from attentif.tasks.sentences import nearest
+    from attentif.tasks.vectors.sentences import nearest
 
     rows = [(cosine, found.lines[row], found.texts[row]) for row, cosine in nearest(asked, vectors, count)]
     if json:
@@ -101,7 +101,7 @@ def _print_nearest(found: "Sentences", asked: "Vectors", vectors: "Vectors", cou
 
 
 def _print_cosines(texts: list[str], vectors: "Vectors", json: bool) -> None:
-    from attentif.tasks.sentences import cosines
+    from attentif.tasks.vectors.sentences import cosines
 
     table = cosines(vectors)
     if json:

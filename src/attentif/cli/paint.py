@@ -33,7 +33,7 @@ def paint(
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     from attentif.api import load
-    from attentif.tasks.paint_report import write_sheet
+    from attentif.tasks.pictures.paint_report import write_sheet
 
     write_sheet(out, load(run, device=device, threads=threads).paint(text, count=count, **given))
     if json:

@@ -9,7 +9,7 @@ import typer
 from attentif.cli.out import Device, Json, RunPath, Threads, check_out, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from attentif.tasks.senses import Senses
+    from attentif.tasks.vectors.senses import Senses
 
 
 def senses(

@@ -1,15 +1,18 @@
-"""Tasks: what is predicted, how it is scored and shown. Importing this package registers them all."""
+"""Tasks: what is predicted, how it is scored and shown. Importing this package registers them all.
+
+A folder holds the tasks of one kind, a file each with what it needs beside it (data, baselines, report); the files here are what all share.
+"""
 
 import pkgutil
 from importlib import import_module
 
-from attentif.tasks.classify import Classify, ClassifyConfig
-from attentif.tasks.language import Language, LanguageConfig
+from attentif.tasks.labels.classify import Classify, ClassifyConfig
+from attentif.tasks.language.language import Language, LanguageConfig
 from attentif.tasks.task import TASKS, Baseline, Dataset, Evaluation, Loss, Prediction, Prepared, Sizes, Task, TaskConfig
-from attentif.tasks.translate import Translate, TranslateConfig
+from attentif.tasks.writing.translate import Translate, TranslateConfig
 
-for _module in pkgutil.iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    import_module(_module.name)
 
 __all__ = [
     "TASKS",

@@ -1,7 +1,7 @@
 """Simple systems that a model must be compared with, fitted on the same training split and scored on the same test split.
 
-Texts are classified by TF-IDF + logistic regression, and by its naive-Bayes-weighted form (`linear.py`; Wang & Manning 2012), one class
-against the rest where there are more than two.
+Texts are classified by TF-IDF + logistic regression, and by its naive-Bayes-weighted form (`labels/linear.py`; Wang & Manning 2012), one
+class against the rest where there are more than two.
 Languages are measured against n-grams (`text/ngram.py`), translations against the closest training example.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.tasks.blend import Answers, best_thresholds, probabilities
-from attentif.tasks.linear import WORDS_AND_MARKS, Linear, logistic, sides
+from attentif.tasks.labels.blend import Answers, best_thresholds, probabilities
+from attentif.tasks.labels.linear import WORDS_AND_MARKS, Linear, logistic, sides
 from attentif.tasks.metrics import Floats, Interval, bits_per_byte, classification_scores, confusion, label_scores, perplexity, text_scores
 from attentif.tasks.task import Baseline, Say
 from attentif.text.ngram import NGramConfig, TokenText

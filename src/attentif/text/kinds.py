@@ -15,137 +15,21 @@ Sennrich et al. 2016 (BPE), Radford et al. 2019 (on bytes), Schuster & Nakajima 
 the same text, whatever the number of threads: where the library leaves something to chance, it is put in order here.
 """
 
-import json
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from tokenizers import Tokenizer as Rust
+from pydantic import Field
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
-from attentif.config import Config, Registry
-from attentif.errors import ConfigError, DataError, RunError
+from attentif.errors import ConfigError, RunError
+from attentif.text.learned import TOKENIZERS, Counted, Digits, Learned, TokenizerConfig, not_nothing
 from attentif.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 UNKNOWN = "[UNK]"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]  # the library's names for bytes that stand in for an unknown character
 MOST_CHARACTERS = 1000  # of WordPiece's alphabet: rarer ones are unknown, or a page of Chinese would fill the vocabulary
-
-
-class TokenizerConfig(Config, ABC):
-    """Where a tokenizer comes from."""
-
-    kind: str
-
-    @abstractmethod
-    def fit(self, texts: Iterable[str]) -> Tokenizer:
-        """A tokenizer learned from texts: read once, except by `wordpiece`, which reads them twice."""
-
-    def load(self, path: Path) -> Tokenizer:
-        """The tokenizer that was kept in a file."""
-        return Tokenizer.load(path)
-
-
-class Learned(TokenizerConfig):
-    """What all kinds share that are learned from texts."""
-
-    lowercase: bool = Field(False, description="write everything in lower case first")
-    strip_accents: bool = Field(False, description="remove accents first: é becomes e")
-    nfc: bool = Field(True, description="bring accents to their composed form first (Unicode NFC), so that é is one é however it was typed")
-    special: list[str] = Field([], description="more special tokens, after " + " ".join(SPECIAL_TOKENS))
-
-    @model_validator(mode="after")
-    def _special_tokens_are_new(self) -> Self:
-        seen = set(SPECIAL_TOKENS)
-        for token in self.special:
-            if not token.strip() or token in seen:
-                raise ValueError(f"special: {token!r} is {'there already' if token in seen else 'empty'}")
-            seen.add(token)
-        return self
-
-    @property
-    def specials(self) -> list[str]:
-        return [*SPECIAL_TOKENS, *self.special]
-
-    def fit(self, texts: Iterable[str]) -> Tokenizer:
-        return self._dressed(self._learned(texts))
-
-    @abstractmethod
-    def _learned(self, texts: Iterable[str]) -> Any:
-        """The library's model, its vocabulary beginning with the special tokens."""
-
-    @abstractmethod
-    def _cutter(self) -> Any:
-        """What cuts text into words, inside which the model works."""
-
-    @abstractmethod
-    def _decoder(self) -> Any:
-        """What makes text of tokens again."""
-
-    def _normalizer(self) -> Any:
-        steps: list[Any] = [normalizers.NFC()] if self.nfc else []
-        if self.lowercase:
-            steps.append(normalizers.Lowercase())
-        if self.strip_accents:
-            steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
-        return normalizers.Sequence(steps) if steps else None
-
-    def _dressed(self, model: Any) -> Tokenizer:
-        rust = Rust(model)
-        for part, value in (("normalizer", self._normalizer()), ("pre_tokenizer", self._cutter()), ("decoder", self._decoder())):
-            if value is not None:
-                setattr(rust, part, value)
-        rust.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in self.specials])
-        # for those who read the file with another library: the same as `encode(..., wrap="cls")`
-        rust.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]",
-            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-            special_tokens=[(token, rust.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
-        )
-        return Tokenizer(rust)
-
-    def _trained(self, model: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
-        """Train by the library; its model as plain data."""
-        rust = Rust(model)
-        if (normalizer := self._normalizer()) is not None:
-            rust.normalizer = normalizer
-        rust.pre_tokenizer = self._cutter()
-        _train_interruptibly(rust, trainer, texts)
-        return dict(json.loads(rust.to_str())["model"])
-
-
-TOKENIZERS: Registry[TokenizerConfig] = Registry("tokenizer")
-
-
-class Counted(Learned):
-    """A vocabulary of a chosen size."""
-
-    vocab: int = Field(8000, gt=0, description="size of the vocabulary, special tokens included; less where the text is too small")
-    min_count: int = Field(2, ge=1, description="what is seen less often in the training text does not enter the vocabulary")
-
-    @model_validator(mode="after")
-    def _vocabulary_has_room(self) -> Self:
-        fixed = self._fixed()
-        if self.vocab <= fixed:
-            raise ValueError(f"vocab: {self.vocab} is too small, {fixed} are taken before anything is learned")
-        return self
-
-    def _fixed(self) -> int:
-        return len(self.specials)
-
-
-class Digits(Counted):
-    """Kinds that can be told to read numbers digit by digit."""
-
-    split_digits: bool = Field(False, description="each digit is a token of its own, so that numbers are read digit by digit")
-
-    def _digits(self, cutter: Any) -> Any:
-        return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), cutter]) if self.split_digits else cutter
 
 
 @TOKENIZERS.register
@@ -223,7 +107,7 @@ class WordPiece(Digits):
         """The most frequent characters, within a quarter of the vocabulary (each takes two places: a and ##a)."""
         normalizer = self._normalizer()
         counts: Counter[str] = Counter()
-        for text in _not_nothing(texts):
+        for text in not_nothing(texts):
             counts.update(normalizer.normalize_str(text) if normalizer else text)
         often = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
         return sorted(often[: min(MOST_CHARACTERS, max(1, (self.vocab - self._fixed()) // 4))])
@@ -361,43 +245,3 @@ def byte_symbols() -> list[str]:
 
 def _numbered(tokens: Iterable[str]) -> dict[str, int]:
     return {token: number for number, token in enumerate(tokens)}
-
-
-def _train_interruptibly(rust: Rust, trainer: Any, texts: Iterable[str]) -> None:
-    """Train in a thread of its own: the library hears no Ctrl-C until it has done, which may take minutes."""
-    done: Future[None] = Future()
-    stopped = Event()
-
-    def heeding() -> Iterator[str]:
-        for text in _not_nothing(texts):
-            if stopped.is_set():
-                raise InterruptedError
-            yield text
-
-    def train() -> None:
-        try:
-            rust.train_from_iterator(heeding(), trainer=trainer)
-            done.set_result(None)
-        except BaseException as error:
-            done.set_exception(error)
-
-    thread = Thread(target=train, daemon=True)
-    try:
-        thread.start()  # a Ctrl-C may arrive here already
-        done.result()
-    except BaseException:
-        stopped.set()
-        if thread.ident is not None:
-            thread.join(1.0)  # time to stop if it is reading; what it is learning is nobody's any more
-        raise
-
-
-def _not_nothing(texts: Iterable[str]) -> Iterator[str]:
-    """The texts that are not empty; an error where there are none."""
-    found = False
-    for text in texts:
-        if text and not text.isspace():
-            found = True
-            yield text
-    if not found:
-        raise DataError("there is no text to train a tokenizer on")

@@ -26,10 +26,10 @@ from attentif.hub.tokenizer_files import write_tokenizer_files, write_two_tokeni
 from attentif.models import Model
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads.embed import EmbedHeadConfig
-from attentif.tasks.language import LanguageConfig
-from attentif.tasks.seq2seq import Seq2SeqConfig
-from attentif.tasks.speech import SpeechConfig
+from attentif.tasks.language.language import LanguageConfig
+from attentif.tasks.sound.speech import SpeechConfig
 from attentif.tasks.task import Tokenizers
+from attentif.tasks.writing.seq2seq import Seq2SeqConfig
 from attentif.text import Tokenizer
 from attentif.text.chat_template import ChatTemplate
 from attentif.train.config import KeptConfig

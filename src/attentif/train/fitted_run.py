@@ -10,11 +10,11 @@ from attentif.data.config import SPLITS
 from attentif.decode import Generated, Token
 from attentif.decode.generate import collect, write
 from attentif.errors import RunError, UsageError
-from attentif.tasks.aligning import EMPTY, paired, word_names
 from attentif.tasks.fitting import fitting_of
-from attentif.tasks.language import generate_options
-from attentif.tasks.ngrams import Writing
+from attentif.tasks.language.language import generate_options
+from attentif.tasks.language.ngrams import Writing
 from attentif.tasks.task import Evaluation, Progress, Say, Tokenizers
+from attentif.tasks.vectors.aligning import EMPTY, paired, word_names
 from attentif.text import Tokenizer
 from attentif.text.explain import is_byte_level, readable
 from attentif.text.fitted import Fitted

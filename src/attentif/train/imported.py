@@ -28,17 +28,17 @@ from attentif.hub.sounds import read_features
 from attentif.hub.stream import write_stream
 from attentif.models import Model
 from attentif.models.frontends import TokensConfig
-from attentif.tasks.answer import AnswerConfig
-from attentif.tasks.classify import ClassifyConfig
-from attentif.tasks.embed import EmbedConfig
-from attentif.tasks.image import ImageConfig
-from attentif.tasks.language import LanguageConfig, generate_options
-from attentif.tasks.masked import MaskedConfig
-from attentif.tasks.replaced import ReplacedConfig
-from attentif.tasks.speech import SpeechConfig
-from attentif.tasks.tag import TagConfig
+from attentif.tasks.labels.classify import ClassifyConfig
+from attentif.tasks.language.language import LanguageConfig, generate_options
+from attentif.tasks.pictures.image import ImageConfig
+from attentif.tasks.pretraining.masked import MaskedConfig
+from attentif.tasks.pretraining.replaced import ReplacedConfig
+from attentif.tasks.sound.speech import SpeechConfig
+from attentif.tasks.spotting.answer import AnswerConfig
+from attentif.tasks.spotting.tag import TagConfig
 from attentif.tasks.task import Say, TaskConfig, Tokenizers
-from attentif.tasks.text_to_text import TextToTextConfig
+from attentif.tasks.vectors.embed import EmbedConfig
+from attentif.tasks.writing.text_to_text import TextToTextConfig
 from attentif.text.chat_template import FILE as CHAT
 from attentif.text.chat_template import ChatTemplate
 from attentif.text.kinds import Given

@@ -6,8 +6,8 @@ from attentif.decode.chat import Conversation, Lines, Script
 from attentif.decode.session import Session
 from attentif.decode.turns import Turns
 from attentif.errors import UsageError
-from attentif.tasks.language import Language, generate_options
-from attentif.tasks.ngrams import Writing
+from attentif.tasks.language.language import Language, generate_options
+from attentif.tasks.language.ngrams import Writing
 from attentif.text.chat_template import ChatTemplate
 from attentif.text.ngram import NGram
 from attentif.train.fitted_run import FittedRun

@@ -17,7 +17,7 @@ from attentif.errors import ConfigError, UsageError
 from attentif.models import Model, ModelConfig
 from attentif.models.frontends import Tokens, TokensConfig
 from attentif.tasks.task import Say, Tokenizers
-from attentif.tasks.words import is_word
+from attentif.tasks.vectors.words import is_word
 from attentif.text import Tokenizer
 from attentif.text.vectors import WordVectors, read_vectors, vector_size
 

@@ -9,7 +9,7 @@ from attentif.tasks.baselines import (
     nearest,
     translation_baselines,
 )
-from attentif.tasks.linear import log_count_ratio
+from attentif.tasks.labels.linear import log_count_ratio
 
 
 def said(line: str) -> None:

@@ -263,7 +263,7 @@ def test_an_interruption_while_training_begins_stops_it_too(monkeypatch: pytest.
         start(thread)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("attentif.text.kinds.Thread.start", interrupted)
+    monkeypatch.setattr("attentif.text.learned.Thread.start", interrupted)
     with pytest.raises(KeyboardInterrupt):
         config("bpe").fit("un film génial" for _ in iter(int, 1))  # without end
     for thread in set(threading.enumerate()) - before:

@@ -20,7 +20,7 @@ from attentif.lab.seeds import seed_band
 from attentif.lab.small import counting, taught
 from attentif.models import Batch, Input, Model, ModelConfig, build, evaluating
 from attentif.nn.seq import Seq
-from attentif.tasks.rollout import one_step, roll_out
+from attentif.tasks.series.rollout import one_step, roll_out
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves

@@ -21,8 +21,8 @@ from attentif.lab.seeds import seed_band
 from attentif.lab.small import counting, taught
 from attentif.models import Batch, Input, build, resolve
 from attentif.nn.seq import Seq
-from attentif.tasks.image import spread, standardised
-from attentif.tasks.image_baselines import network
+from attentif.tasks.pictures.image import spread, standardised
+from attentif.tasks.pictures.image_baselines import network
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, banded_curves

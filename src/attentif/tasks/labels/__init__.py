@@ -1,0 +1,1 @@
+"""Labels for texts: one each, or several at once; what network and linear model answer together."""

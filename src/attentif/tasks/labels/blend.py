@@ -1,0 +1,172 @@
+"""From a network's logits to the probabilities that are answered: calibrated, averaged with a linear model, cut at thresholds.
+
+    p_net = softmax(z / T)                                           T > 0 minimises the loss on validation (Guo et al. 2017)
+    q     = α p_net + (1 - α) p_lin,   p_lin = softmax(z_lin / U)    U and α in [0, 1] by the same, where there is a linear part
+    p     = softmax(ln q / S)                                        S by the same: a mean of two calibrated answers is too modest
+    F1_c(θ) = 2 TP / (2 TP + FP + FN)                                θ_c: where it is best on validation, with several labels at once
+
+σ stands for softmax, and ln q / (1 - q) for ln q, where a text may have several labels. These four numbers are chosen one after the other
+on a split that no weight was fitted on; the loss is convex in each of 1/T, 1/U, α and 1/S. The linear model (`linear.py`) is fitted on
+the training split alone.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attentif.errors import RunError
+from attentif.files import write_json
+from attentif.tasks.labels.linear import Floats, Ints, Linear
+
+ANSWERS, LINEAR = "answers.json", "linear.safetensors"  # inside a run's folder
+FEWEST = 20  # examples of validation from which numbers are fitted
+TINY = 1e-12  # the smallest probability whose logarithm is taken
+
+
+def probabilities(logits: NDArray[np.floating[Any]], temperature: float = 1.0, *, several: bool = False) -> Floats:
+    """(N, C): softmax over the classes, or σ of each."""
+    z = np.asarray(logits, dtype=np.float64) / temperature
+    if several:
+        return np.exp(-np.logaddexp(0, -z))
+    return np.exp(z - np.logaddexp.reduce(z, axis=1, keepdims=True))
+
+
+def log_loss(p: Floats, labels: Ints) -> float:
+    """The mean of -ln p of what is true: of each text's class, or of each of its labels, present or absent."""
+    if labels.ndim == 1:
+        return -float(np.log(np.maximum(p[np.arange(len(labels)), labels], TINY)).mean())
+    return -float(np.log(np.maximum(np.where(labels > 0, p, 1 - p), TINY)).mean())
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What turns logits into answers; as it stands, nothing but softmax."""
+
+    several: bool = False
+    temperature: float = 1.0
+    linear: Linear | None = None
+    linear_temperature: float = 1.0
+    weight: float = 1.0  # α, the network's
+    mixed_temperature: float = 1.0
+    thresholds: list[float] = field(default_factory=list)  # one a label, where there are several at once; by default 0.5
+    chosen_on: int = 0  # examples of validation
+
+    @classmethod
+    def fit(cls, logits: Floats, texts: Sequence[str], labels: Ints, *, calibrate: bool, linear: Linear | None) -> "Answers":
+        """Chosen on validation: its logits, texts and labels; one class each (N,), or 0 and 1 for each label (N, C)."""
+        made = cls(several=labels.ndim == 2, linear=linear, chosen_on=len(labels))
+        if len(labels) < FEWEST:
+            return replace(made, weight=1.0 if linear is None else 0.5)
+        if calibrate:
+            made = replace(made, temperature=_temperature(logits, labels, made.several))
+        if linear is not None:
+            own = linear.logits(texts, logits.shape[1], several=made.several)
+            made = replace(made, linear_temperature=_temperature(own, labels, made.several) if calibrate else 1.0)
+            parts = made.network(logits), made.of_linear(own)
+            made = replace(made, weight=_weight(*parts, labels))
+            if calibrate:
+                made = replace(made, mixed_temperature=_temperature(made._mixed_logits(*parts), labels, made.several))
+        if made.several:
+            made = replace(made, thresholds=best_thresholds(made.probabilities(logits, texts), labels))
+        return made
+
+    def network(self, logits: NDArray[np.floating[Any]]) -> Floats:
+        """The network's own probabilities."""
+        return probabilities(logits, self.temperature, several=self.several)
+
+    def of_linear(self, logits: Floats) -> Floats:
+        return probabilities(logits, self.linear_temperature, several=self.several)
+
+    def probabilities(self, logits: NDArray[np.floating[Any]], texts: Sequence[str]) -> Floats:
+        """(N, C): what is answered."""
+        return self.mixed(self.network(logits), self.linear_part(texts, logits.shape[1]))
+
+    def linear_part(self, texts: Sequence[str], classes: int) -> Floats | None:
+        """The linear model's probabilities, where there is one."""
+        return None if self.linear is None else self.of_linear(self.linear.logits(texts, classes, several=self.several))
+
+    def mixed(self, network: Floats, linear: Floats | None) -> Floats:
+        if linear is None:
+            return network
+        return probabilities(self._mixed_logits(network, linear), self.mixed_temperature, several=self.several)
+
+    def _mixed_logits(self, network: Floats, linear: Floats) -> Floats:
+        q = np.clip(self.weight * network + (1 - self.weight) * linear, TINY, 1 - TINY)
+        return np.log(q) - np.log(1 - q) if self.several else np.log(q)
+
+    def cut(self, p: Floats) -> Ints:
+        """(N, C) of 0 and 1: the labels whose probability reaches their threshold."""
+        return (p >= np.array(self.thresholds or [0.5] * p.shape[1])).astype(np.int64)
+
+    @property
+    def note(self) -> str:
+        """What to know about the answers, in a line; nothing where they are the network's own."""
+        parts = []
+        if self.linear is not None:
+            parts.append(f"answers are averages: {self.weight:.2f} × the network + {1 - self.weight:.2f} × a linear model of words")
+        if self.temperature != 1.0:
+            parts.append(f"probabilities are calibrated (temperature {self.temperature:.2f})")
+        return "; ".join(parts)
+
+    # ---------------------------------------------------------------------------------------------------------------- files
+
+    def save(self, folder: Path) -> None:
+        """Two files of a run: `answers.json`, and `linear.safetensors` where there is a linear part."""
+        if self.linear is not None:
+            self.linear.save(folder / LINEAR)
+        keys = ("several", "temperature", "linear_temperature", "weight", "mixed_temperature", "thresholds", "chosen_on")
+        write_json(folder / ANSWERS, {"linear": self.linear is not None} | {key: getattr(self, key) for key in keys})
+
+    @classmethod
+    def load(cls, folder: Path, *, several: bool) -> "Answers":
+        """Those of a run; nothing but softmax where it has none (it is not finished, or older than they are)."""
+        path = folder / ANSWERS
+        if not path.is_file():
+            return cls(several=several)
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            linear = kept.pop("linear")
+            made = cls(**kept)
+        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+            raise RunError(f"is damaged: {error}", file=path) from None
+        return replace(made, linear=Linear.load(folder / LINEAR)) if linear else made
+
+
+def _temperature(logits: Floats, labels: Ints, several: bool) -> float:
+    """Between 1/20 and 20: a split that is all right or all wrong has no best one."""
+    return float(np.exp(_lowest(lambda t: log_loss(probabilities(logits, float(np.exp(t)), several=several), labels), -3.0, 3.0)))
+
+
+def _weight(network: Floats, linear: Floats, labels: Ints) -> float:
+    return _lowest(lambda a: log_loss(a * network + (1 - a) * linear, labels), 0.0, 1.0)
+
+
+def _lowest(loss: Any, low: float, high: float) -> float:
+    from scipy.optimize import minimize_scalar
+
+    return float(minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-4}).x)
+
+
+def best_thresholds(p: Floats, labels: Ints) -> list[float]:
+    """For each label the threshold with the best F1, in the middle of the gap where it lies; 0.5 where nobody has the label.
+
+    Going down the probabilities, after the k likeliest texts TP = those of them that have the label, and F1 = 2 TP / (k + positives).
+    """
+    found = []
+    for own, true in zip(p.T, labels.T, strict=True):
+        order = np.argsort(-own, kind="stable")
+        ranked, positives = own[order], int(true.sum())
+        if not positives:
+            found.append(0.5)
+            continue
+        f1 = 2 * np.cumsum(true[order]) / (np.arange(1, len(own) + 1) + positives)
+        f1[:-1][ranked[:-1] == ranked[1:]] = -1  # equal probabilities cannot be told apart
+        k = int(f1.argmax())
+        below = ranked[k + 1] if k + 1 < len(ranked) else 0.0
+        found.append(float((ranked[k] + below) / 2))
+    return found

@@ -1,0 +1,1 @@
+"""Pictures: a label for one, questions about one, one asked for in words."""

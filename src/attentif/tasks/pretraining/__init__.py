@@ -1,0 +1,1 @@
+"""Learning from text alone: hidden, replaced or missing tokens; and filling them in."""

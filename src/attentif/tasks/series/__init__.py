@@ -1,0 +1,1 @@
+"""Measurements: the next steps of a series, a label for a signal."""

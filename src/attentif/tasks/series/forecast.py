@@ -1,0 +1,315 @@
+"""Forecasting: from the last steps of a series, or of many, to the next ones."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from attentif.data import DataConfig
+from attentif.data.series import Fill, Series, Wanted, load_series
+from attentif.data.steps import written
+from attentif.errors import ConfigError, DataError
+from attentif.models import Batch, Input, Model, ModelConfig, evaluating
+from attentif.models.frontends.series import SeriesConfig
+from attentif.models.heads.horizon import HorizonHeadConfig, pinball
+from attentif.tasks.feed import counted, device_of, each_batch, on_paper
+from attentif.tasks.looking import attention_maps
+from attentif.tasks.metrics import Floats
+from attentif.tasks.series.forecast_answers import answers, as_example, asked, window_before
+from attentif.tasks.series.forecast_baselines import forecast_baselines
+from attentif.tasks.series.forecast_details import details_of
+from attentif.tasks.series.forecast_report import forecast_sections
+from attentif.tasks.series.forecast_scores import Tally, seasonal_error
+from attentif.tasks.series.rollout import as_read, direct, futures, one_step, roll_out
+from attentif.tasks.series.windows import Cuts, Scaled, Windows, cut, reading_series, standardised, starts_of, training_scale
+from attentif.tasks.task import (
+    TASKS,
+    Baseline,
+    Dataset,
+    Evaluation,
+    Example,
+    Loss,
+    Prediction,
+    Prepared,
+    Progress,
+    Say,
+    Sizes,
+    Task,
+    TaskConfig,
+    Tokenizers,
+)
+from attentif.text import TokenizerConfig
+from attentif.view.blocks import AttentionMaps, Section
+
+PATHS = 100  # drawn futures of a one-step model with quantiles
+MOST_PLACES = 128  # of an attention map
+
+
+@TASKS.register
+class ForecastConfig(TaskConfig):
+    """The next steps of a series, or of many, from the last ones."""
+
+    kind: Literal["forecast"] = Field("forecast", description="the next steps of a series, or of many, from the last ones")
+    look_back: int = Field(96, gt=0, description="steps that are read")
+    horizon: int = Field(24, gt=0, description="steps that are forecast")
+    mode: Literal["direct", "rollout"] = Field("direct", description="all steps at once, or one after the other on its own answers")
+    loss: Literal["mse", "mae", "huber"] = Field("mse", description="what is minimised where no quantiles are asked for")
+    quantiles: list[float] = Field([], description="bands: [0.1, 0.5, 0.9]; 0.5, the median, is the forecast")
+    split: list[int] = Field([], description="rows to train, to choose by and to score; by default data.valid_fraction and test_fraction")
+    columns: list[str] = Field([], description="columns that are forecast; by default all that hold numbers")
+    fill: Fill = Field("none", description="missing rows and cells: none (refused), linear, previous")
+    uneven: bool = Field(False, description="take rows as evenly spaced, whatever their dates (trading days)")
+    date_format: str | None = Field(None, description='how dates are written, as strptime has it ("%d/%m/%Y"); by default ISO 8601')
+    period: int | None = Field(None, gt=0, description="steps of a season; by default what the step suggests: a day, a week, a year")
+    date: str | None = Field(None, description="column of dates; by default data.columns.date, or recognised by its name")
+    series: str | None = Field(None, description="column that names the series of a long table; by default data.columns.series")
+    names: list[str] = Field([], description="the series of a long table; filled in by training")
+    mean: list[list[float]] = Field([], description="of each series and channel in training; filled in")
+    deviation: list[list[float]] = Field([], description="the same; filled in")
+    naive: list[list[float]] = Field([], description="error of the seasonal forecast within training, for MASE; filled in")
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        if self.quantiles and (sorted(set(self.quantiles)) != self.quantiles or not all(0 < q < 1 for q in self.quantiles)):
+            raise ValueError("quantiles: lie between 0 and 1 and rise: [0.1, 0.5, 0.9]")
+        if self.quantiles and 0.5 not in self.quantiles:
+            raise ValueError("quantiles: 0.5, the median, must be among them: it is the forecast")
+        if self.split and (len(self.split) != 3 or min(self.split) < 1):
+            raise ValueError("split: three numbers of rows, to train, to choose by and to score")
+        return self
+
+    def build(self) -> "Forecast":
+        return Forecast(self)
+
+    @property
+    def middle(self) -> int:
+        """Place of the median among what is given for each value."""
+        return self.quantiles.index(0.5) if self.quantiles else 0
+
+
+class Forecast(Task):
+    config: ForecastConfig
+    metric = "mse"
+    reads = "series"
+    needs_tokenizer = False
+
+    # ------------------------------------------------------------------------------------------------- model and data
+
+    def adapt(self, model: ModelConfig) -> ModelConfig:
+        """Any preset of the toolkit is a body: measurements in place of tokens, a head of the horizon in place of its own."""
+        model = reading_series(model)
+        rollout = self.config.mode == "rollout"
+        if not isinstance(model.head, HorizonHeadConfig):
+            model = model.with_head(HorizonHeadConfig(pool="each" if rollout else "last"))
+        elif rollout != (model.head.pool == "each"):
+            model = model.with_head(model.head.changed(pool="each" if rollout else "last"))
+        return model
+
+    def check(self, model: ModelConfig) -> None:
+        config, frontend = self.config, model.frontend
+        if model.encoder is not None and model.decoder is not None:
+            raise ConfigError("model: forecast reads with one stack, and this model has an encoder and a decoder; take patchtst-tiny, say")
+        if not isinstance(frontend, SeriesConfig):
+            raise ConfigError(f'model.frontend: forecast reads measurements: kind = "series", not {frontend.kind!r}')
+        if frontend.patch > config.look_back:
+            raise ConfigError(f"model.frontend.patch: {frontend.patch} steps are more than task.look_back, {config.look_back}")
+        built = on_paper(model)
+        if config.mode == "rollout":
+            if frontend.patch > 1:
+                raise ConfigError("model.frontend.patch: a forecast that is rolled out reads step by step: patch = 1")
+            if model.decoder is None or built.caps.streaming == "none":
+                raise ConfigError('task.mode: only a causal model can be rolled out: a decoder (lstm-tiny, mamba-tiny), or mode = "direct"')
+        places = frontend.tokens(config.look_back) + (config.horizon if config.mode == "rollout" else 0)
+        if model.max_len is not None and places > model.max_len:
+            raise ConfigError(f"task.look_back: it makes {places} tokens, and this model reads {model.max_len}; or take longer patches")
+
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
+        config = self.config
+        series, notes = load_series(data, self.wanted(), say)
+        cuts = cut(series, config.split, (data.fraction("valid"), data.fraction("test")), notes)
+        self._check_lengths(series, cuts)
+        mean, deviation = training_scale(series, cuts)
+        scaled = standardised(series, mean, deviation)
+        naive_of = lambda season: [seasonal_error(scaled.values[cuts.part(number, 0)], season) for number in range(len(series.names))]
+        seasons = [season for season in series.step.seasons if season <= config.look_back] or series.step.seasons[:1]
+        period = config.period or min(seasons, key=lambda season: float(np.mean(naive_of(season))))
+        why = f"of {' and '.join(map(str, seasons))} the one that repeats best in training" if len(seasons) > 1 else "as the step suggests"
+        notes.append(f"season: {counted(period, 'step')}" + ("" if config.period else f", {why} (task.period)"))
+        naive = naive_of(period)
+        splits = [self._windows(scaled, name, starts_of(cuts, place, config.look_back, config.horizon), model)
+                  for place, name in enumerate(("train", "valid", "test"))]  # fmt: skip
+        train, valid, test = splits
+        if 0 < data.limit < len(train):
+            notes.append(f"trained on {data.limit:,} of {len(train):,} windows, as data.limit asks")
+            train = self._windows(scaled, "train", train.starts[train.some(data.limit)], model)
+        notes.append(
+            f"windows of {config.look_back} + {config.horizon} steps: {len(train):,} train, {len(valid):,} valid, {len(test):,} test"
+        )
+        for note in notes:
+            say(note)
+        self.config = config.changed(
+            columns=series.columns, date=series.date, series=config.series or data.column("series"), names=series.names, period=period,
+            mean=mean.tolist(), deviation=deviation.tolist(), naive=[own.tolist() for own in naive],
+        )  # fmt: skip
+        assert isinstance(model.frontend, SeriesConfig)
+        channels = len(series.columns)
+        head = {
+            "horizon": 1 if config.mode == "rollout" else config.horizon,
+            "channels": 1 if model.frontend.independent else channels,
+            "places": model.frontend.tokens(config.look_back),
+            "quantiles": len(config.quantiles) or 1,
+        }
+        sizes = Sizes(frontend={"channels": channels}, head=head, max_len=train.tokens)
+        return Prepared(self.config, train, valid, test, {}, sizes, series.digest, notes)
+
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Windows:
+        series, notes = load_series(data, self.wanted(), say)
+        for note in notes:
+            say(note)
+        config = self.config
+        whole = Cuts(np.stack([series.borders[:-1], series.borders[:-1], series.borders[:-1], series.borders[1:]], axis=1))
+        windows = self._windows(self.scaled(series), "test", starts_of(whole, 2, config.look_back, config.horizon), model)
+        if not len(windows):
+            raise DataError(f"has {len(series):,} rows, and a window takes {config.look_back} + {config.horizon}", file=series.files[0])
+        return windows
+
+    def wanted(self) -> Wanted:
+        config = self.config
+        return Wanted(
+            columns=config.columns, date=config.date, series=config.series, date_format=config.date_format, fill=config.fill,
+            uneven=config.uneven,
+        )  # fmt: skip
+
+    def _windows(self, scaled: Scaled, name: str, starts: NDArray[np.int64], model: ModelConfig) -> Windows:
+        frontend, config = model.frontend, self.config
+        assert isinstance(frontend, SeriesConfig)
+        steps = config.look_back + (config.horizon - 1 if config.mode == "rollout" else 0)
+        times = scaled.values.shape[1] if frontend.independent else 1
+        return Windows(name, scaled, starts, config.look_back, config.horizon, frontend.tokens(steps) * times)
+
+    def scaled(self, series: Series) -> Scaled:
+        """Other rows on the scale of training; a series that training has not seen has none."""
+        known = {name: place for place, name in enumerate(self.config.names)}
+        if unknown := [name for name in series.names if name not in known]:
+            raise DataError(f"the series {unknown[0]!r} was not in training ({', '.join(self.config.names[:10])})", file=series.files[0])
+        places = [known[name] for name in series.names]
+        return standardised(series, np.array(self.config.mean)[places], np.array(self.config.deviation)[places])
+
+    def _check_lengths(self, series: Series, cuts: Cuts) -> None:
+        config = self.config
+        for number, (name, _) in enumerate(series.each()):
+            for place, split in enumerate(("train", "valid", "test")):
+                part = cuts.part(number, place)
+                rows, need = part.stop - part.start, config.horizon + (config.look_back if place == 0 else 0)
+                if rows < need:
+                    of = f" of series {name!r}" if name else ""
+                    total = int(series.borders[number + 1] - series.borders[number])
+                    window = f"{config.look_back} + {config.horizon}" if place == 0 else f"a horizon of {config.horizon}"
+                    way_out = "shorten task.look_back or task.horizon, or bring more rows"
+                    raise DataError(
+                        f"too few rows{of}: {split} has {rows:,} of {total:,} and a window takes {window}; {way_out}", file=series.files[0]
+                    )
+
+    # --------------------------------------------------------------------------------------------- training and scores
+
+    def step(self, model: Model, batch: Batch) -> Loss:
+        assert batch.labels is not None
+        given, true = one_step(model, batch) if self.config.mode == "rollout" else (direct(model, batch.source), batch.labels)
+        return Loss(self._loss(given, true), true.numel())
+
+    def _loss(self, given: Tensor, true: Tensor) -> Tensor:
+        if self.config.quantiles:
+            return pinball(given, true, given.new_tensor(self.config.quantiles)).mean(-1).sum()
+        losses = {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.smooth_l1_loss}
+        return losses[self.config.loss](given[..., 0], true, reduction="sum")
+
+    def forecast(self, model: Model, source: Input) -> Tensor:
+        """(B, horizon, channels, quantiles): the model's own way, quantiles in order."""
+        if self.config.mode == "rollout":
+            return roll_out(model, source, self.config.horizon, self.median)[0].sort(-1).values
+        return direct(model, source).sort(-1).values  # lines that cross are rearranged (Chernozhukov et al. 2010)
+
+    def median(self, given: Tensor) -> Tensor:
+        return given[..., self.config.middle]
+
+    def evaluate(
+        self, model: Model, dataset: Dataset, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
+    ) -> Evaluation:
+        assert isinstance(dataset, Windows)
+        tally = Tally(dataset, self.naive(dataset))
+        total = inside = 0.0
+        with evaluating(model):
+            for batch in each_batch(model, dataset, budget, progress):
+                assert batch.labels is not None
+                given = self.forecast(model, batch.source)
+                total += float(self._loss(given, batch.labels))
+                inside += float(((given[..., 0] <= batch.labels) & (batch.labels <= given[..., -1])).sum())
+                tally.add(batch.rows, self.median(given).cpu().numpy(), batch.labels.cpu().numpy())
+        scored = len(dataset) * dataset.horizon * dataset.scaled.values.shape[1]
+        scores = tally.scores()
+        if self.config.quantiles and self.config.mode == "direct":  # a one-step model's are of the next step alone
+            scores |= {"pinball": total / scored, "coverage": inside / scored}
+        if quick:
+            return Evaluation(scores | {"loss": total / scored}, examples=len(dataset), split=dataset.name)
+        details = details_of(self, model, dataset, tally, budget)
+        return Evaluation(scores, tally.intervals(), len(dataset), details, dataset.name)
+
+    def naive(self, windows: Windows) -> Floats:
+        places = [self.config.names.index(name) for name in windows.scaled.series.names]
+        return np.array(self.config.naive)[places]
+
+    def bands(self, model: Model, batch: Batch) -> NDArray[np.float32]:
+        """Forecasts with their quantiles (B, horizon, channels, Q); those of a one-step model are of futures drawn step by step."""
+        config = self.config
+        with evaluating(model):
+            source = batch.to(device_of(model)).source
+            if config.mode == "direct" or len(config.quantiles) < 2:
+                return self.forecast(model, source).cpu().numpy()
+            return futures(model, source, config.horizon, torch.tensor(config.quantiles), PATHS).cpu().numpy()
+
+    def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
+        train, valid, test = prepared.train, prepared.valid, prepared.test
+        assert isinstance(train, Windows)
+        assert isinstance(valid, Windows)
+        assert isinstance(test, Windows)
+        return forecast_baselines(train, valid, test, self.naive(test), self.config.period or 1, say)
+
+    # ----------------------------------------------------------------------------------------------------------- answers
+
+    def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
+        """The steps after the last row of each file, with their dates; quantiles where the model was trained to give them."""
+        return [prediction for given in inputs for prediction in answers(self, model, given)]
+
+    def inputs(self, file: Path, column: str | None = None) -> list[str | Example]:
+        """A file is one input: its last rows are read."""
+        return [str(file)]
+
+    def sections(self, evaluation: Evaluation) -> list[Section]:
+        return forecast_sections(evaluation)
+
+    def examples(self, prepared: Prepared, count: int = 1) -> list[Example]:
+        """The window in the middle of the test."""
+        assert isinstance(prepared.test, Windows)
+        return [as_example(prepared.test, len(prepared.test) // 2)]
+
+    def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
+        """Which patches (or steps) attend to which, in the last window of each input; of the first channel where channels are apart."""
+        frontend = model.config.frontend
+        assert isinstance(frontend, SeriesConfig)
+        count = frontend.tokens(self.config.look_back)
+        if count > MOST_PLACES or self.config.mode == "rollout":
+            return []
+        found = []
+        for given in inputs:
+            scaled, name = asked(self, given)
+            end = len(scaled.series)
+            batch = Batch(as_read(model, window_before(self, scaled, end).source))
+            dates = scaled.series.dates[end - 1 - frontend.step * np.arange(count)[::-1]]
+            found += attention_maps(model, batch, [f"… {written(date)}" for date in dates], title=name)
+        return found

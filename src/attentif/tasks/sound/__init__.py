@@ -1,0 +1,1 @@
+"""Sounds: what is said in them."""

@@ -1,0 +1,1 @@
+"""Something found in a text: a tag for each word, the answer to a question."""

@@ -1,0 +1,313 @@
+"""Extractive question answering: where in a passage the answer stands, or that it is not there (Rajpurkar et al. 2016, 2018).
+
+The model reads [CLS] question [SEP] passage [SEP] and scores every place as the answer's first and its last token; [CLS] stands for "not
+here". A passage that is too long is read in windows that overlap by `stride` tokens: an answer cut by a window's border is "not here" in
+that window, and whole in another. Of all windows the span with the best s_first + s_last is the answer, unless "not here" is better in
+each of them (Devlin et al. 2019).
+
+    loss = - ½ [log softmax(s_first)(a) + log softmax(s_last)(b)]     over the places of the window that may be answers, and [CLS]
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor
+
+from attentif.data import ANSWER, DataConfig, Table, load_rows, load_table
+from attentif.data.readers import suffix_of
+from attentif.data.squad import answers_of, read_squad, squad_rows, written
+from attentif.errors import ConfigError, UsageError
+from attentif.models import Batch, Input, Model, ModelConfig, evaluating
+from attentif.models.heads.span import SpanHeadConfig
+from attentif.nn.seq import unpack
+from attentif.tasks.feed import counted, each_batch, fitted, limit_of, on_paper
+from attentif.tasks.looking import attention_maps, shown_tokens
+from attentif.tasks.metrics import by_group, by_length
+from attentif.tasks.ragged import Ragged, Rows
+from attentif.tasks.rows import EncodedRows
+from attentif.tasks.spotting.answer_report import answer_baselines, answer_sections
+from attentif.tasks.spotting.spans import Span, Window, best_spans, windows
+from attentif.tasks.task import (
+    TASKS,
+    Baseline,
+    Dataset,
+    Evaluation,
+    Example,
+    Loss,
+    Prediction,
+    Prepared,
+    Progress,
+    Say,
+    Sizes,
+    Task,
+    TaskConfig,
+    Tokenizers,
+)
+from attentif.tasks.text_metrics import Language, answer_f1, answer_scores, drawn_again, exact_match
+from attentif.text import Tokenizer, TokenizerConfig
+from attentif.view.blocks import AttentionMaps, Section
+
+SHOWN = 8  # answers, and errors, in the report
+
+
+@TASKS.register
+class AnswerConfig(TaskConfig):
+    """Where in a passage the answer to a question stands."""
+
+    kind: Literal["answer"] = Field("answer", description="where in a passage the answer to a question stands")
+    max_len: int = Field(256, gt=8, description="tokens of a window: [CLS] question [SEP] a part of the passage [SEP]")
+    stride: int = Field(64, gt=0, description="tokens of the passage that two windows share")
+    max_question: int = Field(64, gt=0, description="longer questions are cut to so many tokens")
+    max_answer: int = Field(32, gt=0, description="most tokens of an answer")
+    language: Language = Field("fr", description="whose articles do not count when answers are compared: fr, en")
+    impossible: bool | None = Field(
+        None, description="the model may say that there is no answer; by default where the data have such questions"
+    )
+    threshold: float = Field(0.0, description="by how much `no answer` must score better than the best answer to be given")
+
+    def build(self) -> "Answer":
+        return Answer(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions(EncodedRows):
+    """One split, a window a row: a question of the table may have several."""
+
+    windows: list[Window]
+
+    def batch(self, rows: Rows, *, packed: bool = False) -> Batch:
+        chosen = np.asarray(rows, dtype=np.int64)
+        source = self.ids.input(chosen, packed=packed, pad=self.tokenizer.pad)
+        own = [self.windows[row] for row in chosen.tolist()]
+        starts = torch.tensor([window.begin for window in own])
+        in_passage = source.seq.pos >= (starts[source.seq.row] if packed else starts[:, None])
+        labels = torch.tensor([[window.first, window.last] for window in own])
+        return Batch(Input(source.data, source.seq, in_passage.long()), labels=labels, rows=tuple(chosen.tolist()))
+
+    def place(self, row: int) -> str:
+        return self.table.place(self.windows[row].example)
+
+    @property
+    def references(self) -> list[list[str]]:
+        return [[answer.text for answer in answers_of(text)] for text in self.table["answers"]]
+
+
+class Answer(Task):
+    config: AnswerConfig
+    metric = "answer_f1"
+    reads = "question"
+
+    def adapt(self, model: ModelConfig) -> ModelConfig:
+        return model if isinstance(model.head, SpanHeadConfig) else model.with_head(SpanHeadConfig())
+
+    def check(self, model: ModelConfig) -> None:
+        if model.encoder is not None and model.decoder is not None:
+            raise ConfigError("model: answer reads with one stack, and this model has an encoder and a decoder; take encoder-tiny, say")
+        room = limit_of(self.config.max_len, model.max_len) - 3 - self.config.max_question
+        if room <= self.config.stride:
+            raise ConfigError(f"task.stride: {self.config.stride} is not less than the {room} tokens that a window has for the passage")
+        if not on_paper(model).caps.bidirectional:
+            raise ConfigError("model: answer needs a place to know what follows it, and this model reads from left to right only")
+
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
+        splits = load_table(data, ANSWER, say, open_rows=squad_rows)
+        notes = list(splits.notes)
+        tables = (splits.train, splits.valid, splits.test)
+        none = [sum(answers == "[]" for answers in table["answers"]) for table in tables]
+        impossible = bool(none[0]) if self.config.impossible is None else self.config.impossible
+        if none[0] and not impossible:
+            raise ConfigError(f"task.impossible: false, but {none[0]:,} training questions have no answer")
+        notes.append(f"train: {len(splits.train):,} questions, {none[0]:,} of them without an answer")
+        self.config = self.config.changed(impossible=impossible)
+        tokenizer = fitted(text, "tokenizer", [*splits.train["question"], *dict.fromkeys(splits.train["context"])], say)
+        train, valid, test = (self._encoded(table, tokenizer, model, notes) for table in tables)
+        for note in notes:
+            say(note)
+        sizes = Sizes(tokenizer.vocab, max_len=max(int(split.lengths.max()) for split in (train, valid, test)))
+        return Prepared(self.config, train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
+
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Questions:
+        table, notes = load_rows(data, ANSWER, say, open_rows=squad_rows)
+        encoded = self._encoded(table, tokenizers["tokenizer"], model, notes)
+        for note in notes:
+            say(note)
+        return encoded
+
+    def _encoded(self, table: Table, tokenizer: Tokenizer, model: ModelConfig, notes: list[str]) -> Questions:
+        config = self.config
+        room = limit_of(config.max_len, model.max_len)
+        cut = windows(
+            tokenizer, table["question"], table["context"], [answers_of(text) for text in table["answers"]],
+            longest=room, stride=config.stride, max_question=config.max_question,
+        )  # fmt: skip
+        if cut.long_questions:
+            notes.append(f"{table.name}: {counted(cut.long_questions, 'question')} cut to {config.max_question} tokens (task.max_question)")
+        if cut.several:
+            notes.append(f"{table.name}: {counted(cut.several, 'passage')} of {len(table):,} read in several windows of {room} tokens")
+        if cut.lost:
+            notes.append(
+                f"{table.name}: {counted(cut.lost, 'answer')} too long for any window: task.stride or task.max_len could be larger"
+            )
+        return Questions(table=table, ids=Ragged.of(cut.ids), windows=cut.windows, tokenizer=tokenizer)
+
+    # ------------------------------------------------------------------------------------------------------------- the loop
+
+    def _scores(self, model: Model, batch: Batch) -> Tensor:
+        """(B, 2, T): of each place as the answer's first and last token; -inf where no answer can be."""
+        logits, seq = model(batch)
+        allowed = batch.source.segments
+        assert allowed is not None
+        if seq.is_packed:
+            logits, allowed = unpack(logits, seq), unpack(allowed, seq)
+        ends = torch.arange(allowed.shape[1], device=allowed.device) == seq.lengths[:, None] - 1  # the last [SEP]
+        possible = allowed.bool() & seq.valid_padded() & ~ends
+        possible[:, 0] = True
+        return logits.float().masked_fill(~possible[..., None], float("-inf")).transpose(1, 2)
+
+    def step(self, model: Model, batch: Batch) -> Loss:
+        assert batch.labels is not None
+        scores = self._scores(model, batch)
+        total = F.cross_entropy(scores.flatten(0, 1), batch.labels.flatten(), reduction="sum") / 2
+        right = (scores.detach().argmax(-1) == batch.labels).all(1).sum()
+        return Loss(total, len(batch.labels), {"exact_match": right})
+
+    def evaluate(
+        self, model: Model, dataset: Dataset, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
+    ) -> Evaluation:
+        assert isinstance(dataset, Questions)
+        found, loss = self._found(model, dataset, budget, progress)
+        answers = [self._text(span, dataset.table["context"][row]) for row, span in enumerate(found)]
+        references = dataset.references
+        score = lambda of: np.array([of(a, own, self.config.language) for a, own in zip(answers, references, strict=True)])
+        hits, shares = score(exact_match), score(answer_f1)
+        scores, intervals = answer_scores(hits, shares, draws=0 if quick else 500)
+        scores["loss"] = loss
+        if quick:
+            return Evaluation(scores, examples=len(answers), split=dataset.name)
+        lengths = np.array([len(context.split()) for context in dataset.table["context"]])
+        details: dict[str, Any] = {
+            "by_length": by_length(lengths, lambda rows: (float(shares[rows].mean()), drawn_again(shares[rows], np.mean, 200))),
+            "impossible": self._impossible(answers, references),
+        }
+        if groups := dataset.table.columns.get("group"):
+            details["by_group"] = by_group(
+                groups, lambda rows: {"exact_match": float(hits[rows].mean()), "answer_f1": float(shares[rows].mean())}
+            )
+        for key, rows in (("right", np.flatnonzero(hits == 1)), ("wrong", np.flatnonzero(hits < 1))):
+            spread = rows[np.unique(np.linspace(0, len(rows) - 1, SHOWN).astype(np.int64))] if len(rows) else rows
+            details[key] = [self._entry(dataset, row, found[row], answers[row], references[row]) for row in spread.tolist()]
+        return Evaluation(scores, intervals, len(answers), details, dataset.name)
+
+    def _entry(self, dataset: Questions, row: int, span: Span, answer: str, references: list[str]) -> dict[str, Any]:
+        return {
+            "question": dataset.table["question"][row],
+            "context": dataset.table["context"][row],
+            "answer": answer,
+            "references": references,
+            "span": [span.start, span.end] if answer else [0, 0],
+            "probability": span.probability,
+            "place": dataset.table.place(row),
+        }
+
+    @staticmethod
+    def _impossible(answers: list[str], references: list[list[str]]) -> dict[str, int]:
+        """Questions by whether they have an answer, and whether one was given."""
+        names = {(True, True): "answered", (True, False): "silent", (False, True): "made_up", (False, False): "rightly_silent"}
+        found = dict.fromkeys(names.values(), 0)
+        for answer, own in zip(answers, references, strict=True):
+            found[names[bool(own), bool(answer)]] += 1
+        return found
+
+    def _found(self, model: Model, dataset: Questions, budget: int, progress: Progress | None) -> tuple[list[Span], float]:
+        """The best span of each question over its windows, and the mean loss of a window."""
+        best: list[Span | None] = [None] * len(dataset.table)
+        nats, count = 0.0, 0
+        with evaluating(model):
+            for batch in each_batch(model, dataset, budget, progress):
+                scores = self._scores(model, batch)
+                if batch.labels is not None:
+                    nats += float(F.cross_entropy(scores.flatten(0, 1), batch.labels.flatten(), reduction="sum")) / 2
+                count += len(batch.rows)
+                for row, span in zip(batch.rows, best_spans(scores, self.config.max_answer), strict=True):
+                    window = dataset.windows[row]
+                    best[window.example] = window.whole(span).over(best[window.example])
+        return [span for span in best if span is not None], nats / count
+
+    def _text(self, span: Span, context: str) -> str:
+        """The answer in words; nothing where there is none."""
+        silent = self.config.impossible and span.nothing - span.score > self.config.threshold
+        return "" if silent else context[span.start : span.end].strip()
+
+    def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
+        test = prepared.test
+        assert isinstance(test, Questions)
+        return answer_baselines(test.table["question"], test.table["context"], test.references, self.config.language, say)
+
+    # -------------------------------------------------------------------------------------------------------------- answers
+
+    def inputs(self, file: Path, column: str | None) -> list[str | Example] | None:
+        if suffix_of(file) == ".json":
+            return [{"question": asked.question, "context": asked.context} for _, asked in read_squad(file)]
+        raise UsageError("questions and their passages are read from a .json file in SQuAD's form", file=file)
+
+    def predict(
+        self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], *, budget: int = 8192, **options: Any
+    ) -> list[Prediction]:
+        """The piece of the passage that answers; `details` says where it stands. An empty one: the passage does not say."""
+        asked = [as_question(given) for given in inputs]
+        dataset = self._asked(model, tokenizers, asked)
+        found, _ = self._found(model, dataset, budget, None)
+        answers = []
+        for example, span in zip(asked, found, strict=True):
+            text = self._text(span, example["context"])
+            place = {"start": span.start, "end": span.end} if text else {}
+            answers.append(Prediction(example["question"], text, span.probability, details=place | {"context": example["context"]}))
+        return answers
+
+    def _asked(self, model: Model, tokenizers: Tokenizers, asked: Sequence[Example]) -> Questions:
+        columns = {role: [example[role] for example in asked] for role in ("question", "context")} | {"answers": [written([])] * len(asked)}
+        places = np.stack([np.zeros(len(asked), np.int64), np.arange(1, len(asked) + 1)], axis=1)
+        return self._encoded(Table("input", columns, ["input"], places), tokenizers["tokenizer"], model.config, [])
+
+    def sections(self, evaluation: Evaluation) -> list[Section]:
+        return answer_sections(evaluation)
+
+    def examples(self, prepared: Prepared, count: int = 3) -> list[Example]:
+        """Short test passages: long ones make maps that nobody can read."""
+        test = prepared.test
+        assert isinstance(test, Questions)
+        order: NDArray[np.int64] = np.argsort(test.lengths, kind="stable")[: 20 * count]
+        rows = [test.windows[row].example for row in order[np.unique(np.linspace(0, len(order) - 1, count).astype(np.int64))].tolist()]
+        return [{role: test.table[role][row] for role in ("question", "context")} for row in rows]
+
+    def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
+        tokenizer, asked = tokenizers["tokenizer"], [as_question(given) for given in inputs]
+        found = []
+        for example, answer in zip(asked, self.predict(model, tokenizers, asked), strict=True):
+            dataset = self._asked(model, tokenizers, [example])
+            title = f"« {example['question']} » → {answer.output or '∅'}"
+            found += attention_maps(model, dataset.batch([0]), shown_tokens(tokenizer, dataset.ids[0]), title=title)
+        return found
+
+
+def as_question(given: str | Example) -> Example:
+    """A table with a question and its context, or the same as a JSON object in one text."""
+    example: Any = given
+    if isinstance(given, str):
+        try:
+            example = json.loads(given)
+        except ValueError:
+            example = None
+    if not isinstance(example, dict) or not all(
+        isinstance(example.get(key), str) and example[key].strip() for key in ("question", "context")
+    ):
+        raise UsageError('a question comes with its passage: {"question": "...", "context": "..."}, or --file FILE.json in SQuAD\'s form')
+    return {key: example[key] for key in ("question", "context")}

@@ -1,0 +1,1 @@
+"""Vectors of words and sentences, the senses of a word, and which word translates which."""

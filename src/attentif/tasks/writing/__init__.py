@@ -1,0 +1,1 @@
+"""A text from another: translation, summaries, several tasks in one model."""

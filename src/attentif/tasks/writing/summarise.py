@@ -1,0 +1,97 @@
+"""Summaries: a short text from a long one, by an encoder and a decoder; scored by ROUGE beside the text's first sentences (the lead)."""
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from attentif.data import SUMMARISE
+from attentif.models import ModelConfig
+from attentif.tasks.baselines import nearest, timed
+from attentif.tasks.feed import limit_of
+from attentif.tasks.metrics import TextScores
+from attentif.tasks.report import written_sections
+from attentif.tasks.task import TASKS, Baseline, Evaluation, Prepared, Say
+from attentif.tasks.text_metrics import drawn_again, rouge_rows, rouge_scores
+from attentif.tasks.writing.seq2seq import DRAWS, Pairs, Seq2Seq, Seq2SeqConfig, Slice
+from attentif.view.blocks import Section
+from attentif.view.words import Text
+
+SENTENCE = re.compile(r".+?(?:[.!?…]+(?=\s|$)|$)", re.DOTALL)
+
+
+@TASKS.register
+class SummariseConfig(Seq2SeqConfig):
+    """A short text from a long one."""
+
+    kind: Literal["summarise"] = Field("summarise", description="a short text from a long one, by an encoder and a decoder")
+    metric: Literal["rouge1", "rouge2", "rougeL"] = Field("rougeL", description="the score that counts: rouge1, rouge2, rougeL")
+    max_len: int = Field(512, gt=1, description="longer texts are cut to so many tokens")
+    max_summary: int = Field(128, gt=1, description="longer summaries, in tokens, are left out of training and cut elsewhere")
+
+    def build(self) -> "Summarise":
+        return Summarise(self)
+
+
+class Summarise(Seq2Seq):
+    config: SummariseConfig
+    reads = "text"
+    roles = SUMMARISE
+    shown = "summaries"
+    limited_by = "task.max_summary"
+    cuts_sources = True
+
+    def __init__(self, config: SummariseConfig) -> None:
+        super().__init__(config)
+        self.metric = config.metric
+
+    def limits(self, model: ModelConfig) -> tuple[int, int]:
+        return limit_of(self.config.max_len, model.max_len), limit_of(self.config.max_summary, model.max_target_len)
+
+    def room(self, source: int) -> int:
+        return self.config.max_summary
+
+    def scored(self, written: Sequence[str], references: Sequence[str], draws: int) -> TextScores:
+        return rouge_scores(written, references, draws=draws)
+
+    def slices(self, written: list[str], references: list[str]) -> tuple[str, Slice]:
+        rows = rouge_rows(written, references)[self.config.metric]
+        return self.config.metric, lambda chosen: (float(rows[chosen].mean()), drawn_again(rows[chosen], np.mean, 200))
+
+    def group_scores(self, written: list[str], references: list[str]) -> dict[str, float]:
+        return rouge_scores(written, references).scores
+
+    def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
+        """The lead, of as many sentences as summaries have, and the summary of the most similar training text."""
+        train, test = prepared.train, prepared.test
+        assert isinstance(train, Pairs)
+        assert isinstance(test, Pairs)
+        size = max(1, round(float(np.mean([len(sentences(summary)) for summary in train.references]))))
+        systems = [
+            (
+                Text(f"début du texte ({size} phrase{'s' if size > 1 else ''})", f"lead ({size} sentence{'s' if size > 1 else ''})"),
+                lambda: [" ".join(sentences(text)[:size]) for text in test.sources],
+            ),
+            (
+                Text("résumé de l'exemple le plus proche", "summary of the closest example"),
+                lambda: [train.references[row] for row in nearest(train.sources, test.sources)],
+            ),
+        ]
+        found = []
+        for name, write in systems:
+            with timed() as clock:
+                written = write()
+            measured = rouge_scores(written, test.references, draws=DRAWS)
+            found.append(Baseline(name, measured.scores, measured.intervals, clock.seconds))
+            say(f"baseline {name.en}: ROUGE-L {100 * measured.scores['rougeL']:.1f} ({clock.seconds:.1f} s)")
+        return found
+
+    def sections(self, evaluation: Evaluation) -> list[Section]:
+        heads = (Text("texte", "text"), Text("résumé du modèle", "the model's summary"), Text("référence", "reference"))
+        return written_sections(evaluation, self.shown, Text("Résumés", "Summaries"), heads)
+
+
+def sentences(text: str) -> list[str]:
+    return [found for match in SENTENCE.finditer(text) if (found := match.group().strip())]

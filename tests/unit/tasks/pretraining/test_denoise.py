@@ -1,0 +1,111 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attentif.errors import ConfigError, UsageError
+from attentif.tasks import Evaluation
+from attentif.tasks.pretraining.corruption import counts
+from attentif.tasks.pretraining.denoise import DenoiseConfig
+from attentif.tasks.ragged import UNSCORED
+from attentif.view.page import Page, render
+
+TEXT = "le chat noir dort sur le tapis rouge et la souris grise court dans le grand jardin vert . "
+WORDS = {"kind": "word", "vocab": 100, "min_count": 1}
+
+
+@pytest.fixture
+def pieces(tmp_path: Path, ready: Any) -> Any:
+    (tmp_path / "texte.txt").write_text("\n".join(TEXT + str(n) for n in range(60)) + "\n", encoding="utf-8")
+    return ready(DenoiseConfig(context=40).build(), "t5-tiny", {"train": str(tmp_path / "texte.txt")}, WORDS)
+
+
+def test_it_needs_an_encoder_and_a_decoder(small: Any) -> None:
+    with pytest.raises(ConfigError, match="denoise needs an encoder and a decoder"):
+        DenoiseConfig().build().check(small("decoder-tiny"))
+
+
+def test_the_tokenizer_gets_the_sentinels_that_a_piece_needs(pieces: Any) -> None:
+    task, prepared, _ = pieces
+    hidden, spans = counts(40, 0.15, 3.0)
+    assert (hidden, spans) == (6, 2)
+    assert len(task.marks.sentinels) == spans
+    tokenizer = prepared.tokenizers["tokenizer"]
+    assert tokenizer.decode(task.marks.sentinels) == ""  # special tokens: they are no text
+    assert not set(tokenizer.ids_batch(["le <extra_id_0> chat"])[0].tolist()) & set(task.marks.sentinels.tolist())
+
+
+def test_a_batch_is_whole_text_and_gaps_are_drawn_anew_each_step_from_the_loops_seed(pieces: Any) -> None:
+    task, prepared, model = pieces
+    batch = prepared.train.batch([0, 1])
+    torch.manual_seed(5)
+    losses = [task.step(model, batch).total.item() for _ in range(3)]
+    torch.manual_seed(5)
+    assert [task.step(model, batch).total.item() for _ in range(3)] == losses
+    assert len(set(losses)) == 3
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_hidden_tokens_are_to_be_written_and_the_others_are_read(pieces: Any, packed: bool) -> None:
+    task, prepared, _ = pieces
+    rows = [0, len(prepared.train) - 1]  # a whole piece and the shorter one at the end
+    gaps = task.hidden(prepared.train.batch(rows, packed=packed), np.random.default_rng(0))
+    read, written = gaps.source.seq.lengths.tolist(), gaps.target.seq.lengths.tolist()
+    assert [list(both) for both in zip(read, written, strict=True)] == prepared.train.lengths[rows].tolist()
+    scored = gaps.labels[gaps.labels != UNSCORED]
+    assert len(scored) == sum(written)
+    sentinels = set(task.marks.sentinels.tolist()) | {task.marks.eos, task.marks.bos, task.marks.pad}
+    kept = [t for t in gaps.source.data.flatten().tolist() if t not in sentinels] + [t for t in scored.tolist() if t not in sentinels]
+    whole = [token for row in rows for token in prepared.train.tokens(row).tolist() if token not in sentinels]
+    assert sorted(kept) == sorted(whole)
+
+
+def test_an_evaluation_hides_the_same_tokens_whatever_the_batches(pieces: Any) -> None:
+    task, prepared, model = pieces
+    one, other = (task.evaluate(model, prepared.test, budget=budget, quick=True).scores for budget in (64, 4096))
+    assert one == pytest.approx(other, rel=1e-5)
+    together = task.hidden(prepared.train.batch([3, 4]))
+    alone = task.hidden(prepared.train.batch([4]))
+    assert together.source.data[1].tolist() == alone.source.data[0].tolist()
+
+
+def test_a_model_that_has_learned_its_text_fills_its_gaps(pieces: Any) -> None:
+    task, prepared, model = pieces
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(60):
+        loss = task.step(model, prepared.train.batch(range(len(prepared.train))))
+        (loss.total / loss.count).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    found = task.evaluate(model, prepared.test)
+    usual, following = (baseline.scores["token_accuracy"] for baseline in task.baselines(prepared, lambda line: None))
+    assert found.scores["token_accuracy"] > usual
+    assert following > usual
+    (answer,) = task.predict(model, prepared.tokenizers, ["la souris grise court dans ___ jardin vert ."])
+    assert answer.output == f"la souris grise court dans {answer.details['gaps'][0]} jardin vert ."
+    stored = json.loads(json.dumps(found.details, allow_nan=False))
+    assert "The gaps of the text" in render(Page("essai", task.sections(Evaluation(found.scores, details=stored))))
+
+
+def test_a_text_without_gaps_or_with_too_many_is_refused(pieces: Any) -> None:
+    task, prepared, model = pieces
+    with pytest.raises(UsageError, match="write ___ for what is missing"):
+        task.predict(model, prepared.tokenizers, ["le chat"])
+    with pytest.raises(UsageError, match="3 gaps, and this model fills at most 2"):
+        task.predict(model, prepared.tokenizers, ["a ___ b ___ c __ d"])
+
+
+def test_pieces_that_need_more_sentinels_than_a_run_has_are_refused(pieces: Any) -> None:
+    _, prepared, model = pieces
+    task = DenoiseConfig(context=128).build()
+    with pytest.raises(UsageError, match="need 6 sentinels, the tokenizer has 2"):
+        task.read(None, prepared.tokenizers, model.config, lambda line: None)
+
+
+def test_maps_show_what_is_read_and_what_is_written(pieces: Any) -> None:
+    task, prepared, model = pieces
+    maps = task.maps(model, prepared.tokenizers, task.examples(prepared, 1))
+    assert {len(shown.weights) > 0 for shown in maps} == {True}

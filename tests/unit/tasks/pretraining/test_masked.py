@@ -1,0 +1,203 @@
+"""Masked and replaced tokens: the tasks on a small text."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from attentif.data import DataConfig
+from attentif.errors import ConfigError, UsageError
+from attentif.models import Batch, build, resolve
+from attentif.tasks.pretraining.masked import MaskedConfig
+from attentif.tasks.pretraining.replaced import ReplacedConfig
+from attentif.tasks.pretraining.replaced_report import above
+from attentif.tasks.ragged import UNSCORED
+from attentif.tasks.task import TASKS
+from attentif.text import TOKENIZERS
+from attentif.view.words import say
+
+THINGS = ["film", "récit", "décor", "dialogue", "rôle", "jeu"]
+TINY = {"base": "bert-tiny", "width": 16, "layers": 1, "dropout": 0.0, "encoder": {"block": {"attn": {"mixer": {"heads": 2}}}}}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    file = tmp_path_factory.mktemp("texts") / "avis.csv"
+    rows = [f"Le {a} est bon. Mais le {b} est {word}." for a in THINGS for b in THINGS for word in ("triste", "long", "beau")]
+    file.write_text("\n".join(["text", *rows]))
+    return DataConfig(train=str(file))
+
+
+def ready(config, data, kind="bert-tiny", **model):
+    """The task with its data, and a model built for it."""
+    task = config.build()
+    adapted = task.adapt(resolve(TINY | {"base": kind} | model))
+    task.check(adapted)
+    tokenizer = TOKENIZERS["wordpiece"].model_validate({"kind": "wordpiece", "vocab": 120, "min_count": 1})
+    prepared = task.prepare(data, tokenizer, adapted, lambda _: None)
+    torch.manual_seed(0)
+    return task, prepared, build(prepared.sizes.fill(adapted))
+
+
+@pytest.fixture(scope="module")
+def masked(data):
+    return ready(MaskedConfig(context=32), data)
+
+
+@pytest.fixture(scope="module")
+def pairs(data):
+    return ready(MaskedConfig(context=32, next_sentence=True), data)
+
+
+@pytest.fixture(scope="module")
+def replaced(data):
+    return ready(ReplacedConfig(context=32), data, kind="electra-tiny")
+
+
+def test_the_loss_is_the_cross_entropy_of_the_hidden_tokens(masked):
+    task, prepared, model = masked
+    batch = prepared.train.batch(range(40))
+    torch.manual_seed(3)
+    loss = task.step(model, batch)
+    torch.manual_seed(3)
+    hidden, labels = task.spoil(batch.source.data)
+    logits, _ = model(Batch(type(batch.source)(hidden, batch.source.seq)))
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=UNSCORED, reduction="sum")
+    torch.testing.assert_close(loss.total, expected)
+    assert loss.count == int((labels != UNSCORED).sum()) > 0
+
+
+def test_the_mean_over_pairs_counts_as_much_as_the_mean_over_tokens(pairs):
+    task, prepared, model = pairs
+    batch = prepared.train.batch(range(40))
+    torch.manual_seed(3)
+    loss = task.step(model, batch)
+    torch.manual_seed(3)
+    hidden, labels = task.spoil(batch.source.data)
+    x, seq = model.hidden(Batch(type(batch.source)(hidden, batch.source.seq, batch.source.segments)))
+    tokens = torch.nn.functional.cross_entropy(model.head(x, seq).flatten(0, 1), labels.flatten(), ignore_index=UNSCORED)
+    follows = torch.nn.functional.cross_entropy(model.head.follow_scores(x, seq), batch.labels)
+    torch.testing.assert_close(loss.total / loss.count, tokens + follows)
+
+
+def test_the_loss_of_replaced_tokens_is_over_all_ordinary_ones(replaced):
+    task, prepared, model = replaced
+    batch = prepared.train.batch(range(40))
+    torch.manual_seed(3)
+    loss = task.step(model, batch)
+    torch.manual_seed(3)
+    spoiled, labels = task.spoil(batch.source.data)
+    logits = model(Batch(type(batch.source)(spoiled, batch.source.seq)))[0].squeeze(-1)
+    asked = labels != UNSCORED
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits[asked], labels[asked].float(), reduction="sum")
+    torch.testing.assert_close(loss.total, expected)
+    assert loss.count == int((~task.vocabulary.special[batch.source.data]).sum())
+
+
+def test_replaced_is_what_differs_from_the_authors_token(replaced):
+    task, prepared, _ = replaced
+    ids = prepared.train.batch(range(len(prepared.train))).source.data
+    spoiled, labels = task.spoil(ids, torch.Generator().manual_seed(0))
+    special = task.vocabulary.special
+    assert ((labels == UNSCORED) == special[ids]).all()
+    assert ((labels == 1) == (spoiled != ids)).all()
+    assert not special[spoiled[labels == 1]].any()
+    share = float((labels == 1).sum() / (labels != UNSCORED).sum())
+    assert 0.1 < share < 0.16  # 15 % are chosen, and nearly all of them become another token
+
+
+@pytest.mark.parametrize("name", ["masked", "pairs", "replaced"])
+def test_gradients_reach_every_part_of_the_body(name, request):
+    task, prepared, model = request.getfixturevalue(name)
+    model.zero_grad()
+    task.step(model, prepared.train.batch(range(40))).total.backward()
+    still = [path for path, parameter in model.named_parameters() if parameter.grad is None or not parameter.grad.abs().sum() > 0]
+    assert not still
+
+
+def test_a_batch_in_which_nothing_is_hidden_is_no_error(data):
+    task, prepared, model = ready(MaskedConfig(context=32, share=1e-9), data)
+    loss = task.step(model, prepared.train.batch([0]))
+    loss.total.backward()
+    assert (float(loss.total.detach()), loss.count) == (0.0, 0)
+
+
+@pytest.mark.parametrize("name", ["masked", "pairs", "replaced"])
+def test_two_evaluations_ask_the_same_and_the_batches_do_not_matter(name, request):
+    task, prepared, model = request.getfixturevalue(name)
+    torch.manual_seed(1)
+    first = task.evaluate(model, prepared.test, budget=64)
+    torch.manual_seed(2)
+    second = task.evaluate(model, prepared.test, budget=4096)
+    assert first.scores == pytest.approx(second.scores, rel=1e-5)
+    assert first.examples == second.examples > 0
+
+
+def test_a_model_that_knows_nothing_is_as_surprised_as_chance(masked):
+    task, prepared, model = masked
+    for parameter in model.head.parameters():
+        torch.nn.init.zeros_(parameter)
+    scores = task.evaluate(model, prepared.test).scores
+    assert scores["loss"] == pytest.approx(math.log(prepared.sizes.vocab))
+
+
+def test_the_report_shows_what_was_hidden_and_guessed(data):
+    task, prepared, model = ready(MaskedConfig(context=32), data)
+    evaluation = task.evaluate(model, prepared.test)
+    shown = evaluation.details["hidden"][0]
+    assert len(shown["true"]) == len(shown["places"]) == len(shown["guesses"])
+    (section,) = task.sections(evaluation)
+    assert say(section.title, "fr") == "Ce que le modèle devine"
+    for guesses in shown["guesses"]:
+        assert not {"[MASK]", "[PAD]"} & set(guesses)
+
+
+def test_baselines_are_measured_on_the_same_hidden_tokens(masked, replaced):
+    for task, prepared, model in (masked, replaced):
+        evaluation = task.evaluate(model, prepared.test)
+        rivals = task.baselines(prepared, lambda _: None)
+        assert len(rivals) == 2
+        for rival in rivals:
+            assert 0 <= rival.scores[task.metric] <= 1
+        assert evaluation.scores.keys() >= rivals[0].scores.keys()
+    common = task.baselines(prepared, lambda _: None)[0]
+    assert common.scores["auc"] == pytest.approx(0.5)
+
+
+def test_the_area_under_the_curve_is_a_probability():
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.integers(0, 6, 40).astype(float), rng.integers(0, 6, 50).astype(float)
+    expected = np.mean([(a > b) + 0.5 * (a == b) for a in ours for b in theirs])
+    assert above(ours, theirs).mean() == pytest.approx(expected)
+
+
+def test_predict_fills_in_the_mask(masked):
+    task, prepared, model = masked
+    (answer,) = task.predict(model, prepared.tokenizers, ["Le film est [MASK]."])
+    assert "[MASK]" not in answer.output
+    assert answer.output.startswith("Le film est")
+    assert sum(answer.scores.values()) <= 1 + 1e-6
+    with pytest.raises(UsageError, match=r"write \[MASK\]"):
+        task.predict(model, prepared.tokenizers, ["Le film est bon."])
+
+
+def test_predict_names_the_suspects(replaced):
+    task, prepared, model = replaced
+    (answer,) = task.predict(model, prepared.tokenizers, ["Le film est bon."])
+    assert answer.output in {"Le", "film", "est", "bon", "."}
+
+
+@pytest.mark.parametrize("kind", ["masked", "replaced"])
+@pytest.mark.parametrize(("base", "words"), [("decoder-tiny", "left to right"), ("transformer-tiny", "an encoder and a decoder")])
+def test_models_that_do_not_read_both_sides_are_refused(kind, base, words):
+    task = TASKS[kind].model_validate({"kind": kind}).build()
+    with pytest.raises(ConfigError, match=words):
+        task.check(task.adapt(resolve({"base": base})))
+
+
+def test_pairs_give_the_body_segments_and_a_head_of_two():
+    task = MaskedConfig(next_sentence=True).build()
+    model = task.adapt(resolve({"base": "encoder-tiny"}))
+    assert (model.frontend.segments, model.head.follows, model.head.transform is not None) == (2, True, True)
+    assert task.adapt(model) == model

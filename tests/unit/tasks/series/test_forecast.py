@@ -1,0 +1,396 @@
+"""Forecasts: windows, modes, scores against their definitions, answers with dates that go on."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from attentif.data import DataConfig
+from attentif.errors import ConfigError, DataError
+from attentif.models import Model, build, resolve
+from attentif.models.frontends.series import SeriesConfig
+from attentif.models.heads.horizon import HorizonHeadConfig
+from attentif.tasks import Prepared
+from attentif.tasks.series.forecast import Forecast, ForecastConfig
+from attentif.tasks.series.forecast_baselines import Linear, moments
+from attentif.tasks.series.rollout import direct, drawn, futures, one_step, roll_out, rolled
+from attentif.tasks.series.windows import Windows
+from attentif.view.page import Page, render
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+Ready = tuple[Forecast, Prepared, Model]
+
+
+def table(rows: int = 300, seed: int = 0) -> list[list[Any]]:
+    """Two hourly series with a day's season, one of them twice the size of the other."""
+    random = np.random.default_rng(seed)
+    dates = np.datetime64("2024-01-01T00") + np.arange(rows)
+    wave = 10 + 5 * np.sin(2 * np.pi * np.arange(rows) / 24)
+    values = np.stack([wave + random.normal(0, 0.5, rows), 100 + 2 * wave + random.normal(0, 0.5, rows)], axis=1).round(3)
+    return [[str(date).replace("T", " ") + ":00", *row] for date, row in zip(dates.astype(str), values.tolist(), strict=True)]
+
+
+def write(path: Path, rows: list[list[Any]], header: tuple[str, ...] = ("date", "a", "b")) -> str:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+def make(
+    folder: Path, base: str = "patchtst-tiny", data: dict[str, Any] | None = None, model: dict[str, Any] | None = None, **task: Any
+) -> Ready:
+    config = ForecastConfig(**{"look_back": 32, "horizon": 6} | task)
+    built = config.build()
+    small = {"width": 16, "layers": 1, "dropout": 0.0} | (
+        {"encoder": {"block": {"attn": {"mixer": {"heads": 2}}}}} if "patch" in base else {}
+    )
+    adapted = built.adapt(resolve({"base": base} | small | (model or {})))
+    built.check(adapted)
+    given = data or {"train": write(folder / "serie.csv", table())}
+    prepared = built.prepare(DataConfig.model_validate(given), {}, adapted, lambda line: None)
+    torch.manual_seed(0)
+    return built, prepared, build(prepared.sizes.fill(adapted)).eval()
+
+
+PATCHES = {"frontend": {"patch": 8, "stride": 4}}
+
+
+# --------------------------------------------------------------------------------------------------------------- windows
+
+
+def test_splits_follow_one_another_and_windows_read_back_into_the_split_before(tmp_path: Path) -> None:
+    _, prepared, _ = make(tmp_path, model=PATCHES, split=[200, 50, 40])
+    train, valid, test = prepared.train, prepared.valid, prepared.test
+    assert isinstance(train, Windows)
+    assert isinstance(valid, Windows)
+    assert isinstance(test, Windows)
+    assert [len(split) for split in (train, valid, test)] == [200 - 32 - 6 + 1, 50 - 6 + 1, 40 - 6 + 1]
+    assert train.starts[0] == 0
+    assert train.starts[-1] + 32 + 6 == 200
+    assert valid.starts[0] + 32 == 200
+    assert test.starts[-1] + 32 + 6 == 290
+    assert "the last 10 rows are not used" in " ".join(prepared.notes)
+    assert test.place(0).endswith("serie.csv:252 (2024-01-11 10:00)")
+
+
+def test_numbers_are_standardised_by_the_training_split_alone(tmp_path: Path) -> None:
+    task, prepared, _ = make(tmp_path, model=PATCHES, split=[200, 50, 50])
+    train = prepared.train
+    assert isinstance(train, Windows)
+    raw = np.array([row[1:] for row in table()])
+    assert task.config.mean == [pytest.approx(raw[:200].mean(0).tolist())]
+    assert task.config.deviation == [pytest.approx(raw[:200].std(0).tolist())]
+    batch = prepared.test.batch([3])
+    expected = (raw[253 - 32 : 253 + 6] - raw[:200].mean(0)) / raw[:200].std(0)
+    assert batch.labels is not None
+    assert_close(torch.cat([batch.source.data, batch.labels], 1)[0], torch.tensor(expected, dtype=torch.float32), rtol=1e-4, atol=1e-5)
+
+
+def test_windows_are_cut_out_when_asked_for_and_the_values_held_once(tmp_path: Path) -> None:
+    _, prepared, _ = make(tmp_path, model=PATCHES)
+    assert isinstance(prepared.train, Windows)
+    assert isinstance(prepared.test, Windows)
+    assert prepared.train.scaled.values is prepared.test.scaled.values
+    assert prepared.train.scaled.values.shape == (300, 2)
+    assert prepared.train.lengths.tolist() == [2 * 7] * len(prepared.train)  # two channels of seven patches
+
+
+def test_a_long_table_makes_windows_that_never_cross_from_one_series_to_the_next(tmp_path: Path) -> None:
+    rows = [[date, name, a * size] for name, size in (("est", 1), ("ouest", 50)) for date, a, _ in table()]
+    file = write(tmp_path / "long.csv", rows, ("date", "poste", "mw"))
+    task, prepared, model = make(tmp_path, model=PATCHES, data={"train": file, "columns": {"series": "poste"}})
+    for split in (prepared.train, prepared.valid, prepared.test):
+        assert isinstance(split, Windows)
+        first, last = split.starts // 300, (split.starts + 37) // 300
+        assert (first == last).all()
+        assert set(first.tolist()) == {0, 1}
+    one, other = prepared.test.batch([0]), prepared.test.batch([len(prepared.test) // 2])
+    assert_close(one.source.data, other.source.data, rtol=1e-3, atol=1e-3)  # the same series on two scales
+    answers = task.predict(model, {}, [file])
+    assert [answer.details["table"][0]["series"] for answer in answers] == ["est", "ouest"]
+    with pytest.raises(DataError, match="'nord' was not in training"):
+        task.predict(model, {}, [write(tmp_path / "nord.csv", [[*row[:1], "nord", row[1]] for row in table(40)], ("date", "poste", "mw"))])
+
+
+def test_files_of_their_own_are_the_splits(tmp_path: Path) -> None:
+    rows = table()
+    files = {name: write(tmp_path / f"{name}.csv", rows[part]) for name, part in
+             (("train", slice(0, 200)), ("valid", slice(200, 240)), ("test", slice(240, 300)))}  # fmt: skip
+    _, prepared, _ = make(tmp_path, model=PATCHES, data=files)
+    assert [len(split) for split in (prepared.train, prepared.valid, prepared.test)] == [163, 35, 55]
+    _, prepared, _ = make(tmp_path, model=PATCHES, data={"train": write(tmp_path / "a.csv", rows[:240]), "test": files["test"]})
+    assert [len(split) for split in (prepared.train, prepared.valid, prepared.test)] == [240 - 24 - 37, 24 - 5, 55]
+    with pytest.raises(DataError, match="its splits already"):
+        make(tmp_path, model=PATCHES, data=files, split=[100, 50, 50])
+    with pytest.raises(DataError, match="goes with one to score"):
+        make(tmp_path, model=PATCHES, data={"train": files["train"], "valid": files["valid"]})
+
+
+def test_the_season_is_the_one_that_repeats_best_in_training(tmp_path: Path) -> None:
+    """Weeks in which one day is unlike the others, read by windows that hold a week."""
+    rows = [[date, a + 30 * (place // 24 % 7 == 0), b] for place, (date, a, b) in enumerate(table(900))]
+    file = write(tmp_path / "semaines.csv", rows)
+    for look_back, period in ((168, 168), (100, 24)):
+        task, prepared, _ = make(tmp_path, model=PATCHES, data={"train": file}, look_back=look_back)
+        assert task.config.period == period
+    assert any(note.startswith("season: 24 steps, as the step suggests") for note in prepared.notes)
+
+
+def test_limit_takes_windows_from_the_whole_of_training(tmp_path: Path) -> None:
+    _, prepared, _ = make(tmp_path, model=PATCHES, data={"train": write(tmp_path / "s.csv", table()), "limit": 5})
+    assert isinstance(prepared.train, Windows)
+    assert len(prepared.train) == 5
+    assert prepared.train.starts[-1] > 150
+
+
+@pytest.mark.parametrize(
+    ("rows", "task", "said"),
+    [
+        (table(40), {}, "too few rows: train has 32 of 40 and a window takes 32 \\+ 6; shorten"),
+        (table(100), {"split": [50, 40, 30]}, "task.split asks for 120 rows and there are 100"),
+        (table(100), {"split": [80, 4, 10]}, "valid has 4 of 100 and a window takes a horizon of 6"),
+        ([[date, a, 7] for date, a, _ in table(100)], {}, "s.csv:2: b: is constant \\(7 in all 80 training rows\\)"),
+    ],
+)  # fmt: skip
+def test_data_that_nothing_can_be_learned_from_are_refused(tmp_path: Path, rows: Any, task: Any, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        make(tmp_path, model=PATCHES, data={"train": write(tmp_path / "s.csv", rows)}, **task)
+
+
+# ----------------------------------------------------------------------------------------------------------------- models
+
+
+@pytest.mark.parametrize("base", ["encoder-tiny", "bi-lstm-tiny", "mamba-tiny", "lstm-tiny", "s4d-tiny", "decoder-tiny"])
+def test_any_preset_is_a_body(tmp_path: Path, base: str) -> None:
+    task, prepared, model = make(tmp_path, base, model={"width": 32})
+    loss = task.step(model, prepared.train.batch([0, 1]))
+    assert loss.count == 2 * 6 * 2
+    assert loss.total.isfinite()
+
+
+@pytest.mark.parametrize("base", ["lstm-tiny", "gru-tiny", "mamba-tiny", "decoder-tiny"])
+@pytest.mark.parametrize("independent", [False, True])
+def test_a_rolled_out_model_reads_its_own_answers_as_it_would_the_truth(tmp_path: Path, base: str, independent: bool) -> None:
+    """Step by step with a state is the same as reading everything again from the beginning."""
+    frontend = {"kind": "series", "independent": independent, "calendar": ["hour", "weekday"], "normalise": "window"}
+    task, prepared, model = make(tmp_path, base, mode="rollout", quantiles=[0.1, 0.5, 0.9], model={"width": 32, "frontend": frontend})
+    batch = prepared.test.batch([0, 5])
+    given, chosen = roll_out(model, batch.source, 6, task.median)
+    assert given.shape == (2, 6, 2, 3)
+    assert_close(chosen, given[..., 1], **CLOSE)
+    assert batch.labels is not None
+    told, _ = one_step(model, type(batch)(batch.source, labels=chosen))  # its own answers in place of the truth
+    assert_close(told[:, -6:], given, **CLOSE)
+
+
+def test_a_normalised_one_step_model_is_trained_on_the_horizon_alone(tmp_path: Path) -> None:
+    for normalise, scored in (("none", 32 + 6 - 1), ("window", 6)):
+        task, prepared, model = make(tmp_path, "gru-tiny", mode="rollout", model={"frontend": {"kind": "series", "normalise": normalise}})
+        assert task.step(model, prepared.train.batch([0, 1])).count == 2 * scored * 2
+
+
+def test_a_direct_model_rolled_out_in_one_block_is_direct(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, model=PATCHES)
+    source = prepared.test.batch([0, 1]).source
+    assert_close(rolled(model, source, 6, 6, task.median), direct(model, source), **CLOSE)
+    blocks = rolled(model, source, 6, 2, task.median)
+    assert_close(blocks[:, :2], direct(model, source)[:, :2], **CLOSE)
+    again = torch.cat([source.data, blocks[:, :2, :, 0]], 1)[:, 2:]
+    from dataclasses import replace
+
+    assert_close(blocks[:, 2:4], direct(model, replace(source, data=again))[:, :2], **CLOSE)
+
+
+def test_a_shift_of_the_window_shifts_the_forecast_of_a_normalised_model(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    _, prepared, model = make(tmp_path, model=PATCHES)
+    source = prepared.test.batch([0]).source
+    moved = direct(model, replace(source, data=3 * source.data + 7))
+    assert_close(moved, 3 * direct(model, source) + 7, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("base", "model", "task", "said"),
+    [
+        ("transformer-tiny", {}, {}, "an encoder and a decoder"),
+        ("patchtst-tiny", {"frontend": {"patch": 64}}, {}, "64 steps are more than task.look_back, 32"),
+        ("patchtst-tiny", {"frontend": {"patch": 8, "stride": 4}}, {"mode": "rollout"}, "patch = 1"),
+        ("encoder-tiny", {}, {"mode": "rollout"}, "only a causal model can be rolled out"),
+        ("encoder-tiny", {"frontend": {"position": {"kind": "learned", "max_len": 8}}}, {}, "it makes 32 tokens, and this model reads 8"),
+    ],
+)
+def test_models_that_cannot_forecast_are_refused_before_any_data(base: str, model: Any, task: Any, said: str) -> None:
+    built = ForecastConfig(**{"look_back": 32, "horizon": 6} | task).build()
+    with pytest.raises(ConfigError, match=said):
+        built.check(built.adapt(resolve({"base": base} | model)))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [({"quantiles": [0.1, 0.9]}, "0.5, the median"), ({"quantiles": [0.5, 0.1]}, "rise"), ({"split": [10, 10]}, "three numbers of rows")],
+)
+def test_contradictions_of_the_task_are_refused(values: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ForecastConfig(**values)
+
+
+def test_the_head_and_the_frontend_follow_the_mode() -> None:
+    for mode, pool in (("direct", "last"), ("rollout", "each")):
+        adapted = ForecastConfig(mode=mode).build().adapt(resolve({"base": "lstm-tiny"}))
+        assert isinstance(adapted.frontend, SeriesConfig)
+        assert isinstance(adapted.head, HorizonHeadConfig)
+        assert adapted.head.pool == pool
+
+
+# ----------------------------------------------------------------------------------------------------------------- scores
+
+
+def test_scores_are_the_definitions_over_every_window_whatever_the_batches(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, model=PATCHES, split=[200, 50, 50])
+    test = prepared.test
+    batch = test.batch(range(len(test)))
+    assert batch.labels is not None
+    with torch.no_grad():
+        error = (direct(model, batch.source)[..., 0] - batch.labels).double().numpy()
+    values = np.array([row[1:] for row in table()])[:200]
+    values = (values - values.mean(0)) / values.std(0)
+    scale = np.abs(values[24:] - values[:-24]).mean(0)
+    expected = {"mse": (error**2).mean(), "mae": np.abs(error).mean(), "mase": (np.abs(error).mean((0, 1)) / scale).mean()}
+    for budget in (14, 100, 8192):
+        found = task.evaluate(model, test, budget=budget)
+        assert found.scores == pytest.approx(expected, rel=1e-4)
+        assert found.examples == 45
+    assert found.details["by_step"]["model"] == pytest.approx((error**2).mean((0, 2)).tolist(), rel=1e-4)
+    assert [entry["mse"] for entry in found.details["by_channel"]] == pytest.approx((error**2).mean((0, 1)).tolist(), rel=1e-4)
+    assert task.evaluate(model, test, quick=True).scores["loss"] == pytest.approx(expected["mse"], rel=1e-4)
+
+
+def test_quantiles_are_in_order_scored_by_the_pinball_loss_and_their_band_counted(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, model=PATCHES, quantiles=[0.1, 0.5, 0.9])
+    batch = prepared.test.batch(range(len(prepared.test)))
+    given = task.forecast(model, batch.source)
+    assert (given.diff(dim=-1) >= 0).all()
+    assert batch.labels is not None
+    inside = ((given[..., 0] <= batch.labels) & (batch.labels <= given[..., 2])).float().mean().item()
+    beyond = batch.labels[..., None] - given
+    loss = torch.stack([torch.maximum(q * beyond[..., n], (q - 1) * beyond[..., n]) for n, q in enumerate((0.1, 0.5, 0.9))]).mean().item()
+    found = task.evaluate(model, prepared.test).scores
+    assert found["coverage"] == pytest.approx(inside)
+    assert found["pinball"] == pytest.approx(loss, rel=1e-4)
+
+
+def test_values_drawn_from_quantiles_have_these_quantiles() -> None:
+    levels = torch.tensor([0.1, 0.5, 0.9])
+    values = drawn(torch.tensor([-1.0, 0.0, 2.0]).expand(20_000, 3), levels, torch.Generator().manual_seed(0))
+    assert_close(values.quantile(levels), torch.tensor([-1.0, 0.0, 2.0]), rtol=0, atol=0.05)
+
+
+def test_the_band_of_a_one_step_model_is_that_of_drawn_futures(tmp_path: Path) -> None:
+    _, prepared, model = make(tmp_path, "gru-tiny", mode="rollout", quantiles=[0.1, 0.5, 0.9])
+    source = prepared.test.batch([0]).source
+    with torch.no_grad():
+        found = futures(model, source, 6, torch.tensor([0.1, 0.5, 0.9]), 30)
+        assert_close(found, futures(model, source, 6, torch.tensor([0.1, 0.5, 0.9]), 30))  # the same each time
+    assert found.shape == (1, 6, 2, 3)
+    assert (found.diff(dim=-1) >= 0).all()
+
+
+def test_the_linear_baseline_is_the_ridge_regression(tmp_path: Path) -> None:
+    """The normal equations against scikit-learn's, one map for both channels."""
+    from sklearn.linear_model import Ridge
+
+    _, prepared, _ = make(tmp_path, model=PATCHES)
+    train = prepared.train
+    assert isinstance(train, Windows)
+    read, true = train.read_and_true(np.arange(len(train)))
+    x, y = (part.transpose(0, 2, 1).reshape(-1, part.shape[1]).astype(np.float64) for part in (read, true))
+    fitted = Ridge(alpha=0.01 * len(x)).fit(x, y)
+    gram, cross, count = moments(train, "as it is")
+    assert count == len(x)
+    ours = Linear(np.linalg.solve(gram / count + np.diag(np.append(np.full(32, 0.01), 0)), cross / count), "as it is", 0.01)
+    expected = fitted.predict(x).reshape(len(train), 2, 6).transpose(0, 2, 1)
+    np.testing.assert_allclose(ours(read), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_baselines_repeat_the_last_value_and_the_last_season(tmp_path: Path) -> None:
+    task, prepared, _ = make(tmp_path, model=PATCHES)
+    found = {baseline.name.en: baseline.scores for baseline in task.baselines(prepared, lambda line: None)}  # type: ignore[union-attr]
+    assert isinstance(prepared.test, Windows)
+    read, true = prepared.test.read_and_true(np.arange(len(prepared.test)))
+    assert found["last value"]["mse"] == pytest.approx(float(((read[:, -1:] - true) ** 2).mean()), rel=1e-4)
+    assert found["last season (period 24)"]["mse"] == pytest.approx(float(((read[:, 8:14] - true) ** 2).mean()), rel=1e-4)
+    assert found["linear (ridge, chosen on validation)"]["mse"] < found["last season (period 24)"]["mse"]
+
+
+def test_a_season_longer_than_the_look_back_is_left_out_and_said(tmp_path: Path) -> None:
+    task, prepared, _ = make(tmp_path, model=PATCHES, period=40)
+    said: list[str] = []
+    assert len(task.baselines(prepared, said.append)) == 2
+    assert any("a season of 40 steps is longer than the look-back" in line for line in said)
+
+
+# ----------------------------------------------------------------------------------------------------------------- answers
+
+
+def test_an_answer_goes_on_after_the_last_row_in_the_file_s_own_numbers(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, model=PATCHES, quantiles=[0.1, 0.5, 0.9])
+    file = write(tmp_path / "neuf.csv", table(50, seed=3))
+    (answer,) = task.predict(model, {}, [file])
+    rows = answer.details["table"]
+    assert [row["date"] for row in rows] == [f"2024-01-03 {hour:02d}:00" for hour in range(2, 8)]
+    assert list(rows[0]) == ["date", "a", "a q0.1", "a q0.9", "b", "b q0.1", "b q0.9"]
+    read = (np.array([row[1:] for row in table(50, seed=3)])[-32:] - task.config.mean[0]) / task.config.deviation[0]
+    batch = prepared.test.batch([0])
+    from dataclasses import replace
+
+    with torch.no_grad():
+        given = task.forecast(model, replace(batch.source, data=torch.tensor(read, dtype=torch.float32)[None]))[0]
+    expected = given.numpy() * np.array(task.config.deviation[0])[:, None] + np.array(task.config.mean[0])[:, None]
+    assert [[row["a q0.1"], row["a"], row["a q0.9"]] for row in rows] == [pytest.approx(own, rel=1e-4) for own in expected[:, 0].tolist()]
+
+
+def test_too_short_a_file_cannot_be_continued(tmp_path: Path) -> None:
+    task, _, model = make(tmp_path, model=PATCHES)
+    with pytest.raises(DataError, match="has 20 rows, and the model reads 32"):
+        task.predict(model, {}, [write(tmp_path / "court.csv", table(20))])
+
+
+def test_other_rows_are_scored_on_the_scale_of_training(tmp_path: Path) -> None:
+    task, _, model = make(tmp_path, model=PATCHES)
+    file = write(tmp_path / "autre.csv", table(80, seed=5))
+    read = task.read(DataConfig(train=file), {}, model.config, lambda line: None)
+    assert len(read) == 80 - 38 + 1
+    assert read.scaled.mean.tolist() == task.config.mean
+    assert task.evaluate(model, read).scores["mse"] > 0
+    with pytest.raises(DataError, match="a window takes 32 \\+ 6"):
+        task.read(DataConfig(train=write(tmp_path / "court.csv", table(30))), {}, model.config, lambda line: None)
+
+
+def test_the_report_is_drawn_from_plain_data_in_both_languages(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, model=PATCHES, quantiles=[0.1, 0.5, 0.9])
+    evaluation = task.evaluate(model, prepared.test)
+    stored = type(evaluation)(evaluation.scores, details=json.loads(json.dumps(evaluation.details)))
+    page = render(Page("forecast", task.sections(stored)))
+    for words in (
+        "Une mauvaise prévision",
+        "A bad forecast",
+        "Error against horizon",
+        "rolled out, 1 steps at a time",
+        "Channel by channel",
+    ):
+        assert words in page
+
+
+def test_maps_name_patches_by_the_date_of_their_last_step(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, model=PATCHES)
+    (maps,) = task.maps(model, {}, task.examples(prepared))
+    assert len(maps.rows) == 7
+    start = int(prepared.test.starts[len(prepared.test) // 2])  # type: ignore[attr-defined]
+    last = np.datetime64("2024-01-01T00") + start + 31
+    assert maps.rows[-1] == "… " + str(last).replace("T", " ") + ":00"

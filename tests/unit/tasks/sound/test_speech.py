@@ -1,0 +1,334 @@
+"""The speech task: what it learns from, how it scores, what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from torch.testing import assert_close
+
+from attentif.data import DataConfig
+from attentif.data.builtin.tones import dialled
+from attentif.errors import ConfigError, DataError
+from attentif.models import Batch, Input, Model, ModelConfig, build
+from attentif.models.config import resolve
+from attentif.nn.seq import Seq
+from attentif.tasks.sound.speech import Speech, SpeechConfig
+from attentif.tasks.sound.speech_augment import SoundAugment, SoundAugmentConfig, WaveAugment, faster, masked
+from attentif.tasks.sound.speech_data import FeaturesConfig, sound_input
+from attentif.tasks.sound.speech_scores import speech_scores
+from attentif.tasks.task import Prepared
+from attentif.text import TOKENIZERS
+
+SMALL: dict[str, Any] = {"width": 16, "layers": 1, "dropout": 0.0}
+TEXTS = ["4", "1 7", "0", "9 9", "3 5", "7", "2 8", "6 0", "5", "1 4"]
+
+
+def said(text: str) -> None:
+    """Nobody listens."""
+
+
+def model_config(base: str = "conformer-tiny", **changes: Any) -> ModelConfig:
+    heads = {"mixer": {"heads": 2}}
+    parts: dict[str, Any] = {"encoder": {"block": {"attn": heads}}}
+    if base == "whisper-micro":
+        parts["decoder"] = {"block": {"attn": heads, "cross": heads}}
+    return resolve({"base": base} | SMALL | parts | changes)
+
+
+def clips(folder: Path, texts: list[str] = TEXTS) -> Path:
+    """A table of dialled numbers."""
+    rows = ["audio,text"]
+    for number, text in enumerate(texts):
+        soundfile.write(
+            folder / f"{number}.wav", dialled("".join(filter(str.isdigit, text)) or "5", np.random.default_rng(number), 20.0), 8000
+        )
+        rows.append(f"{number}.wav,{text}")
+    (folder / "clips.csv").write_text("\n".join(rows) + "\n")
+    return folder / "clips.csv"
+
+
+def prepared(task: Speech, model: ModelConfig, file: Path, **data: Any) -> Prepared:
+    text: Any = TOKENIZERS["char"](min_count=1) if task.needs_tokenizer else {}
+    given = {"train": str(file), "valid": str(file), "test": str(file)} | data
+    return task.prepare(DataConfig.model_validate(given), text, task.adapt(model), said)
+
+
+def trained(objective: str, file: Path) -> tuple[Speech, Prepared, Model]:
+    task = Speech(SpeechConfig.model_validate({"objective": objective, "features": {"mels": 24}}))
+    config = model_config("whisper-micro" if objective == "seq2seq" else "conformer-tiny")
+    found = prepared(task, config, file)
+    torch.manual_seed(0)
+    return task, found, build(found.sizes.fill(task.adapt(config)))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return clips(tmp_path)
+
+
+# ----------------------------------------------------------------------------------------------------------------- tasks
+
+
+@pytest.mark.parametrize("objective", ["ctc", "seq2seq", "label"])
+def test_each_objective_learns_scores_and_answers(objective: str, table: Path) -> None:
+    task, ready, model = trained(objective, table)
+    batch = ready.train.batch(range(10))
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    losses = []
+    for step in range(12):
+        torch.manual_seed(step)
+        loss = task.step(model.train(), batch)
+        (loss.total / loss.count).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.total.detach()) / loss.count)
+    assert losses[-1] < losses[0]
+    found = task.evaluate(model, ready.test)
+    assert {"wer", "cer", "exact_match", "loss"} <= set(found.scores)
+    assert found.scores["wer"] >= 0
+    low, high = found.intervals["wer"]
+    assert low <= found.scores["wer"] <= high
+    quick = task.evaluate(model, ready.valid, quick=True)
+    assert quick.scores == pytest.approx({key: found.scores[key] for key in quick.scores})
+    answers = task.predict(model, ready.tokenizers, [str(table.parent / "0.wav")])
+    assert isinstance(answers[0].output, str)
+    assert task.sections(found)
+    assert task.maps(model, ready.tokenizers, task.examples(ready))
+
+
+def test_training_twice_from_one_seed_is_bitwise_the_same(table: Path) -> None:
+    task, ready, model = trained("ctc", table)
+    batch = ready.train.batch(range(6))
+    losses = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        losses.append(task.step(model.train(), batch).total.detach())
+    assert torch.equal(losses[0], losses[1])
+    torch.manual_seed(6)
+    assert not torch.equal(task.step(model, batch).total.detach(), losses[0])
+
+
+def test_a_batch_without_padding_of_its_own_has_the_sum_of_the_losses(table: Path) -> None:
+    task, ready, model = trained("ctc", table)
+    model.eval()  # no augmentation, no dropout
+    together = task.step(model, ready.train.batch(range(10))).total.detach()
+    alone = sum(task.step(model, ready.train.batch([row])).total.detach() for row in range(10))
+    assert_close(together, alone, rtol=1e-4, atol=1e-4)
+    assert_close(task.step(model, ready.train.batch(range(10), packed=True)).total.detach(), together, rtol=1e-4, atol=1e-4)
+
+
+def test_settings_of_the_data_are_kept_in_the_task(table: Path) -> None:
+    task = Speech(SpeechConfig(objective="label"))
+    ready = prepared(task, model_config(), table)
+    kept = ready.task
+    assert isinstance(kept, SpeechConfig)
+    assert kept.features.rate == 8000
+    assert kept.labels == sorted(set(TEXTS))
+    assert ready.sizes.head == {"classes": len(set(TEXTS))}
+    assert not task.needs_tokenizer
+
+
+# --------------------------------------------------------------------------------------------------------------- bad data
+
+
+def test_a_transcript_longer_than_ctc_can_align_is_told(tmp_path: Path) -> None:
+    file = clips(tmp_path, ["4", "1 7"])
+    file.write_text("audio,text\n0.wav,4\n1.wav," + "1" * 60 + "\n")
+    with pytest.raises(
+        DataError, match=r"clips.csv:3: a transcript of 60 tokens needs 119 frames of the model, and \d\.\d\d s of sound give"
+    ):
+        prepared(Speech(SpeechConfig()), model_config(), file)
+    ready = prepared(Speech(SpeechConfig()), model_config(), file, skip_bad=1)
+    assert len(ready.train) == 1
+    assert len(ready.test) == 2  # what is scored is never left out
+    assert any("1 bad row skipped" in note for note in ready.notes)
+
+
+def test_characters_too_rare_to_be_known_are_told_and_unseen_ones_counted(tmp_path: Path) -> None:
+    train = clips(tmp_path, ["44", "4é", "44"])
+    (tmp_path / "test.csv").write_text("audio,text\n0.wav,4ß\n")
+    task, char = Speech(SpeechConfig()), TOKENIZERS["char"]
+    rare = DataConfig(train=str(train), valid=str(train), test=str(train))
+    with pytest.raises(DataError, match=r"clips\.csv:3: the transcript has 'é', too rare for the tokenizer to know"):
+        task.prepare(rare, char(min_count=2), task.adapt(model_config()), said)
+    unseen = DataConfig(train=str(train), valid=str(train), test=str(tmp_path / "test.csv"))
+    notes = task.prepare(unseen, char(min_count=1), task.adapt(model_config()), said).notes
+    assert any("test: 1 transcript of 1 hold what training has not ('ß')" in note for note in notes)
+
+
+def test_an_answer_that_training_has_not_is_refused(tmp_path: Path) -> None:
+    train = clips(tmp_path, ["4", "1"])
+    (tmp_path / "test.csv").write_text("audio,text\n0.wav,7\n")
+    task = Speech(SpeechConfig(objective="label"))
+    with pytest.raises(DataError, match=r"test.csv:2: '7' is none of the 2 answers of training \(1, 4\)"):
+        task.prepare(DataConfig(train=str(train), valid=str(train), test=str(tmp_path / "test.csv")), {}, task.adapt(model_config()), said)
+
+
+def test_sounds_longer_than_the_model_reads_are_left_out_of_training_and_cut_elsewhere(tmp_path: Path) -> None:
+    file = clips(tmp_path, ["4", "1 7 3 5 9 0"])
+    config = model_config(frontend={"position": {"kind": "learned", "max_len": 16}})
+    task = Speech(SpeechConfig())
+    ready = prepared(task, config, file)
+    assert (len(ready.train), len(ready.test)) == (1, 2)
+    assert int(ready.test.lengths.max()) == 64
+    assert any("train: 1 sound of 2 longer than 0.64 s, all that the model reads, left out" in note for note in ready.notes)
+
+
+@pytest.mark.parametrize(
+    ("task", "base", "message"),
+    [
+        ({"objective": "seq2seq"}, "conformer-tiny", "'seq2seq' with a model that has no decoder; take whisper-micro"),
+        ({"objective": "ctc"}, "whisper-micro", "'ctc' with a model that has a decoder; say task.objective"),
+        ({}, "encoder-tiny", "speech is read from frames of sound"),
+    ],
+)
+def test_contradictions_are_refused_before_any_sound_is_read(task: dict[str, Any], base: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Speech(SpeechConfig.model_validate(task)).check(resolve({"base": base}))
+
+
+def test_features_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigError, match="of 200 bands hold no frequency of a transform of 256 points; take fewer"):
+        FeaturesConfig(rate=8000, mels=200).filters()
+    with pytest.raises(ConfigError, match="must lie between low and half the rate, 4000 Hz"):
+        FeaturesConfig(rate=8000, high=5000.0).filters()
+    with pytest.raises(ConfigError, match="128 points are fewer than the 200 samples of a window"):
+        FeaturesConfig(rate=8000, fft=128).filters()
+
+
+def test_every_sound_can_be_made_to_last_as_long() -> None:
+    features = FeaturesConfig(rate=8000, seconds=0.5, fft=256)
+    waves = [np.full(size, 0.1, dtype=np.float32) for size in (1000, 4000, 9000)]
+    assert [len(frames) for frames in features.frames(waves)] == [50, 50, 50]
+    assert torch.equal(features.frames(waves[:1])[0], features.frames([np.pad(waves[0], (0, 3000))])[0])
+
+
+# ------------------------------------------------------------------------------------------------------- scores, changes
+
+
+def test_word_errors_are_counted_over_the_whole_split_and_marked_where_they_are() -> None:
+    found = speech_scores(["one two three", "four"], ["one too three three", ""])
+    assert found.scores["wer"] == pytest.approx((1 + 1 + 1) / 4)
+    assert found.scores["exact_match"] == 0
+    assert found.scores["cer"] == pytest.approx((1 + 6 + 4) / 17)
+    (words, missed), (heard, wrong) = found.marked(0)
+    assert (words, heard) == (["one", "two", "three"], ["one", "too", "three", "three"])
+    assert sum(missed) == 1
+    assert sum(wrong) == -2
+    assert found.of(np.array([1]))["wer"] == 1
+
+
+def frames(*lengths: int) -> tuple[torch.Tensor, Seq]:
+    torch.manual_seed(3)
+    return torch.randn(len(lengths), max(lengths), 20), Seq.padded(lengths)
+
+
+def test_a_faster_sound_is_shorter_and_the_same_at_its_own_rate() -> None:
+    x, seq = frames(30, 17)
+    same, again = faster(x, seq, torch.ones(2))
+    assert_close(same[again.valid], x[seq.valid])
+    ramp = torch.arange(30.0)[None, :, None].expand(2, 30, 20)
+    y, shorter = faster(ramp, seq, torch.tensor([2.0, 0.5]))
+    assert shorter.lengths.tolist() == [15, 34]
+    assert_close(y[0, :15, 0], torch.arange(0.0, 30.0, 2.0))
+    assert_close(y[1, :33, 0], torch.arange(0.0, 16.5, 0.5))
+    assert float(y[1, 33, 0]) == 16  # never past its own end
+
+
+def augment(**values: Any) -> SoundAugment:
+    nothing = {"speed": 0.0, "pitch": 0.0, "noise": 0.0, "time_masks": 0, "band_masks": 0}
+    return SoundAugment(SoundAugmentConfig.model_validate(nothing | values), 20, 0.0, 4000.0, "htk")
+
+
+def test_nothing_asked_for_changes_nothing() -> None:
+    x, seq = frames(30, 17)
+    y, same = augment()(x, seq)
+    assert torch.equal(x, y)
+    assert same.lengths.tolist() == [30, 17]
+
+
+def test_a_higher_voice_moves_its_bands_up() -> None:
+    x = torch.zeros(2, 5, 20)
+    x[:, :, 8] = 1.0
+    y = augment(pitch=0.3).stretched(x, torch.tensor([1.0, 1.25]))
+    assert_close(y[0], x[0])
+    assert int(y[1, 0].argmax()) > 8
+
+
+def test_noise_adds_power_as_far_below_as_asked() -> None:
+    x, seq = torch.zeros(400, 40, 20), Seq.padded([40] * 400)
+    torch.manual_seed(0)
+    louder = augment(noise=1.0, noise_db=(10.0, 10.0)).noisy(x, seq).exp().mean() - 1
+    assert 0.1 < float(louder) < 0.25  # a tenth, times the mean of e^tilt
+    torch.manual_seed(0)
+    share = (augment(noise=0.5, noise_db=(0.0, 0.0)).noisy(x, seq) != x).flatten(1).any(1).float().mean()
+    assert 0.4 < float(share) < 0.6
+
+
+def test_masks_hide_runs_and_put_the_mean_there() -> None:
+    x, seq = frames(30, 17)
+    config = SoundAugmentConfig(time_masks=1, time_width=0.4, band_masks=0)
+    torch.manual_seed(1)
+    y = masked(x, seq, config)
+    changed = (y != x).any(2)
+    for row, length in enumerate((30, 17)):
+        at = changed[row].nonzero().flatten()
+        assert 0 < len(at) <= 0.4 * length + 1
+        assert torch.equal(at, torch.arange(int(at[0]), int(at[-1]) + 1))
+        assert int(at[-1]) < length
+        assert_close(y[row, int(at[0])], x[row, :length].mean(0))
+
+
+def test_the_frontend_reads_augmented_sounds_of_new_lengths(table: Path) -> None:
+    _, ready, model = trained("ctc", table)
+    source = ready.train.batch(range(3)).source
+    changed = Input(*augment(speed=0.3)(source.data, source.seq))
+    logits, seq = model.eval()(Batch(changed))
+    assert logits.shape[1] == seq.max_len
+    assert seq.lengths.tolist() == [((n + 1) // 2 + 1) // 2 for n in changed.seq.lengths.tolist()]
+
+
+# ----------------------------------------------------------------------------------------------- samples, and sounds made to last as long
+
+
+def test_samples_are_read_as_they_are_or_to_unit_variance() -> None:
+    wave = np.array([1.0, 3.0, 5.0, 7.0], dtype=np.float32)
+    plain = FeaturesConfig(kind="samples", rate=8000)
+    assert plain.frames([wave])[0].tolist() == wave.tolist()
+    unit = plain.changed(normalise=True).frames([wave])[0]
+    assert unit.mean().abs() < 1e-6
+    assert abs(float(unit.var(correction=0)) - 1) < 1e-5
+    assert plain.step == 1 / 8000
+
+
+def test_silence_after_a_sound_is_taken_off_and_put_back_exactly() -> None:
+    features = FeaturesConfig(rate=8000, mels=20, seconds=0.5)
+    whole = features.frames([np.sin(np.arange(1600, dtype=np.float32))])[0]
+    heard = features.heard(whole)
+    assert 20 <= len(heard) < 30 < len(whole) == features.whole
+    assert torch.equal(sound_input([heard], whole=features.whole).data[0], whole)
+
+
+def test_a_long_sound_falls_into_pieces_that_last_as_long() -> None:
+    features = FeaturesConfig(rate=100, seconds=1.0)
+    assert [len(part) for part in features.windows(np.zeros(250, dtype=np.float32))] == [100, 100, 50]
+    assert len(FeaturesConfig(rate=100).windows(np.zeros(250, dtype=np.float32))) == 1
+
+
+def test_samples_are_changed_and_stay_silent_behind_their_end() -> None:
+    torch.manual_seed(0)
+    x, seq = torch.randn(3, 400), Seq.padded([400, 300, 200])
+    x = x.masked_fill(~seq.valid, 0)
+    nothing = WaveAugment(SoundAugmentConfig(speed=0, noise=0, time_masks=0))
+    assert torch.equal(nothing(x, seq)[0], x)
+    changed, lengths = WaveAugment(SoundAugmentConfig(noise=1.0))(x, seq)
+    assert changed.shape[1] == lengths.max_len
+    assert changed[~lengths.valid].abs().sum() == 0
+
+
+def test_frames_and_samples_are_not_mixed_up() -> None:
+    with pytest.raises(ConfigError, match=r"task\.features\.kind: 'samples' with a model that reads log-mel"):
+        Speech(SpeechConfig(features=FeaturesConfig(kind="samples"))).check(model_config())
