@@ -7,7 +7,7 @@ from benchmarks.real.trial import Trial, section
 TITLE = "Real data: the default recipes"
 ABOUT = "With 95 % bootstrap intervals; baselines are fitted and scored on the same splits by the same command."
 LONG = False
-REVIEWS, MULTI30K = "$ATTENTIF_DATA/reviews_fr", "$ATTENTIF_DATA/multi30k"
+REVIEWS = "$ATTENTIF_DATA/reviews_fr"
 TRIALS = [
     Trial("reviews", "reviews", "The built-in synthetic reviews. Goal: above 97 %, TF-IDF at least 5 points below."),
     Trial("numbers", "numbers", "The built-in French numbers, translated to English. Goal: 99 % of unseen numbers exactly right."),
@@ -17,13 +17,6 @@ TRIALS = [
         "Reviews of television series, split by series. TF-IDF + logistic regression reached 91.9 % on a split of the same kind.",
     ),
     Trial("films", f"reviews --data {REVIEWS}/films_train.csv", "Two thousand film reviews: few, for a model that starts from nothing."),
-    Trial(
-        "multi30k",
-        f"benchmarks/real/multi30k.toml --data {MULTI30K}/train.en.gz --target {MULTI30K}/train.fr.gz"
-        f" --valid {MULTI30K}/val.en.gz data.valid_target={MULTI30K}/val.fr.gz"
-        f" --test {MULTI30K}/test_2016_flickr.en.gz data.test_target={MULTI30K}/test_2016_flickr.fr.gz",
-        "English captions to French, test_2016_flickr.",
-    ),
 ]
 
 

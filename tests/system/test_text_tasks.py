@@ -99,6 +99,21 @@ def test_files_of_tagged_words_and_of_questions_are_trained_scored_and_answered(
     assert "a question comes with its passage" in err
 
 
+def test_two_files_of_lines_are_translated(typed: Callable[..., Any]) -> None:
+    Path("a.en").write_text("".join(f"The dog number {n} runs.\n" for n in range(60)), encoding="utf-8")
+    Path("a.fr").write_text("".join(f"Le chien numéro {n} court.\n" for n in range(60)), encoding="utf-8")
+    small = [*SMALL, "tokenizer.vocab=300", "task.eval_examples=2"]
+    code, out, err = typed("train", "translate", "--data", "a.en", "--target", "a.fr", *small, "--out", "run", "--json")
+    assert code == 0, err
+    assert {"bleu", "chrf"} <= set(json.loads(out)["scores"])
+    code, out, err = typed("predict", "run", "The dog runs.", "--json")
+    assert code == 0, err
+    assert json.loads(out)[0]["input"] == "The dog runs."
+    code, _, err = typed("train", "translate")
+    assert code == 1
+    assert err.splitlines()[-1].startswith("error: pairs.tsv: ")
+
+
 def test_bad_files_say_one_line(typed: Callable[..., Any]) -> None:
     Path("mauvais.conll").write_text(
         "".join(f"Zoé{n} B-PER\n\nSète{n} {'I-LOC' if n == 3 else 'B-LOC'}\n\n" for n in range(20)), encoding="utf-8"
