@@ -1,4 +1,4 @@
-"""The families of `test_hub.py`: classes of transformers, each with the sizes of a small one, and those that are left out on purpose."""
+"""The families of `test_hub.py`: classes of transformers, each with the sizes of a small one."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,7 +48,7 @@ class Case:
         return model
 
 
-GPT2 = {"n_positions": 40, "n_embd": 32, "n_layer": 2, "n_head": 4}
+GPT2 = {"n_positions": 80, "n_embd": 32, "n_layer": 2, "n_head": 4}
 LLAMA = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -174,6 +174,7 @@ BERT = {
     "max_position_embeddings": 40,
 }
 ROBERTA = BERT | {"max_position_embeddings": 42, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1}
+WRITES = {"is_decoder": True, "max_position_embeddings": 82}
 BIGBIRD = BERT | {"block_size": 2, "num_random_blocks": 1, "rescale_embeddings": True}  # texts of more than 14 are not read whole
 DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 40}
 REFORMER = {
@@ -215,7 +216,7 @@ CASES = {
         )
     },
     "bert relu": encoder("BertForMaskedLM", "BertConfig", BERT | {"hidden_act": "relu"}),
-    **heads("BigBird", "BigBirdConfig", BIGBIRD, f"ForMaskedLM ForPreTraining {CLASSIFY} {TAG} Model", kind="encoder"),
+    **heads("BigBird", "BigBirdConfig", BIGBIRD, f"ForMaskedLM ForPreTraining {CLASSIFY} {TAG} {ANSWER} Model", kind="encoder"),
     "big_bird full": encoder("BigBirdForMaskedLM", "BigBirdConfig", BIGBIRD | {"attention_type": "original_full"}),
     **{
         f"roberta {head}": encoder(f"Roberta{head}", "RobertaConfig", ROBERTA | labels(head))
@@ -239,10 +240,11 @@ CASES = {
         f"distilbert {head}": encoder(f"DistilBert{head}", "DistilBertConfig", DISTILBERT | labels(head))
         for head in ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "Model")
     },
-    "bert writes": Case("BertLMHeadModel", "BertConfig", BERT | {"is_decoder": True}),
-    "camembert writes": Case("CamembertForCausalLM", "CamembertConfig", ROBERTA | {"is_decoder": True}),
-    "roberta writes": Case("RobertaForCausalLM", "RobertaConfig", ROBERTA | {"is_decoder": True}),
-    "electra writes": Case("ElectraForCausalLM", "ElectraConfig", BERT | {"embedding_size": 24, "is_decoder": True}),
+    "bert writes": Case("BertLMHeadModel", "BertConfig", BERT | WRITES),
+    "big_bird writes": Case("BigBirdForCausalLM", "BigBirdConfig", BIGBIRD | WRITES | {"attention_type": "original_full"}),
+    "camembert writes": Case("CamembertForCausalLM", "CamembertConfig", ROBERTA | WRITES),
+    "roberta writes": Case("RobertaForCausalLM", "RobertaConfig", ROBERTA | WRITES),
+    "electra writes": Case("ElectraForCausalLM", "ElectraConfig", BERT | WRITES | {"embedding_size": 24}),
     "t5": Case("T5ForConditionalGeneration", "T5Config", T5, kind="seq2seq", double=False),
     **heads("T5", "T5Config", T5, f"{CLASSIFY} {ANSWER}", kind="seq2seq", double=False),
     **heads("T5", "T5Config", FLAN, f"{TAG} EncoderModel", kind="encoder", double=False, spread=3.0),
@@ -272,12 +274,24 @@ CASES = {
     "whisper": Case("WhisperForConditionalGeneration", "WhisperConfig", WHISPER, kind="frames"),
     "whisper classify": Case("WhisperForAudioClassification", "WhisperConfig", WHISPER | {"num_labels": 3}, kind="frames"),
     **heads(
-        "Wav2Vec2Conformer", "Wav2Vec2ConformerConfig", CONFORMER, f"ForCTC {CLASSIFY} ForAudioFrameClassification Model", kind="waves"
+        "Wav2Vec2Conformer",
+        "Wav2Vec2ConformerConfig",
+        CONFORMER,
+        f"ForCTC {CLASSIFY} ForAudioFrameClassification Model",
+        kind="waves",
+        double=False,
     ),
     "conformer rotary": Case(
         "Wav2Vec2ConformerForCTC",
         "Wav2Vec2ConformerConfig",
         CONFORMER | {"position_embeddings_type": "rotary", "feat_extract_norm": "layer", "conv_bias": True},
+        kind="waves",
+        double=False,
+    ),
+    "conformer gelu": Case(
+        "Wav2Vec2ConformerForCTC",
+        "Wav2Vec2ConformerConfig",
+        CONFORMER | {"position_embeddings_type": None, "hidden_act": "gelu"},
         kind="waves",
     ),
     "conformer without places": Case(
@@ -324,18 +338,4 @@ CASES = {
     **heads("DeepseekV3", "DeepseekV3Config", DEEPSEEK | {"n_group": 2, "topk_group": 1}, f"{CLASSIFY} {TAG} Model", double=False),
     **heads("Mixtral", "MixtralConfig", LLAMA | {"num_local_experts": 4}, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
     "mixtral": rotary("MixtralForCausalLM", "MixtralConfig", LLAMA | {"num_local_experts": 4, "sliding_window": None, "head_dim": 8}),
-}
-
-
-LEFT_OUT = {  # of the classes that transformers has for these families, with the reason
-    **dict.fromkeys(("Bert", "Roberta", "Camembert", "DistilBert", "Electra", "Longformer"), ("ForMultipleChoice", "no such task")),
-    "BigBird": ("ForMultipleChoice ForCausalLM ForQuestionAnswering", "no such task; looks ahead; has a block of its own in the head"),
-    "GPT2": ("DoubleHeadsModel", "no such task"),
-    "Bart": ("ForCausalLM", "half of an encoder-decoder"),
-    "Marian": ("ForCausalLM Model", "halves of an encoder-decoder"),
-    "Whisper": ("ForCausalLM Model", "halves of an encoder-decoder"),
-    "T5": ("Model", "an encoder-decoder that writes nothing"),
-    "ViT": ("ForMaskedImageModeling", "no such task"),
-    "Wav2Vec2Conformer": ("ForPreTraining ForXVector", "no such task"),
-    "Gemma3": ("ForConditionalGeneration ForSequenceClassification Model", "reads pictures too"),
 }

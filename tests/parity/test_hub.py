@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from hub_cases import CASES, LEFT_OUT, VOCAB, Case
+from hub_cases import CASES, VOCAB, Case
 from safetensors.torch import load_file
 from torch.testing import assert_close
 from transformers.utils import logging
@@ -30,19 +30,18 @@ logging.disable_progress_bar()
 logging.set_verbosity_error()  # that BigBird reads short texts by plain attention
 
 LENGTHS = [5, 17, 1, 11]
+SEGMENTS, OF_PAIRS = ("BertConfig", "ElectraConfig", "BigBirdConfig"), ("SequenceClassification", "Answering", "NextSentencePrediction")
 CLOSE = {torch.float32: {"rtol": 1e-4, "atol": 3e-5}, torch.float64: {"rtol": 1e-10, "atol": 1e-10}}
 
 
-def test_every_class_of_every_family_is_read_or_left_out_on_purpose() -> None:
-    left_out = {f"{name}{ending}" for name, (endings, _) in LEFT_OUT.items() for ending in endings.split()}
+def test_every_class_of_every_family_is_compared_here_or_refused_by_name() -> None:
     compared = {case.architecture for case in CASES.values()}
     for family in FAMILIES.values():
         read = {head.architecture for form in (family, *family.others) for head in form.heads}
         assert read <= compared
         module = sys.modules[getattr(transformers, min(read)).__module__]
         classes = {name for name in module.__all__ if issubclass(getattr(module, name), transformers.PreTrainedModel)}
-        assert {name for name in classes if "retrained" not in name.lower()} - read <= left_out
-        assert not read & left_out
+        assert {name for name in classes if "retrained" not in name.lower()} - read == {*family.left_out}
 
 
 def ours(model: Model, ids: torch.Tensor, lengths: list[int], marked: int = 0) -> torch.Tensor:
@@ -52,11 +51,13 @@ def ours(model: Model, ids: torch.Tensor, lengths: list[int], marked: int = 0) -
     return model(Batch(given, given if model.target is not None else None))[0].squeeze(-1)
 
 
-def known(case: Case, model: Any, ids: torch.Tensor) -> torch.Tensor:
+def known(case: Case, model: Any, ids: torch.Tensor, **more: torch.Tensor) -> torch.Tensor:
     """The same of theirs, for rows of one length."""
-    more = {"decoder_input_ids": ids} if case.kind == "seq2seq" else {}
+    more |= {"decoder_input_ids": ids} if case.kind == "seq2seq" else {}
     if case.marked:
         more["global_attention_mask"] = (torch.arange(ids.shape[1]) < case.marked).long().expand_as(ids)
+    if case.architecture == "BigBirdForQuestionAnswering":  # it would look for [SEP], and take what stands before it for a question
+        more = {"question_lengths": torch.zeros(len(ids), 1, dtype=torch.long), "token_type_ids": torch.zeros_like(ids)} | more
     found = model(input_ids=ids, **more)
     if model.config.model_type == "big_bird":  # once it has read a short text, it would read long ones by plain attention too
         model.base_model.set_attention_type(model.config.attention_type)
@@ -99,44 +100,89 @@ def test_logits_agree_and_come_back(name: str, dtype: torch.dtype, tmp_path: Pat
     assert_close(known(case, again, ids[1:2]), expected[1], **CLOSE[dtype])
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind == "image"])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.config in SEGMENTS and name.endswith(OF_PAIRS)])
 @torch.no_grad()
-def test_pictures_agree_and_come_back(name: str, tmp_path: Path) -> None:
+def test_the_second_text_of_a_pair_is_told_apart(name: str, tmp_path: Path) -> None:
     case = CASES[name]
-    theirs = case.build(tmp_path / "theirs", torch.float64)
+    theirs = case.build(tmp_path, torch.float64)
+    model, ids = read_folder(tmp_path, dtype=None).model, tokens()[1:2]
+    segments = (torch.arange(ids.shape[1]) >= 7).long()[None]
+    mine = model(Batch(Input(ids, Seq.padded([ids.shape[1]]), segments)))[0]
+    assert_close(mine, known(case, theirs, ids, token_type_ids=segments), **CLOSE[torch.float64])
+    assert not torch.allclose(mine, ours(model, ids, [ids.shape[1]]))
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind == "image"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@torch.no_grad()
+def test_pictures_agree_and_come_back(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    case = CASES[name]
+    theirs = case.build(tmp_path / "theirs", dtype)
     found = read_folder(tmp_path / "theirs", dtype=None)
-    pictures = torch.randn(3, *found.model.frontend.shape, dtype=torch.float64)
+    pictures = torch.randn(3, *found.model.frontend.shape, dtype=dtype)
     expected = theirs(pictures)
     expected = expected.logits if "logits" in expected else expected.last_hidden_state[:, 0]
     mine = found.model(Batch(Input(pictures, Seq.padded([1] * 3))))[0]
-    assert_close(mine, expected, **CLOSE[torch.float64])
+    assert_close(mine, expected, **CLOSE[dtype])
     written_back(case, found, tmp_path)
-    again = reloaded(case, tmp_path, torch.float64)(pictures)
-    assert_close(again.logits if "logits" in again else again.last_hidden_state[:, 0], expected, **CLOSE[torch.float64])
+    again = reloaded(case, tmp_path, dtype)(pictures)
+    assert_close(again.logits if "logits" in again else again.last_hidden_state[:, 0], expected, **CLOSE[dtype])
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind == "waves"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @torch.no_grad()
-def test_samples_of_sound_agree_and_come_back(name: str, tmp_path: Path) -> None:
+def test_samples_of_sound_agree_and_come_back(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     """Row by row: in a padded batch, their convolutions and norms hear the padding."""
     case, lengths = CASES[name], [200, 97, 140]
-    theirs = case.build(tmp_path / "theirs", torch.float32)
-    found = read_folder(tmp_path / "theirs")
+    if dtype == torch.float64 and not case.double:
+        pytest.skip("transformers works out places in float32")
+    theirs = case.build(tmp_path / "theirs", dtype)
+    found = read_folder(tmp_path / "theirs", dtype=None)
     seq = Seq.padded(lengths)
-    waves = torch.randn(seq.valid.shape) * seq.valid
+    waves = torch.randn(seq.valid.shape, dtype=dtype) * seq.valid
     ragged, _ = found.model(Batch(Input(waves, seq)))
     for row, length in enumerate(lengths):
         alone = waves[row : row + 1, :length]
         expected = heard(theirs(alone))
-        assert_close(found.model(Batch(Input(alone, Seq.padded([length]))))[0], expected, **CLOSE[torch.float32])
+        assert_close(found.model(Batch(Input(alone, Seq.padded([length]))))[0], expected, **CLOSE[dtype])
         own = ragged[row : row + 1] if ragged.ndim == 2 else ragged[row : row + 1, : expected.shape[1]]
-        assert_close(own, expected, **CLOSE[torch.float32])
+        assert_close(own, expected, **CLOSE[dtype])
     written_back(case, found, tmp_path)
-    assert_close(heard(reloaded(case, tmp_path, torch.float32)(alone)), expected, **CLOSE[torch.float32])
+    assert_close(heard(reloaded(case, tmp_path, dtype)(alone)), expected, **CLOSE[dtype])
 
 
 def heard(found: Any) -> torch.Tensor:
     return found.logits if "logits" in found else found.last_hidden_state.mean(1)
+
+
+def frames_of(features: torch.Tensor) -> torch.Tensor:
+    """The frames that Whisper's feature extractor brings to these features: what our model reads."""
+    return (4 * features - 4) * math.log(10)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind == "frames"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@torch.no_grad()
+def test_frames_of_sound_agree_and_come_back(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    case, lengths = CASES[name], [5, 9, 1]
+    theirs = case.build(tmp_path / "theirs", dtype)
+    found = read_folder(tmp_path / "theirs", dtype=None)
+    features, ids = 1.9 * torch.rand(3, 100, 20, dtype=dtype), tokens()[:3, :9]  # what they read is always as long
+    written_back(case, found, tmp_path)
+    again = reloaded(case, tmp_path, dtype)
+
+    def ours(rows: slice, read: list[int]) -> torch.Tensor:
+        source, target = Input(frames_of(features[rows]), Seq.padded([100] * len(read))), Input(ids[rows, : max(read)], Seq.padded(read))
+        return found.model(Batch(source, target if found.model.target is not None else None))[0]
+
+    ragged = ours(slice(3), lengths)
+    for row, length in enumerate(lengths):
+        given = {"decoder_input_ids": ids[row : row + 1, :length]} if found.model.target is not None else {}
+        expected = theirs(input_features=features[row : row + 1].mT, **given).logits
+        assert_close(ours(slice(row, row + 1), [length]), expected, **CLOSE[dtype])
+        assert_close(ragged[row : row + 1, :length] if given else ragged[row : row + 1], expected, **CLOSE[dtype])
+        assert_close(again(input_features=features[row : row + 1].mT, **given).logits, expected, **CLOSE[dtype])
 
 
 @pytest.mark.parametrize("name", ["whisper", "whisper classify"])
@@ -177,7 +223,7 @@ def test_an_encoder_decoder_writes_the_same_text(name: str, tmp_path: Path) -> N
     model = read_folder(tmp_path, dtype=None).model
     if case.kind == "frames":
         features = 1.9 * torch.rand(1, 100, 20, dtype=torch.float64)
-        source, given = Input((4 * features - 4) * math.log(10), Seq.padded([100])), {"input_features": features.mT}
+        source, given = Input(frames_of(features), Seq.padded([100])), {"input_features": features.mT}
     else:
         ids = tokens()[1:2]
         source, given = Input(ids, Seq.padded([ids.shape[1]])), {"input_ids": ids}
@@ -234,7 +280,16 @@ def test_decoding_agrees_token_by_token(name: str, tmp_path: Path) -> None:
     state, whole = model.init_state(1, ids.shape[1]), theirs(ids).logits
     steps = [model(Batch(Input(ids[:, t : t + 1], Seq.padded([1], start=t))), state)[0] for t in range(ids.shape[1])]
     assert_close(torch.cat(steps, 1), whole, **CLOSE[torch.float32])
-    prompt, room = ids[0, :8].tolist(), min(64, (model.config.max_len or 99) - 8)
-    known = theirs.generate(ids[:, :8], max_new_tokens=room, do_sample=False, eos_token_id=None, pad_token_id=0)[0, 8:].tolist()
-    written = generate(model, [prompt], GenerateOptions(max_tokens=room, temperature=0.0))[0]
-    assert written.tokens == known
+    written = generate(model, [ids[0, :8].tolist()], GenerateOptions(max_tokens=64, temperature=0.0))[0]
+    assert len(written.tokens) == 64
+    assert written.tokens == greedily(CASES[name], theirs, ids[:, :8])
+
+
+def greedily(case: Case, model: Any, ids: torch.Tensor) -> list[int]:
+    """64 tokens that they write. Their `generate` counts RoBERTa's places from 0, their model from 2: there, the model decides."""
+    if case.config not in ("RobertaConfig", "CamembertConfig"):
+        return model.generate(ids, max_new_tokens=64, do_sample=False, eos_token_id=None, pad_token_id=0)[0, ids.shape[1] :].tolist()
+    whole = ids
+    for _ in range(64):
+        whole = torch.cat([whole, model(whole).logits[:, -1:].argmax(-1)], 1)
+    return whole[0, ids.shape[1] :].tolist()

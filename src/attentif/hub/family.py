@@ -41,6 +41,7 @@ class Family:
     older: Callable[[dict[str, Any]], dict[str, Any]] = dict  # config.json as it was once written, in today's keys
     whole: Callable[[dict[str, Any]], dict[str, Any]] = dict  # config.json with what transformers would take by default otherwise
     others: Sequence["Family"] = ()  # of the same model_type with other stacks: the encoder alone, for heads that need no more
+    left_out: Mapping[str, str] = field(default_factory=dict)  # classes of transformers that are not read, and why
 
     def head_of(self, architectures: Sequence[str] | None) -> HeadOf:
         """The head that config.json names; the first of the family's where it names none."""
@@ -48,6 +49,8 @@ class Family:
             for head in self.heads:
                 if head.architecture == name:
                     return head
+        if refused := next((name for name in architectures or () if name in self.left_out), None):
+            raise ConfigError(f"architectures: {refused!r} is not read here: {self.left_out[refused]}")
         known = [head.architecture for family in (self, *self.others) for head in family.heads]
         first = (architectures or ["?"])[0]
         raise ConfigError(f"architectures: {first!r} is not understood{did_you_mean(first, known)} (there are {', '.join(known)})")

@@ -82,11 +82,7 @@ class Tensors(Mapping[str, Tensor]):
         self._names = {modern(name): name for name in self.files}
 
     def _shards(self, folder: Path) -> None:
-        where = read_json(folder / INDEX).get("weight_map")
-        if not isinstance(where, dict) or not all(isinstance(name, str) for name in where.values()):
-            raise RunError("has no weight_map", file=folder / INDEX)
-        if odd := [name for name in where.values() if Path(name).name != name or not name.endswith(".safetensors")]:
-            raise RunError(f"names {odd[0]!r}, which is no safetensors file of this folder", file=folder / INDEX)
+        where = shards_of(folder)
         for name in sorted(set(where.values())):
             if not (folder / name).is_file():
                 raise RunError(f"names {name}, which is not there", file=folder / INDEX)
@@ -109,6 +105,16 @@ class Tensors(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self.files)
+
+
+def shards_of(folder: Path) -> dict[str, str]:
+    """The file of each tensor, as the index says."""
+    where = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(where, dict) or not all(isinstance(name, str) for name in where.values()):
+        raise RunError("has no weight_map", file=folder / INDEX)
+    if odd := [name for name in where.values() if Path(name).name != name or not name.endswith(".safetensors")]:
+        raise RunError(f"names {odd[0]!r}, which is no safetensors file of this folder", file=folder / INDEX)
+    return where
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -18,19 +18,18 @@ from tokenizers import processors
 from attentif.config import problems_of
 from attentif.errors import ConfigError, RunError
 from attentif.files import write_json
+from attentif.hub.account import accounted, has_own_output, listed
 from attentif.hub.family import Family, HeadOf, family_of
 from attentif.hub.files import CONFIG, WEIGHTS, Tensors, read_config
 from attentif.hub.generation import FILE as GENERATION
 from attentif.hub.generation import Decoding, read_decoding
 from attentif.hub.keys import Always, read_keys, without_gaps, write_keys
 from attentif.hub.pooling import pooled_as
-from attentif.hub.rows import Matched, match, ours_from, theirs_from
+from attentif.hub.rows import match, ours_from, theirs_from
 from attentif.hub.stream import on_meta, write_stream
 from attentif.hub.vocabulary import read_target_tokenizer, read_tokenizer
 from attentif.models import Model, ModelConfig, build
 from attentif.text import Tokenizer
-
-SHOWN = 4  # names in an error
 
 
 @dataclass(frozen=True)
@@ -59,16 +58,14 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
     with understood(folder / GENERATION):
         decoding = read_decoding(folder, config, two_stacks=model_config.encoder is not None and model_config.decoder is not None)
     tensors = Tensors(folder)
+    if getattr(model_config.head, "tied", False) and has_own_output(family.rows(head, model_config, tensors), tensors):
+        model_config = model_config.with_head(model_config.head.changed(tied=False))
     if deepest(model_config) > len(tensors):  # before so many blocks are built
         raise RunError(f"asks for {deepest(model_config):,} blocks, and there are {len(tensors)} tensors", file=folder / CONFIG)
     model = build(model_config, device="meta")
-    matched = checked(folder, family, head, model, tensors)
-    own = model.state_dict()
-    weights = {}
-    for name, tensor in ours_from(matched, tensors):
-        if tensor.shape != own[name].shape:
-            raise RunError(f"{name} would be {tuple(tensor.shape)}, and {CONFIG} asks for {tuple(own[name].shape)}", file=folder)
-        weights[name] = tensor if dtype is None else tensor.to(dtype)
+    table, ignored = family.rows(head, model_config, tensors), (*family.ignored, *head.ignored)
+    matched = accounted(folder, table, tensors, model.state_dict(), deepest(model_config), ignored)
+    weights = {name: tensor if dtype is None else tensor.to(dtype) for name, tensor in ours_from(matched, tensors)}
     model.load_state_dict(weights, assign=True)
     special = {key: value for key, value in config.items() if key.endswith("_token_id") and value is not None}
     tokenizer, target = framed(read_tokenizer(folder, config)), framed(read_target_tokenizer(folder, config))
@@ -124,21 +121,6 @@ def configuration(config: Mapping[str, Any], family: Family, head: HeadOf) -> Mo
     return ModelConfig.model_validate(settled(read_keys(config, [*family.keys, *head.keys], template, {*family.like, *family.harmless})))
 
 
-def checked(folder: Path, family: Family, head: HeadOf, model: Model, tensors: Tensors) -> Matched:
-    """Every tensor accounted for, on both sides."""
-    ignored = (*family.ignored, *head.ignored)
-    matched = match(family.rows(head, model.config, tensors), tensors, model.state_dict(), deepest(model.config), ignored)
-    for what, names in (
-        ("lacks", matched.missing),
-        ("holds, and nothing here reads,", matched.unexpected),
-        ("does not fill", matched.unmet),
-    ):
-        if names:
-            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            raise RunError(f"{what} {', '.join(names[:SHOWN])}{more}", file=folder)
-    return matched
-
-
 def write_folder(
     folder: Path,
     model: Model,
@@ -159,7 +141,7 @@ def write_folder(
     own = model.state_dict()
     matched = match(table, names, own, deepest(model.config))
     if matched.unmet:
-        raise ConfigError(f"{kind.kind} has no place for {', '.join(matched.unmet[:SHOWN])}")
+        raise ConfigError(f"{kind.kind} has no place for {listed(matched.unmet)}")
     folder.mkdir(parents=True, exist_ok=True)
     write_stream(folder / WEIGHTS, dict(theirs_from(matched, on_meta(own))), theirs_from(matched, own))
     if tokenizer is not None:

@@ -16,10 +16,12 @@ BEAMS = ("length_penalty", "early_stopping")
 DRAWS = ("temperature", "top_p", "min_p")
 # what would change the text, and our decoder has no word for: with the values that change nothing
 UNHEARD: dict[str, tuple[Any, ...]] = {
-    "diversity_penalty": (0.0,), "encoder_no_repeat_ngram_size": (0,), "encoder_repetition_penalty": (1.0,), "epsilon_cutoff": (0.0,),
-    "eta_cutoff": (0.0,), "exponential_decay_length_penalty": (), "force_words_ids": (), "guidance_scale": (1.0,),
-    "num_beam_groups": (1,), "penalty_alpha": (0.0,), "sequence_bias": (), "typical_p": (1.0,),
+    "diversity_penalty": (0.0,), "dola_layers": (), "encoder_no_repeat_ngram_size": (0,), "encoder_repetition_penalty": (1.0,),
+    "epsilon_cutoff": (0.0,), "eta_cutoff": (0.0,), "exponential_decay_length_penalty": (), "force_words_ids": (), "guidance_scale": (1.0,),
+    "max_time": (), "num_beam_groups": (1,), "penalty_alpha": (0.0,), "renormalize_logits": (False,), "sequence_bias": (),
+    "stop_strings": ([],), "typical_p": (1.0,), "watermarking_config": (),
 }  # fmt: skip
+WITH_BEAMS = {"do_sample": (False,), "early_stopping": (False, True), "repetition_penalty": (1.0,)}  # the same, where it searches
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,16 @@ def decoding(given: Mapping[str, Any], *, two_stacks: bool) -> Decoding:
     if "beams" not in options and said.get("repetition_penalty", 1.0) != 1.0:
         options["repetition_penalty"] = said["repetition_penalty"]
     first = said.get("decoder_start_token_id", said.get("bos_token_id"))
-    start = [*_ids(first), *_ids(said.get("forced_bos_token_id"))] if two_stacks else []
+    second = said.get("forced_bos_token_id", said.get("bos_token_id") if said.get("force_bos_token_to_be_generated") else None)
+    start = [*_ids(first), *_ids(second)] if two_stacks else []
     forced = max(len(start) - 1, 0)  # new tokens to them, and part of the beginning to us
     if "max_new_tokens" in said:
         options["max_tokens"] = said["max_new_tokens"] - forced
     elif two_stacks and said.get("max_length", 0) > len(start):  # counts what the decoder begins with
         options["max_tokens"] = said["max_length"] - len(start)
     ends = _ids(said.get("eos_token_id"))
-    unheard = [key for key, nothing in UNHEARD.items() if key in said and said[key] not in nothing]
+    silent = UNHEARD | (WITH_BEAMS if "beams" in options else {})
+    unheard = [key for key, nothing in silent.items() if key in said and said[key] not in nothing]
     limits, left = limits_of(said, ends, forced, len(start) if two_stacks else None)
     return Decoding(options | limits, start, ends, [*unheard, *left])
 

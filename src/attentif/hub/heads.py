@@ -9,6 +9,11 @@ from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
 
 DROPOUT = Key("classifier_dropout", "head.dropout", None)
+# why a class of transformers is not read
+CHOICES = "it chooses among several texts, and there is no such task here"
+HALF = "it is the half of an encoder-decoder that writes, without what it would read"
+HEADLESS = "it is an encoder-decoder that writes nothing"
+NO_TASK = "there is no task here that it is for"
 
 
 def language(architecture: str, theirs: str = "lm_head", keys: Sequence[Key | Always] = (), **head: Any) -> HeadOf:
@@ -26,8 +31,8 @@ def tagging(architecture: str, theirs: str = "classifier", keys: Sequence[Key | 
     return HeadOf(architecture, {"kind": "tokens", "classes": None, **head}, [Row(f"{theirs}.{{p}}", "head.out.{p}")], keys, task="tag")
 
 
-def answering(architecture: str, prefix: str | None = None, keys: Sequence[Key | Always] = ()) -> HeadOf:
-    return HeadOf(architecture, {"kind": "span"}, [Row("qa_outputs.{p}", "head.out.{p}")], keys, task="answer", prefix=prefix)
+def answering(architecture: str, prefix: str | None = None, theirs: str = "qa_outputs") -> HeadOf:
+    return HeadOf(architecture, {"kind": "span"}, [Row(f"{theirs}.{{p}}", "head.out.{p}")], task="answer", prefix=prefix)
 
 
 def bare(architecture: str, pool: str = "mean", keys: Sequence[Key | Always] = ()) -> HeadOf:

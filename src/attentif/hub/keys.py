@@ -17,13 +17,19 @@ NEEDED: Any = object()  # a key that must be there
 
 # keys that say nothing about what is computed from tokens to logits
 HARMLESS = {
-    "_attn_implementation_autoset", "_name_or_path", "architectures", "bad_words_ids", "begin_suppress_tokens", "bos_token_id",
-    "chunk_size_feed_forward", "decoder_start_token_id", "dtype", "eos_token_id", "finetuning_task", "forced_bos_token_id",
-    "forced_eos_token_id", "gradient_checkpointing", "id2label", "initializer_range", "is_decoder", "is_encoder_decoder", "label2id",
-    "max_length", "model_type", "num_beams", "num_labels", "output_attentions", "output_hidden_states", "output_past", "pad_token_id",
-    "prefix", "pretraining_tp", "problem_type", "return_dict", "sep_token_id", "summary_activation", "summary_first_dropout",
-    "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params", "tie_encoder_decoder", "tie_word_embeddings",
-    "torch_dtype", "transformers_version", "unk_token_id", "use_bfloat16", "use_cache",
+    "_attn_implementation_autoset", "_name_or_path", "_num_labels", "architectures", "bad_words_ids", "begin_suppress_tokens",
+    "bos_token_id", "chunk_size_feed_forward", "decoder_start_token_id", "dtype", "eos_token_id", "eos_token_ids", "finetuning_task",
+    "force_bos_token_to_be_generated", "forced_bos_token_id", "forced_eos_token_id", "gradient_checkpointing", "id2label",
+    "initializer_range", "is_decoder", "is_encoder_decoder", "label2id", "model_type", "num_labels", "output_attentions",
+    "output_hidden_states", "output_past", "pad_token_id", "prefix", "pretraining_tp", "problem_type", "return_dict", "sep_token_id",
+    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params",
+    "tie_encoder_decoder", "tie_word_embeddings", "tokenizer_class", "torch_dtype", "torchscript", "transformers_version", "unk_token_id",
+    "use_bfloat16", "use_cache", "xla_device",
+    # how it writes, in folders older than generation_config.json
+    "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size", "length_penalty", "max_length", "max_new_tokens",
+    "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences", "output_scores",
+    "remove_invalid_values", "repetition_penalty", "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p",
+    "typical_p",
 }  # fmt: skip
 
 
@@ -74,11 +80,15 @@ class Always:
     value: Any
 
 
+# what the first versions of transformers wrote down whether or not there was anything to say
+SPELT_OUT = (Always("pruned_heads", {}), Always("cross_attention_hidden_size", None), Always("add_cross_attention", False))
+
+
 def read_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], template: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
     """Our configuration: the template with the values of config.json. `known` are keys that the caller reads itself."""
     values: dict[str, Any] = copied(template)
     seen = HARMLESS | set(known)
-    for key in keys:
+    for key in (*SPELT_OUT, *keys):
         seen.add(key.theirs)
         if isinstance(key, Always):
             if (found := config.get(key.theirs, key.value)) != key.value:

@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 
 from attentif.errors import RunError
-from attentif.hub.files import CONFIG, INDEX, WEIGHTS
+from attentif.hub.files import CONFIG, INDEX, WEIGHTS, shards_of
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
-READ = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]  # never *.bin, *.py
+READ = ["*.json", "*.safetensors", "*.model", "*.spm", "*.txt", "*.jinja"]  # never *.bin, *.py
 UNREAD = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]  # the same weights in other formats
 
 
@@ -35,8 +35,15 @@ def _cached(name: str, revision: str | None) -> Path | None:
         folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
     except LocalEntryNotFoundError:
         return None
-    whole = (folder / CONFIG).is_file() and ((folder / WEIGHTS).exists() or (folder / INDEX).exists())
-    return folder if whole else None  # another program may have fetched a part
+    return folder if _whole(folder) else None  # another program may have fetched a part
+
+
+def _whole(folder: Path) -> bool:
+    """Whether configuration and weights are there, with all their shards."""
+    weights = [WEIGHTS]
+    if not (folder / WEIGHTS).is_file() and (folder / INDEX).is_file():
+        weights = list(shards_of(folder).values())
+    return all((folder / name).is_file() for name in {CONFIG, *weights})
 
 
 def _downloaded(name: str, revision: str | None) -> Path:
@@ -53,7 +60,8 @@ def _downloaded(name: str, revision: str | None) -> Path:
         why = "there is no folder of that name here, and no such model at Hugging Face (or it is private: `hf auth login`)"
     except Exception as error:  # of the network, by whichever library brings it
         why = (
-            f"cannot be downloaded ({type(error).__name__}), and the cache does not hold it: where there is a network, "
-            f"run `hf download {name} --local-dir {name.rpartition('/')[2]}`, and give that folder"
+            f"cannot be downloaded ({type(error).__name__}); there is no such folder here, nor such a model, whole, in the cache: look at "
+            f"the path again or, where there is a network, run `hf download {name} --local-dir {name.rpartition('/')[2]}`, "
+            "and give that folder"
         )
     raise RunError(why, file=name)

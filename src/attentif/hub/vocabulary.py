@@ -7,6 +7,7 @@ Read beside it, where they are there: `tokenizer_config.json`, `special_tokens_m
 which ones were added), and `generation_config.json` (which ones end a text).
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -230,11 +231,28 @@ def _item(item: str, names: Mapping[str, str]) -> str:
 
 def _finished(rust: Rust, tokens: Mapping[str, AddedToken], file: Path, config: Mapping[str, Any], size: str) -> Tokenizer:
     """The tokenizer, none of whose ids is larger than the model's embedding."""
-    special = {part: _id(rust, token.content) for part, token in tokens.items()}
-    tokenizer = Tokenizer(rust, special, read_decoding(file.parent, config, two_stacks=False).ends)
     text = config.get("text_config")
     rows = config.get(size) or (text.get(size) if isinstance(text, dict) else None)
+    rust = _within(rust, rows) if isinstance(rows, int) else rust
+    special = {part: number for part, token in tokens.items() if (number := rust.token_to_id(token.content)) is not None}
+    tokenizer = Tokenizer(rust, special, read_decoding(file.parent, config, two_stacks=False).ends)
     if isinstance(rows, int) and tokenizer.vocab > rows:
         largest = rust.id_to_token(tokenizer.vocab - 1)
         raise RunError(f"has {tokenizer.vocab:,} tokens (the last is {largest!r}), and the model {rows:,} ({CONFIG}: {size})", file=file)
+    if "eos" in tokenizer.special:
+        tokenizer.special.setdefault("pad", tokenizer.special["eos"])  # Llama 3 has none; nobody looks at it
     return tokenizer
+
+
+def _within(rust: Rust, rows: int) -> Rust:
+    """Without special tokens at the end that the model has no vector for: the <mask> of a BART that learned to summarise, a [PAD] that
+    somebody added. No text becomes one of them; where what is put around a text does, or others lack a vector too, all stay."""
+    beyond = {token: number for token, number in rust.get_vocab().items() if number >= rows}
+    special = {number for number, token in rust.get_added_tokens_decoder().items() if token.special}
+    said = json.loads(rust.to_str()) if beyond and special.issuperset(beyond.values()) else {}
+    if not said or any(json.dumps(token) in json.dumps(said["post_processor"]) for token in beyond):
+        return rust
+    said["added_tokens"] = [token for token in said["added_tokens"] if token["id"] < rows]
+    vocab = said["model"]["vocab"]
+    said["model"]["vocab"] = vocab[:rows] if isinstance(vocab, list) else {token: id_ for token, id_ in vocab.items() if id_ < rows}
+    return Rust.from_str(json.dumps(said))

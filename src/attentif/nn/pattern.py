@@ -73,7 +73,8 @@ class Window(PatternConfig):
 class Global(PatternConfig):
     """Some tokens see all and are seen by all: those at fixed places, and those the task marked in `Seq.marks`."""
 
-    kind: Literal["global"] = Field("global", description="tokens that see all and are seen by all, besides those the task marks")
+    kind: Literal["global"] = Field("global", description="tokens that see all and are seen by all")
+    marked: bool = Field(True, description="those that the task marks are among them: the tokens of a question (Longformer)")
     at: Places = Field((), description="their places")
     first: int = Field(0, ge=0, description="so many at the beginning of each sequence")
     last: int = Field(0, ge=0, description="so many at the end of each sequence (not in a causal attention)")
@@ -85,7 +86,7 @@ class Global(PatternConfig):
         chosen = torch.isin(pos, torch.tensor(self.at, device=pos.device, dtype=pos.dtype)) | (pos < self.first * self.block)
         if self.last:
             chosen = chosen | (pos // self.block >= -(-lengths // self.block) - self.last)
-        return chosen if marks is None else chosen | marks
+        return chosen if marks is None or not self.marked else chosen | marks
 
     def sees(self, asked: Asked) -> Tensor:
         return self.members(asked.k_pos, asked.k_marks, asked.lengths[:, None, None])[..., None, :]

@@ -11,6 +11,7 @@ CASES: dict[str, Case] = {
     "conformer-conv": (ConformerConvConfig(kernel=7), SITE),
     "conformer-conv-layer": (ConformerConvConfig(kernel=31, norm="layer"), SITE),
     "conformer-conv-group": (ConformerConvConfig(kernel=3, norm="group", groups=4, bias=False), SITE),
+    "conformer-conv-gelu": (ConformerConvConfig(kernel=5, norm="layer", activation="gelu"), SITE),
 }
 
 
@@ -32,7 +33,7 @@ def twin(mixer: ConformerConv, x: Tensor, marks: Tensor | None = None) -> Tensor
         groups = y.unflatten(-1, (mixer.config.groups if mixer.config.norm == "group" else 1, -1))
         spread = groups.var(-1, correction=0, keepdim=True)
         y = ((groups - groups.mean(-1, keepdim=True)) / (spread + 1e-5).sqrt()).flatten(-2) * norm.weight + norm.bias
-    y = y * torch.sigmoid(y)
+    y = y * (torch.sigmoid(y) if mixer.config.activation == "silu" else (1 + torch.erf(y / 2**0.5)) / 2)
     return F.linear(y, mixer.out.weight, mixer.out.bias)
 
 

@@ -1,11 +1,12 @@
 """What config.json says in older or other words, and what is refused before any weight is looked at."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from attentif.errors import ConfigError
-from attentif.hub.family import FAMILIES, family_of
+from attentif.hub.family import FAMILIES, Family, HeadOf, family_of
 from attentif.hub.files import modern
 from attentif.hub.folder import configuration, described
 from attentif.models import ModelConfig
@@ -46,6 +47,18 @@ def test_gemma_3_means_the_same_in_words_of_the_first_days_and_of_today() -> Non
     assert [bool(block.sublayers["attn"].mixer.pattern) for block in blocks] == [True, False]
 
 
+def test_rotary_positions_mean_the_same_in_words_of_all_days() -> None:
+    """`rope_scaling` was there before `rope_theta` could be said; both were before they were one; Pythia had names of its own."""
+    said = read("llama", **SIZES, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10_000.0})
+    assert said == read("llama", **SIZES, rope_scaling={"type": "linear", "factor": 2.0})
+    assert said == read("llama", **SIZES, rope_scaling={"type": "linear", "factor": 2.0}, rope_theta=10_000.0)
+    assert read("llama", **SIZES) == read("llama", **SIZES, rope_scaling=None)
+    sizes = {key: value for key, value in SIZES.items() if key != "num_key_value_heads"}
+    half = read("gpt_neox", **sizes, rotary_pct=0.5, rotary_emb_base=500)
+    assert half == read("gpt_neox", **sizes, partial_rotary_factor=0.5, rope_theta=500.0)
+    assert half.decoder.block["both"].mixer.branches["attn"].mixer.rotary.fraction == 0.5
+
+
 def test_scores_of_gemma_2_without_a_cap_can_be_said() -> None:
     model = read("gemma2", **SIZES, attn_logit_softcapping=None, final_logit_softcapping=None)
     assert model.head.softcap is None
@@ -83,6 +96,16 @@ def test_an_encoder_alone_asks_for_nothing_of_the_decoder() -> None:
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+LATENT = {
+    "first_k_dense_replace": 1,
+    "qk_nope_head_dim": 4,
+    "qk_rope_head_dim": 4,
+    "v_head_dim": 4,
+    "kv_lora_rank": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 8,
+}
 
 
 def test_yarn_is_as_sharp_as_its_shares_say() -> None:
@@ -103,11 +126,25 @@ def test_yarn_is_as_sharp_as_its_shares_say() -> None:
         ("llama", {"rope_parameters": YARN | {"truncate": False}}, "truncate is not understood with rope_type 'yarn'"),
         ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 3}, "windows in some blocks only"),
         ("big_bird", {"attention_type": "sparse"}, "attention_type: 'sparse' is not understood"),
+        ("big_bird", {"architectures": ["BigBirdForCausalLM"], "is_decoder": True}, "'block_sparse' sees what is still to be written"),
+        ("bart", {"architectures": ["BartForCausalLM"]}, "'BartForCausalLM' is not read here: it is the half of an encoder-decoder"),
+        (
+            "t5",
+            {"feed_forward_proj": "gated-gelu", "dense_act_fn": "relu"},
+            "dense_act_fn: 'relu' is not understood with feed_forward_proj",
+        ),
+        ("t5", {"is_gated_act": True}, "is_gated_act: True is not understood with feed_forward_proj 'relu'"),
+        ("mamba2", {"state_size": 8, "time_step_limit": [0.01, 0.1]}, r"time_step_limit: \[0.01, 0.1\] is not understood"),
+        ("reformer", {"num_chunks_before": 2}, "num_chunks_before: 2 is not understood"),
+        ("qwen2", {"use_mrope": True}, "use_mrope: True is not understood"),
+        ("deepseek_v3", {"topk_method": "greedy"} | LATENT, "topk_method: 'greedy' is not understood"),
+        ("deepseek_v2", {"topk_method": "best"} | LATENT, "topk_method: 'best' is not understood"),
+        ("deepseek_v2", {"scoring_func": "sigmoid"} | LATENT, "scoring_func: 'sigmoid' is not understood"),
         ("bert", {"architectures": ["BertLMHeadModel"]}, "is_decoder: False is not understood"),
         ("bert", {"architectures": ["BertForMaskedLm"]}, "did you mean 'BertForMaskedLM'"),
         ("reformer", {"attn_layers": ["global"]}, "attn_layers: 'global' is not understood"),
         ("wav2vec2-conformer", {"position_embeddings_type": "absolute"}, "position_embeddings_type: 'absolute' is not understood"),
-        ("wav2vec2-conformer", {"hidden_act": "gelu"}, "hidden_act: 'gelu' is not understood"),
+        ("wav2vec2-conformer", {"hidden_act": "mish"}, "hidden_act: 'mish' is not understood"),
         ("wav2vec2-conformer", {"hidden_act": "swish", "pad_token_id": 3, "vocab_size": 9}, "pad_token_id: 3 is not understood"),
     ],
 )
@@ -128,3 +165,22 @@ def test_a_body_saved_without_its_prefix_is_found() -> None:
     family = FAMILIES["gpt2"]
     assert family.rows(family.heads[0], model)[0].theirs == "transformer.wte.weight"
     assert family.rows(family.heads[0], model, ["wte.weight", "wpe.weight"])[0].theirs == "wte.weight"
+
+
+COLUMNS = ("masked", "causal", "seq2seq", "CTC", "classes", "tags", "answers", "bare")
+OF_HEAD = {"ctc": "CTC", "classify": "classes", "tokens": "tags", "span": "answers", "embed": "bare"}
+
+
+def column(family: Family, head: HeadOf) -> str:
+    both = {"encoder", "decoder"} <= {*family.template}
+    words = "seq2seq" if both else "causal" if "decoder" in family.template else "masked"
+    return OF_HEAD.get(head.head["kind"], words)
+
+
+def test_the_page_says_which_heads_are_read_and_which_classes_are_refused() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    for kind, family in FAMILIES.items():
+        found = {column(form, head) for form in (family, *family.others) for head in form.heads}
+        cells = [f"`{kind}`", *("✓" if name in found else "" for name in COLUMNS), ", ".join(f"`{name}`" for name in family.left_out)]
+        assert f"| {' | '.join(cells)} |".replace("  ", " ") in page, kind
+    assert f"| `model_type` | {' | '.join(COLUMNS)} | refused |" in page

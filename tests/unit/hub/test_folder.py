@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from attentif.cli.main import run as typed
 from attentif.config import merge
 from attentif.errors import AttentifError, ConfigError
 from attentif.hub import read_folder, write_folder
@@ -117,6 +118,18 @@ def tensors_changed(change: Callable[[dict[str, torch.Tensor]], object]) -> Call
     return changed
 
 
+def reshaped(tensors: dict[str, torch.Tensor]) -> None:
+    """One that is cut into queries, keys and values: no third of it is whole."""
+    tensors["transformer.h.0.attn.c_attn.weight"] = torch.zeros(16, 47)
+
+
+def everything(tensors: dict[str, torch.Tensor]) -> None:
+    """One is missing, one is too many, one has another shape: all of it is said."""
+    reshaped(tensors)
+    del tensors["transformer.wpe.weight"]
+    tensors["extra"] = torch.zeros(2)
+
+
 def outside(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../../etc/passwd.safetensors"}}))
 
@@ -130,10 +143,12 @@ def outside(folder: Path) -> None:
         (lambda folder: (folder / "config.json").write_text("[]"), "holds a list, not an object"),
         (change(model_type="gpt3"), "model_type: 'gpt3' is not understood; did you mean 'gpt2'"),
         (change(model_type=None), "model_type: None is not understood"),
-        (change(architectures=["GPT2DoubleHeadsModel"]), "architectures: 'GPT2DoubleHeadsModel' is not understood"),
+        (change(architectures=["GPT2DoubleHeadsModel"]), "architectures: 'GPT2DoubleHeadsModel' is not read here: it chooses among"),
+        (change(architectures=["GPT2LMHead"]), "architectures: 'GPT2LMHead' is not understood; did you mean 'GPT2LMHeadModel'"),
+        (change(pruned_heads={"0": [1]}), "pruned_heads: {'0': [1]} is not understood (only {})"),
         (change(auto_map={"AutoModel": "modeling.Own"}), "Attentif runs none"),
         (change(n_embd=None), "n_embd: is missing"),
-        (change(n_embd=20), "and config.json asks for"),
+        (change(n_embd=20), "holds in another shape than config.json asks for transformer.wte.weight ((50, 16) for (50, 20)), "),
         (change(n_layer=3), "lacks transformer.h.2.ln_1.weight"),
         (change(n_layer=1), "holds, and nothing here reads, transformer.h.1"),
         (change(activation_function="swish"), "activation_function: 'swish' is not understood"),
@@ -166,6 +181,8 @@ def outside(folder: Path) -> None:
         (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
         (tensors_changed(lambda tensors: tensors.pop("transformer.wte.weight")), "lacks transformer.wte.weight"),
         (tensors_changed(lambda tensors: tensors.update(extra=torch.zeros(2))), "nothing here reads, extra"),
+        (tensors_changed(reshaped), "than config.json asks for transformer.h.0.attn.c_attn.weight ((16, 47) for (16, 48))"),
+        (tensors_changed(everything), "lacks transformer.wpe.weight; it holds, and nothing here reads, extra; it holds in another shape"),
         (outside, "which is no safetensors file of this folder"),
     ],
 )
@@ -176,6 +193,47 @@ def test_a_damaged_folder_is_refused_in_one_line(sound: Path, tmp_path: Path, da
         read_folder(folder)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "config.json").unlink(), "is no Hugging Face folder: it has no config.json"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
+        (sharded(shortened(PARTS[0])), f"{PARTS[0]}: is not a whole safetensors file"),
+        (tensors_changed(reshaped), "holds in another shape than config.json asks for"),
+        (change(model_type="gpt3"), "model_type: 'gpt3' is not understood"),
+        (change(auto_map={"AutoModel": "modeling.Own"}), "asks for code that comes with the weights (auto_map)"),
+        (pickled(4), "is a pickle by another name"),
+    ],
+)
+def test_a_damaged_folder_is_not_imported(
+    sound: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], damage: Callable[[Path], object], message: str
+) -> None:
+    folder = Path(shutil.copytree(sound, tmp_path / "damaged"))
+    damage(folder)
+    assert typed(["import", str(folder), str(tmp_path / "run")]) in (1, 2)
+    said = capfd.readouterr().err
+    assert said.startswith("error: ")
+    assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_shared_matrix_that_was_saved_twice_is_read_once(sound: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(sound, tmp_path / "twice"))
+    tensors_changed(lambda tensors: tensors.update({"lm_head.weight": tensors["transformer.wte.weight"].clone()}))(folder)
+    whole, twice = read_folder(sound).model.state_dict(), read_folder(folder).model.state_dict()
+    assert whole.keys() == twice.keys()
+    assert all(torch.equal(tensor, twice[name]) for name, tensor in whole.items())
+
+
+def test_an_output_of_its_own_is_read_whatever_the_configuration_says(sound: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(sound, tmp_path / "own"))
+    tensors_changed(lambda tensors: tensors.update({"lm_head.weight": tensors["transformer.wte.weight"] + 1}))(folder)
+    found = read_folder(folder).model
+    assert not found.config.head.tied
+    assert torch.equal(found.head.linear.weight, found.frontend.tokens.weight + 1)
 
 
 def test_a_model_that_the_family_cannot_describe_is_not_written(tmp_path: Path) -> None:

@@ -45,6 +45,16 @@ def test_what_our_decoder_has_no_word_for_is_said() -> None:
     assert decoding(given, two_stacks=True).unheard == ["diversity_penalty", "bad_words_ids"]
     assert decoding({"min_length": 10}, two_stacks=False).unheard == ["min_length"]  # it counts the prompt
     assert decoding({"eos_token_id": 2, "forced_eos_token_id": 3}, two_stacks=True).unheard == ["forced_eos_token_id"]
+    assert decoding({"num_beams": 4, "renormalize_logits": True}, two_stacks=True).unheard == ["renormalize_logits"]  # Marian's folders
+    said = {"do_sample": True, "early_stopping": "never", "repetition_penalty": 1.2}
+    assert decoding(said | {"num_beams": 4}, two_stacks=True).unheard == [*said]  # heard without beams, or without meaning there
+    assert decoding(said, two_stacks=True).unheard == []
+
+
+def test_a_first_token_that_was_forced_in_words_of_the_first_days_is_heard() -> None:
+    given = {"decoder_start_token_id": 2, "bos_token_id": 0, "force_bos_token_to_be_generated": True}
+    assert decoding(given, two_stacks=True).start == [2, 0]
+    assert decoding(given | {"force_bos_token_to_be_generated": False}, two_stacks=True).start == [2]
 
 
 def test_what_may_not_be_written_is_heard_and_comes_back() -> None:

@@ -8,9 +8,13 @@ from typing import Any
 import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.utils import filter_repo_objects
 
 from attentif.errors import RunError
-from attentif.hub.source import folder_of
+from attentif.hub.files import CONFIG, INDEX, WEIGHTS
+from attentif.hub.source import READ, UNREAD, folder_of
+from attentif.hub.styles import STYLES
+from attentif.text.chat_template import FILE as CHAT
 
 
 def test_a_folder_is_itself(tmp_path: Path) -> None:
@@ -27,7 +31,8 @@ def test_a_typing_error_is_not_looked_for_elsewhere(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_the_cache_comes_before_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
+@pytest.mark.parametrize("shards", [False, True])
+def test_the_cache_comes_before_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool, shards: bool) -> None:
     calls: list[dict[str, Any]] = []
 
     def download(name: str, **options: Any) -> str:
@@ -35,8 +40,12 @@ def test_the_cache_comes_before_the_network(tmp_path: Path, monkeypatch: pytest.
         return str(tmp_path)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    for file in ("config.json", "model.safetensors") if whole else ("config.json",):
-        (tmp_path / file).touch()
+    (tmp_path / "config.json").touch()
+    if shards:
+        (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}')
+        (tmp_path / "1.safetensors").touch()
+    if whole:
+        (tmp_path / ("2.safetensors" if shards else "model.safetensors")).touch()
     assert folder_of("org/name@v1") == tmp_path
     assert [call["name"] for call in calls] == ["org/name"] * (1 if whole else 2)
     assert all(call["revision"] == "v1" for call in calls)
@@ -45,16 +54,37 @@ def test_the_cache_comes_before_the_network(tmp_path: Path, monkeypatch: pytest.
         assert not {"*.bin", "*.py"} & {*calls[1]["allow_patterns"]}
 
 
-def test_without_network_and_cache_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["org/name", "runs/none"])  # a model's name, or a run's that was mistyped: both are said
+def test_without_network_and_cache_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+
     def download(name: str, **options: Any) -> str:
         raise LocalEntryNotFoundError("no\nnetwork") if options.get("local_files_only") else ConnectionError("no\nnetwork")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     with pytest.raises(RunError) as caught:
-        folder_of("org/name")
-    assert str(caught.value).startswith("org/name: cannot be downloaded (ConnectionError), and the cache does not hold it")
-    assert "`hf download org/name --local-dir name`, and give that folder" in str(caught.value)
+        folder_of(name)
+    assert str(caught.value).startswith(f"{name}: cannot be downloaded (ConnectionError); there is no such folder here, nor such a model")
+    assert "in the cache" in str(caught.value)
+    assert "look at the path again" in str(caught.value)
+    assert f"`hf download {name} --local-dir {name.split('/')[1]}`, and give that folder" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *sorted({file for style in STYLES.values() for file in style.files}),
+        "target.spm",
+        CONFIG,
+        WEIGHTS,
+        INDEX,
+        "1_Pooling/config.json",
+        CHAT,
+    ],
+)
+def test_all_that_is_read_is_downloaded(file: str) -> None:
+    assert [*filter_repo_objects([file, "pytorch_model.bin", "modeling.py"], allow_patterns=READ, ignore_patterns=UNREAD)] == [file]
 
 
 def test_reading_a_folder_does_not_import_the_library_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,32 @@ BERT = {"model_type": "bert"}
 WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nle\nchat\n##s\n"
 
 
+def test_a_vocabulary_without_a_pad_pads_with_its_end(gpt2: Path) -> None:
+    """Llama 3's: nobody looks at padding, but a batch needs some."""
+    put(gpt2, tokenizer_config__json={"eos_token": "<|end_of_text|>", "bos_token": "<|begin|>", "unk_token": None})
+    for file in ("vocab.json", "merges.txt"):
+        (gpt2 / file).write_text((gpt2 / file).read_text().replace("<|endoftext|>", "<|end_of_text|>"))
+    found = read_tokenizer(gpt2, {"model_type": "gpt2"})
+    assert found is not None
+    assert found.pad == found.eos == found.id_of("<|end_of_text|>")
+
+
+def test_a_special_token_without_a_vector_is_left_out(tmp_path: Path) -> None:
+    """<mask> of a BART that learned to summarise: a text that holds it is a text. [SEP], which is put around texts, cannot be."""
+    words = "[PAD]\n[UNK]\n[CLS]\nle\nchat\n[SEP]\n[MASK]\n"
+    folder = put(tmp_path / "bert", vocab__txt=words)
+    whole, cut = (read_tokenizer(folder, BERT | {"vocab_size": size}) for size in (7, 6))
+    assert whole is not None
+    assert cut is not None
+    assert (whole.vocab, cut.vocab) == (7, 6)
+    assert (whole.special["mask"], "mask" in cut.special) == (6, False)
+    assert whole.encode("le chat [MASK]", specials_in_text=True).ids == [2, 3, 4, 6, 5]
+    assert cut.encode("le chat [MASK]", specials_in_text=True).ids == [2, 3, 4, 1, 1, 1, 5]
+    assert cut.encode("le chat").ids == whole.encode("le chat").ids
+    with pytest.raises(RunError, match=r"has 7 tokens \(the last is '\[MASK\]'\), and the model 5"):
+        read_tokenizer(folder, BERT | {"vocab_size": 5})
+
+
 def test_a_folder_without_a_vocabulary_has_no_tokenizer(tmp_path: Path) -> None:
     assert read_tokenizer(tmp_path, {"model_type": "vit"}) is None
     assert read_target_tokenizer(tmp_path, {"model_type": "marian"}) is None

@@ -5,7 +5,7 @@ from typing import Any
 
 from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.family import Family, HeadOf, register
-from attentif.hub.heads import answering, ends_classified
+from attentif.hub.heads import HALF, HEADLESS, answering, ends_classified
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Reshaped, Row
 
@@ -56,6 +56,7 @@ def family(
     more: Sequence[HeadOf] = (),
     unsaved: tuple[str, ...] = (),
     like: dict[str, Any] | None = None,
+    left_out: dict[str, str] | None = None,
 ) -> Family:
     return Family(
         kind=kind,
@@ -81,9 +82,10 @@ def family(
             *more,
         ],
         prefix="model.",
-        ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight", *unsaved),
+        ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "encoder.version", "decoder.version", *unsaved),
         like=like or {},
         harmless=HARMLESS,
+        left_out=left_out or {},
     )
 
 
@@ -106,11 +108,11 @@ KEYS: list[Key | Always] = [
     Key("scale_embedding", ("frontend.scale", "target.scale"), False),
     Always("normalize_before", False),
     Always("add_final_layer_norm", False),
+    Always("add_bias_logits", False),
 ]
 HARMLESS = (
-    "classif_dropout", "classifier_dropout", "decoder_layerdrop", "decoder_vocab_size", "early_stopping", "encoder_layerdrop",
-    "extra_pos_embeddings", "gradient_checkpointing", "init_std", "length_penalty", "min_length", "no_repeat_ngram_size",
-    "num_hidden_layers", "save_step", "static_position_embeddings",
+    "classif_dropout", "classifier_dropout", "decoder_layerdrop", "decoder_vocab_size", "encoder_layerdrop", "extra_pos_embeddings",
+    "init_std", "num_hidden_layers", "save_step", "static_position_embeddings",
 )  # fmt: skip
 PLACES = ("frontend.position.max_len", "target.position.max_len")
 register(
@@ -120,6 +122,7 @@ register(
         {"position": {"kind": "learned", "offset": 2}, "norm": {"kind": "layer"}},
         [Key("max_position_embeddings", PLACES, 1024), Always("normalize_embedding", True)],
         [plain("BartModel"), ends_classified("BartForSequenceClassification"), answering("BartForQuestionAnswering")],
+        left_out={"BartForCausalLM": HALF},
     ),
     family(
         "marian",
@@ -131,5 +134,6 @@ register(
         ],
         unsaved=("embed_positions.weight",),  # sinusoids, in old files
         like={"max_position_embeddings": 512},  # a limit on paper
+        left_out={"MarianForCausalLM": HALF, "MarianModel": HEADLESS},
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.forms import decoder_of
-from attentif.hub.heads import DROPOUT, answering, bare, classifying, tagging
+from attentif.hub.heads import CHOICES, DROPOUT, answering, bare, classifying, tagging
 from attentif.hub.keys import Always, Code, Key, words
 from attentif.hub.rows import Row
 
@@ -25,7 +25,6 @@ KEYS: list[Key | Always] = [
     Key("layer_norm_eps", ("frontend.norm.eps", "encoder.norm.eps"), 1e-12),
     Always("position_embedding_type", "absolute"),
     Always("is_decoder", False),
-    Always("add_cross_attention", False),
 ]
 TEMPLATE: dict[str, Any] = {
     "frontend": {"kind": "tokens", "position": {"kind": "learned"}, "norm": {"kind": "layer"}},
@@ -76,6 +75,11 @@ def common_heads(name: str) -> list[HeadOf]:
     return [tagging(f"{name}ForTokenClassification"), answering(f"{name}ForQuestionAnswering"), bare(f"{name}Model")]
 
 
+def choosing(name: str) -> dict[str, str]:
+    """The class that all of them have, and that is not read."""
+    return {f"{name}ForMultipleChoice": CHOICES}
+
+
 def classifier(architecture: str, rows: Mapping[str, str], activation: str = "tanh", keys: Sequence[Key] = (DROPOUT,)) -> HeadOf:
     """The first place, a linear map, a non-linearity, the scores."""
     return classifying(architecture, rows, keys, pool="first", hidden=True, activation=activation)
@@ -104,7 +108,11 @@ BERT_HEADS = [
     *common_heads("Bert"),
 ]
 IGNORED = ("embeddings.position_ids", "embeddings.token_type_ids", "cls.predictions.decoder.bias", "lm_head.decoder.bias")
-HARMLESS = ("classifier_dropout", "summary_last_dropout", "embedding_size", "gradient_checkpointing")
+HARMLESS = (
+    "classifier_dropout", "summary_last_dropout", "embedding_size",
+    # of the program that BERT was trained with: what its pooler might have been, which it never was
+    "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
+)  # fmt: skip
 DENSE_HEAD = {"classifier.dense": "hidden", "classifier.out_proj": "out"}
 
 
@@ -139,6 +147,7 @@ def roberta_like(kind: str, name: str) -> Family:
         prefix="roberta.",
         ignored=IGNORED,
         harmless=HARMLESS,
+        left_out=choosing(name),
     )
     return as_writer(family, f"{name}ForCausalLM")
 
@@ -163,6 +172,7 @@ BERT = Family(
     prefix="bert.",
     ignored=IGNORED,
     harmless=HARMLESS,
+    left_out=choosing("Bert"),
 )
 ELECTRA = Family(
     kind="electra",
@@ -199,6 +209,7 @@ ELECTRA = Family(
     prefix="electra.",
     ignored=IGNORED,
     harmless=HARMLESS,
+    left_out=choosing("Electra"),
     older=without_equal_embedding,
     whole=with_embedding,
 )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from attentif.errors import ConfigError
 from attentif.hub.families.llama import GATES, older, read_rotary, sharpness, write_rotary
 from attentif.hub.family import Family, register
 from attentif.hub.heads import decoder_heads, language
@@ -53,7 +54,9 @@ KEYS: list[Key | Always] = [
     Key("n_group", f"{MOE}.groups", 1),
     Key("topk_group", f"{MOE}.top_groups", None),
     Always("attention_dropout", 0.0),
+    Always("moe_layer_freq", 1),
 ]
+GREEDY, GROUPED, NOAUX = METHODS = ("greedy", "group_limited_greedy", "noaux_tc")
 NAMES = {"gate_proj": "gate", "up_proj": "up", "down_proj": "out"}
 
 
@@ -96,8 +99,10 @@ def template(**moe: Any) -> dict[str, Any]:
 def older_deepseek(config: dict[str, Any]) -> dict[str, Any]:
     """Groups are none in the small V2, which chooses among all; what follows the dense blocks has experts."""
     config = older(config)
+    if (method := config.get("topk_method")) not in (None, *METHODS):
+        raise ConfigError(f"topk_method: {method!r} is not understood (only {', '.join(METHODS)})")
     config["sparse_blocks"] = config.get("num_hidden_layers", 0) - config.get("first_k_dense_replace", 0)
-    if config.get("topk_method") == "greedy" or config.get("n_group") is None:
+    if method == GREEDY or config.get("n_group") is None:
         config |= {"n_group": 1, "topk_group": None}
     return config | with_scale(dict(config.get("rope_parameters") or {}), head_width(config))
 
@@ -117,7 +122,7 @@ def with_scale(rope: dict[str, Any], width: int) -> dict[str, Any]:
 
 
 def whole_v2(config: dict[str, Any]) -> dict[str, Any]:
-    return whole_v3(config) | {"topk_method": "greedy" if config["n_group"] == 1 else "group_limited_greedy"}
+    return whole_v3(config) | {"topk_method": GREEDY if config["n_group"] == 1 else GROUPED}
 
 
 def whole_v3(config: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +147,7 @@ def family(kind: str, name: str, moe: dict[str, Any], extra: list[Key | Always],
         like={"max_position_embeddings": 163840},
         harmless=(
             "num_key_value_heads", "head_dim", "qk_head_dim", "output_router_logits", "num_nextn_predict_layers", "aux_loss_alpha",
-            "seq_aux", "ep_size", "moe_layer_freq", "scoring_func", "topk_method", "router_aux_loss_coef", "n_mtp_modules",
+            "seq_aux", "ep_size", "topk_method", "router_aux_loss_coef", "n_mtp_modules",
         ),
         older=older_deepseek,
         whole=whole,
@@ -150,12 +155,19 @@ def family(kind: str, name: str, moe: dict[str, Any], extra: list[Key | Always],
 
 
 register(
-    family("deepseek_v2", "DeepseekV2", {"group_best": 1}, [Always("mlp_bias", False)], whole_v2, ("ForSequenceClassification", "Model")),
+    family(
+        "deepseek_v2",
+        "DeepseekV2",
+        {"group_best": 1},
+        [Always("mlp_bias", False), Always("scoring_func", "softmax")],
+        whole_v2,
+        ("ForSequenceClassification", "Model"),
+    ),
     family(
         "deepseek_v3",
         "DeepseekV3",
         {"scores": "sigmoid", "balance": [{"kind": "bias"}]},
-        [Always("rope_interleave", True)],
+        [Always("rope_interleave", True), Always("scoring_func", "sigmoid"), Always("topk_method", NOAUX)],
         whole_v3,
         ("ForSequenceClassification", "ForTokenClassification", "Model"),
     ),

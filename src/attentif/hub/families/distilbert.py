@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attentif.hub.families.bert import ACTIVATIONS, MASKED_HEAD, TEMPLATE, classifier, common_heads
+from attentif.hub.families.bert import ACTIVATIONS, MASKED_HEAD, TEMPLATE, choosing, classifier, common_heads
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
@@ -68,5 +68,6 @@ register(
         prefix="distilbert.",
         ignored=("embeddings.position_ids",),
         harmless=("qa_dropout", "seq_classif_dropout", "tie_weights_", "classifier_dropout"),
+        left_out=choosing("DistilBert"),
     )
 )

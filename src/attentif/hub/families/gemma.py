@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attentif.errors import ConfigError
-from attentif.hub.families.llama import FULL, GATES, ROWS, SLIDING, read_rotary, read_window, write_rotary, write_window
+from attentif.hub.families.llama import FULL, GATES, ROWS, SLIDING, read_rotary, read_window, with_rope, write_rotary, write_window
 from attentif.hub.family import Family, register
 from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Code, Key
@@ -61,9 +61,7 @@ def near_in_a_row(config: dict[str, Any], default: int) -> int:
 def older_2(config: dict[str, Any]) -> dict[str, Any]:
     config = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0} | config  # null is no cap, silence is theirs
     config["use_bidirectional_attention"] = bool(config.get("use_bidirectional_attention"))
-    if theta := config.pop("rope_theta", None):
-        config["rope_parameters"] = dict(config.pop("rope_scaling", None) or {}) | {"rope_theta": theta}
-    rope = config.pop("rope_parameters", None)
+    rope = with_rope(config).pop("rope_parameters")
     return config | {"near": near_in_a_row(config, 1), "near_rope": rope, "far_rope": rope}
 
 
@@ -117,6 +115,7 @@ KEYS: list[Key | Always] = [
     Always("use_bidirectional_attention", False),
 ]
 HARMLESS = ("cache_implementation",)
+PICTURES = "it reads pictures too; its text model alone is read"
 BODY = [
     *(row for row in ROWS if "layernorm" not in row.theirs),
     *(Row(f"layers.{{i}}.{theirs}.weight", f"decoder.blocks.{{i}}.{ours}.weight") for theirs, ours in NORMS.items()),
@@ -158,6 +157,7 @@ register(
         prefix="model.",
         like={"max_position_embeddings": 131072},
         harmless=(*HARMLESS, "final_logit_softcapping"),
+        left_out={f"Gemma3{part}": PICTURES for part in ("ForConditionalGeneration", "ForSequenceClassification", "Model")},
         older=older_3,
         whole=whole_3,
     ),

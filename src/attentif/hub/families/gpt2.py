@@ -1,7 +1,7 @@
 """GPT-2 (Radford et al. 2019): matrices stored (in, out), queries, keys and values in one."""
 
 from attentif.hub.family import Family, register
-from attentif.hub.heads import decoder_heads, language
+from attentif.hub.heads import CHOICES, decoder_heads, language
 from attentif.hub.keys import Always, Key, words
 from attentif.hub.rows import Row, Split, Transposed
 
@@ -21,7 +21,6 @@ KEYS: list[Key | Always] = [
     Always("scale_attn_weights", True),
     Always("scale_attn_by_inverse_layer_idx", False),
     Always("reorder_and_upcast_attn", False),
-    Always("add_cross_attention", False),
 ]
 
 
@@ -58,5 +57,7 @@ register(
             *decoder_heads("GPT2", tags="classifier", answers=None),
         ],
         ignored=(".attn.bias", ".attn.masked_bias"),
+        harmless=("n_ctx", "classifier_dropout"),  # as many as n_positions, once
+        left_out={"GPT2DoubleHeadsModel": CHOICES},
     )
 )

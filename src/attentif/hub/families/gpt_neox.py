@@ -27,11 +27,12 @@ def write_partial(rotary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def older(config: dict[str, Any]) -> dict[str, Any]:
-    """The keys of the rotary part were apart: `rotary_pct`, `rotary_emb_base`, `rope_scaling`."""
+    """The keys of the rotary part were apart: `rotary_pct`, `rotary_emb_base`, `rope_scaling`; some by two names."""
+    scaling, theta = config.pop("rope_scaling", None), config.pop("rope_theta", 10000.0)
+    theta, share = config.pop("rotary_emb_base", theta), config.pop("partial_rotary_factor", 0.25)
+    share = config.pop("rotary_pct", share)
     if "rope_parameters" not in config:
-        scaling = dict(config.pop("rope_scaling", None) or {})
-        theta, share = config.pop("rotary_emb_base", config.pop("rope_theta", 10000.0)), config.pop("rotary_pct", 0.25)
-        config["rope_parameters"] = scaling | {"rope_theta": theta, "partial_rotary_factor": share}
+        config["rope_parameters"] = dict(scaling or {}) | {"rope_theta": theta, "partial_rotary_factor": share}
     return config
 
 
@@ -88,7 +89,7 @@ register(
         ignored=(".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"),
         tied=False,
         like={"max_position_embeddings": 2048},
-        harmless=("classifier_dropout", "partial_rotary_factor"),
+        harmless=("classifier_dropout",),
         older=older,
     )
 )

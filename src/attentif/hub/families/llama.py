@@ -70,10 +70,17 @@ def write_rotary(rotary: Mapping[str, Any]) -> dict[str, Any]:
     return written
 
 
+def with_rope(config: dict[str, Any]) -> dict[str, Any]:
+    """`rope_theta` and `rope_scaling` were keys of their own, the second older than the first, or not there."""
+    theta, scaling = config.pop("rope_theta", None), config.pop("rope_scaling", None)
+    if "rope_parameters" not in config:
+        config["rope_parameters"] = dict(scaling or {}) | ({"rope_theta": theta} if theta else {})
+    return config
+
+
 def older(config: dict[str, Any]) -> dict[str, Any]:
-    """`rope_theta` and `rope_scaling` were keys of their own; Qwen says three times over which blocks have windows."""
-    if theta := config.pop("rope_theta", None):
-        config["rope_parameters"] = dict(config.pop("rope_scaling", None) or {}) | {"rope_theta": theta}
+    """Qwen says three times over which blocks have windows."""
+    config = with_rope(config)
     if config["model_type"].startswith("qwen"):
         layers, first = config.get("num_hidden_layers", 0), config.pop("max_window_layers", 28)
         first = 0 if config["model_type"] == "qwen3_moe" else first
@@ -205,7 +212,7 @@ WINDOW: list[Key | Always] = [Key("sliding_window", f"{ATTN}.pattern", None, Cod
 register(
     family("llama", "Llama", [EPS, *BIASES, Key("mlp_bias", f"{FFN}.bias", False)]),
     family("mistral", "Mistral", [EPS, *WINDOW], answers=None),
-    family("qwen2", "Qwen2", [EPS, *WINDOW], with_mixers({"bias": True})),
+    family("qwen2", "Qwen2", [EPS, *WINDOW, Always("use_mrope", False)], with_mixers({"bias": True})),
     family(
         "qwen3",
         "Qwen3",

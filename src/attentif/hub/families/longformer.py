@@ -11,6 +11,7 @@ from attentif.hub.families.bert import (
     ROBERTA_PLACES,
     ROWS,
     TEMPLATE,
+    choosing,
     classifier,
     common_heads,
     masked,
@@ -62,5 +63,6 @@ register(
         prefix="longformer.",
         ignored=IGNORED,
         harmless=("classifier_dropout", "ignore_attention_mask", "attention_mode", "onnx_export"),
+        left_out=choosing("Longformer"),
     )
 )

@@ -1,8 +1,10 @@
 """Mamba (Gu & Dao 2023) and Mamba-2 (Dao & Gu 2024)."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
+from attentif.errors import ConfigError
 from attentif.hub.family import Family, register
 from attentif.hub.heads import bare, language
 from attentif.hub.keys import Always, Key
@@ -25,7 +27,7 @@ KEYS: list[Key | Always] = [
 # how weights began, which of their own loops they use, and how residuals are rounded in half precision
 HARMLESS = (
     "chunk_size", "intermediate_size", "rescale_prenorm_residual", "residual_in_fp32", "rms_norm", "time_step_floor",
-    "time_step_init_scheme", "time_step_limit", "time_step_max", "time_step_min", "time_step_rank", "time_step_scale",
+    "time_step_init_scheme", "time_step_max", "time_step_min", "time_step_rank", "time_step_scale",
     "use_associative_scan", "use_mambapy", "d_inner", "d_model", "fused_add_norm", "n_layer", "pad_vocab_size_multiple", "ssm_cfg",
 )  # fmt: skip
 OUTER = [
@@ -71,6 +73,15 @@ def with_rank(config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
+def without_limit(config: dict[str, Any]) -> dict[str, Any]:
+    """Step sizes could be kept within limits; JSON has no infinity, and transformers two ways to write one."""
+    limit = config.pop("time_step_limit", None) or [0.0, math.inf]
+    ends = [math.inf if end in ("Infinity", {"__float__": "Infinity"}) else end for end in limit]
+    if ends != [0.0, math.inf]:
+        raise ConfigError(f"time_step_limit: {limit!r} is not understood (only 0 and infinity)")
+    return config
+
+
 def with_heads(config: dict[str, Any]) -> dict[str, Any]:
     """transformers wants the number of heads beside their width."""
     return config | {"num_heads": config["expand"] * config["hidden_size"] // config["head_dim"]}
@@ -101,6 +112,7 @@ register(
         prefix="backbone.",
         harmless=(*HARMLESS, "num_heads", "norm_before_gate"),
         tied=False,
+        older=without_limit,
         whole=with_heads,
     ),
 )

@@ -21,6 +21,7 @@ KINDS = {LOCAL: "chunked", LSH: "reformer"}
 # keys of every attention, of those in chunks, and of those by hashes: theirs, ours, and what transformers takes where there is none
 COMMON = {"num_attention_heads": ("heads", 12), "attention_head_size": ("head_width", 64)}
 CHUNKS = {"attn_chunk_length": ("chunk", 64), "num_chunks_before": ("before", 1), "num_chunks_after": ("after", 0)}
+UNREAD = {"num_chunks_before": 1, "num_chunks_after": 0, "sinusoidal_pos_embds": False}  # of the first days: no program reads them
 NAMES = {"query": "q", "key": "k", "value": "v", "query_key": "qk"}
 
 
@@ -52,6 +53,9 @@ def write_mixer(kind: str, mixer: Mapping[str, Any]) -> dict[str, Any]:
 
 def older(config: dict[str, Any]) -> dict[str, Any]:
     """Blocks and positions, which their keys describe together, as values of ours."""
+    for key, usual in UNREAD.items():
+        if (found := config.pop(key, usual)) != usual:
+            raise ConfigError(f"{key}: {found!r} is not understood (only {usual!r})")
     kinds = config.pop("attn_layers", [LOCAL, LSH] * 3)
     if odd := set(kinds) - set(KINDS):
         raise ConfigError(f"attn_layers: {min(odd)!r} is not understood (only {', '.join(KINDS)})")
@@ -134,7 +138,7 @@ def family(stack: str, heads: list[HeadOf], others: tuple[Family, ...] = ()) -> 
         like={"local_attention_probs_dropout_prob": 0.0, "lsh_attention_probs_dropout_prob": 0.0},
         harmless=(
             *COMMON, *(f"{kind}_{key}" for kind in KINDS for key in CHUNKS), "num_hashes", "hash_seed", "num_buckets", "axial_norm_std",
-            "chunk_size_lm_head", "classifier_dropout", "attention_probs_dropout_prob",
+            "chunk_size_lm_head", "classifier_dropout", "attention_probs_dropout_prob", "intermediate_size",
         ),
         older=older,
         whole=whole,

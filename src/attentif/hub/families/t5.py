@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from attentif.errors import ConfigError
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.forms import encoder_of
-from attentif.hub.heads import answering, bare, ends_classified, tagging
-from attentif.hub.keys import Key, words
+from attentif.hub.heads import HEADLESS, answering, bare, ends_classified, tagging
+from attentif.hub.keys import Always, Key, words
 from attentif.hub.rows import Row
 from attentif.models import ModelConfig
 
@@ -43,7 +44,12 @@ def body(config: ModelConfig) -> list[Row]:
 
 
 def older(config: dict[str, Any]) -> dict[str, Any]:
-    """Vectors were scaled wherever the output shares the embedding, before there was a key for it."""
+    """Vectors were scaled wherever the output shares the embedding, before there was a key for it; the activation is said in three."""
+    gated, _, name = str(config.get("feed_forward_proj", "relu")).rpartition("-")
+    follows = {"is_gated_act": gated == "gated", "dense_act_fn": "gelu_new" if (gated, name) == ("gated", "gelu") else name}
+    for key, usual in follows.items():
+        if (found := config.pop(key, usual)) != usual:
+            raise ConfigError(f"{key}: {found!r} is not understood with feed_forward_proj {config.get('feed_forward_proj', 'relu')!r}")
     config.setdefault("scale_decoder_outputs", config.get("tie_word_embeddings", True))
     config["num_decoder_layers"] = config.get("num_decoder_layers") or config.get("num_layers")
     return config
@@ -90,6 +96,7 @@ T5 = Family(
             "relu",
             words(relu="relu", gelu="gelu", **{"gated-gelu": "geglu-tanh", "gated-silu": "swiglu"}),
         ),
+        Always("is_decoder", False),
     ],
     body=body,
     heads=[
@@ -102,9 +109,14 @@ T5 = Family(
         ),
         answering("T5ForQuestionAnswering"),
     ],
-    ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
-    harmless=("classifier_dropout", "dense_act_fn", "is_gated_act", "initializer_factor", "n_positions", "scale_decoder_outputs"),
+    ignored=(
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+        "EncDecAttention.relative_attention_bias.weight",
+    ),  # in old files
+    harmless=("classifier_dropout", "initializer_factor", "n_positions", "scale_decoder_outputs"),
     older=older,
+    left_out={"T5Model": HEADLESS},
 )
 INSIDE = "transformer."  # before the tensors of a body that a classifier was put on
 CLASSIFYING = [ends_classified("T5ForSequenceClassification")]

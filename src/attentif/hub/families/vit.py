@@ -5,6 +5,7 @@ from typing import Any
 
 from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.family import Family, HeadOf, register
+from attentif.hub.heads import NO_TASK
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Reshaped, Row
 from attentif.models import ModelConfig
@@ -98,6 +99,7 @@ register(
         ],
         prefix="vit.",
         harmless=("encoder_stride", "pooler_output_size"),
+        left_out={"ViTForMaskedImageModeling": NO_TASK},
         older=with_places,
         whole=without_places,
     )

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from attentif.errors import ConfigError
+from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.family import Family, HeadOf, register
-from attentif.hub.heads import bare, classifying, tagging
-from attentif.hub.keys import Always, Key, words
+from attentif.hub.heads import NO_TASK, bare, classifying, tagging
+from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Made, Row, Squeezed
 from attentif.models import ModelConfig
 
@@ -100,7 +101,7 @@ KEYS: list[Key | Always] = [
     Key("num_hidden_layers", "layers"),
     Key("num_attention_heads", f"{ATTN}.heads"),
     Key("intermediate_size", tuple(f"{ffn}.hidden" for ffn in FFNS)),
-    Key("hidden_act", tuple(f"{ffn}.activation" for ffn in FFNS), "gelu", words(swish="silu", silu="silu")),  # the convolution's is a swish
+    Key("hidden_act", tuple(f"{mixer}.activation" for mixer in (*FFNS, CONV)), "gelu", ACTIVATIONS),
     Key("hidden_dropout", "dropout", 0.1),
     Key("activation_dropout", tuple(f"{ffn}.dropout" for ffn in FFNS), 0.1),
     Key("attention_dropout", f"{ATTN}.dropout", 0.1),
@@ -119,10 +120,11 @@ KEYS: list[Key | Always] = [
     Always("add_adapter", False),
     Always("use_weighted_layer_sum", False),
 ]
-# how it is pre-trained, masked in training, and what other heads than these are made of
+# how it is pre-trained, masked in training, what other heads than these are made of, and what wav2vec 2.0 without Conformer blocks read
 HARMLESS = (
     "adapter_kernel_size", "adapter_stride", "classifier_proj_size", "codevector_dim", "contrastive_logits_temperature",
-    "ctc_loss_reduction", "ctc_zero_infinity", "diversity_loss_weight", "feat_quantizer_dropout", "final_dropout", "layerdrop",
+    "ctc_loss_reduction", "ctc_zero_infinity", "diversity_loss_weight", "do_stable_layer_norm", "feat_extract_dropout",
+    "feat_quantizer_dropout", "final_dropout", "hidden_dropout_prob", "layerdrop",
     "mask_channel_length", "mask_channel_min_space", "mask_channel_other", "mask_channel_prob", "mask_channel_selection",
     "mask_feature_length", "mask_feature_min_masks", "mask_time_length", "mask_time_min_masks", "mask_time_min_space", "mask_time_other",
     "mask_time_selection", "max_source_positions", "num_adapter_layers", "num_codevector_groups", "num_codevectors_per_group",
@@ -160,6 +162,7 @@ register(
         ignored=("masked_spec_embed", *POSITIONS),
         like={"apply_spec_augment": False, "mask_time_prob": 0.0, "mask_feature_prob": 0.0},
         harmless=HARMLESS,
+        left_out={"Wav2Vec2ConformerForPreTraining": NO_TASK, "Wav2Vec2ConformerForXVector": NO_TASK},
         older=older,
         whole=whole,
     )

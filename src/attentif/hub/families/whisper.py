@@ -10,14 +10,14 @@ from typing import Any
 from attentif.hub.families.bart import SIZES, rows_of
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.forms import encoder_of
-from attentif.hub.heads import classifying
+from attentif.hub.heads import HALF, HEADLESS, classifying
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
 
 FRONTEND: dict[str, Any] = {"kind": "frames", "subsample": "whisper", "normalise": "whisper", "position": {"kind": "learned"}}
 HARMLESS = (
     "classifier_proj_size", "decoder_layerdrop", "encoder_layerdrop", "init_std", "is_multilingual",
-    "median_filter_width", "num_hidden_layers", "scale_embedding", "suppress_tokens", "use_weighted_layer_sum",
+    "median_filter_width", "num_hidden_layers", "scale_embedding", "use_weighted_layer_sum",
     "apply_spec_augment", "mask_time_prob", "mask_time_length", "mask_time_min_masks", "mask_feature_prob", "mask_feature_length",
     "mask_feature_min_masks", "forced_decoder_ids", "alignment_heads",
 )  # fmt: skip
@@ -67,7 +67,7 @@ WHISPER = Family(
     body=[*ENCODER, *DECODER],
     heads=[HeadOf("WhisperForConditionalGeneration", {"kind": "language"}, [Row("proj_out.weight", "head.linear.weight")], task="speech")],
     prefix="model.",
-    ignored=("proj_out.weight",),
     harmless=HARMLESS,
+    left_out={"WhisperForCausalLM": HALF, "WhisperModel": HEADLESS},
 )
 register(replace(WHISPER, others=[encoder_of(WHISPER, [CLASSIFYING], prefix="")]))

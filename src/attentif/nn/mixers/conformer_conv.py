@@ -1,11 +1,12 @@
 """Conformer's convolution module: what stands near, mixed channel by channel between two gates of all channels.
 
-    y = W₂ swish(n(c(a ⊙ σ(b)))) + b₂,   [a; b] = W₁ x + b₁                          (Gulati et al. 2020, section 2.2)
+    y = W₂ φ(n(c(a ⊙ σ(b)))) + b₂,   [a; b] = W₁ x + b₁                              (Gulati et al. 2020, section 2.2)
 
     c        a depthwise convolution: each channel with its own kernel, centred on the frame; beyond a sequence's ends it reads zeros
     n        batch   over all valid frames of the batch in training, running means in evaluation; padding never counts
              layer   over the channels of each frame
              group   over the channels of each frame, group by group
+    φ        a swish in the paper
 
 `batch` is the paper's. It makes a frame depend on the batch it is trained in, so that how a step is cut into batches matters; `layer`
 does not, and is the safer choice for small batches.
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 
 from attentif.errors import ConfigError
 from attentif.nn.aside import Counting, listener
+from attentif.nn.ffn import ACTIVATIONS
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site
 from attentif.nn.ragged import in_groups
@@ -31,7 +33,7 @@ MOMENTUM = 0.1  # of the running means, as torch's own
 
 @MIXERS.register
 class ConformerConvConfig(MixerConfig):
-    """Gate, depthwise convolution, norm, swish: the local half of a Conformer block."""
+    """Gate, depthwise convolution, norm, non-linearity: the local half of a Conformer block."""
 
     cost: ClassVar[str] = "T"
 
@@ -39,6 +41,9 @@ class ConformerConvConfig(MixerConfig):
     kernel: int = Field(31, ge=3, description="frames that one reads, an odd number: as many on either side")
     norm: Literal["batch", "layer", "group"] = Field("batch", description="after the convolution: batch (the paper), layer, group")
     groups: int = Field(8, gt=0, description="of channels, where the norm is by group")
+    activation: Literal["silu", "gelu", "gelu-tanh", "relu"] = Field(
+        "silu", description="the non-linearity after the norm: silu (a swish, the paper's), gelu, gelu-tanh, relu"
+    )
     bias: bool = Field(True, description="biases in the two linear maps and in the convolution")
 
     def build(self, site: Site) -> "ConformerConv":
@@ -55,7 +60,7 @@ class ConformerConv(Mixer):
         if config.norm == "group" and site.width % config.groups:
             raise ConfigError(f"groups = {config.groups} do not divide the width of {site.width}")
         D = site.width
-        self.config, self.width = config, D
+        self.config, self.width, self.activation = config, D, ACTIVATIONS[config.activation]
         self.up = Linear(D, 2 * D, bias=config.bias)
         self.taps = nn.Parameter(torch.empty(D, config.kernel))
         self.taps_bias = nn.Parameter(torch.empty(D)) if config.bias else None
@@ -75,7 +80,7 @@ class ConformerConv(Mixer):
         gated = F.glu(self.up(x), -1)
         near = in_groups(self.near, seq, gated) if seq.is_packed else self.near(gated, seq)
         normed = self.norm(near, seq) if isinstance(self.norm, ValidBatchNorm) else self.norm(near)
-        return self.out(F.silu(normed))
+        return self.out(self.activation(normed))
 
     def near(self, x: Tensor, seq: Seq) -> Tensor:
         """(B, T, D): the convolution alone."""

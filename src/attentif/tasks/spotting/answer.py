@@ -10,7 +10,7 @@ each of them (Devlin et al. 2019).
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,10 +87,12 @@ class Questions(EncodedRows):
         chosen = np.asarray(rows, dtype=np.int64)
         source = self.ids.input(chosen, packed=packed, pad=self.tokenizer.pad)
         own = [self.windows[row] for row in chosen.tolist()]
-        starts = torch.tensor([window.begin for window in own])
-        in_passage = source.seq.pos >= (starts[source.seq.row] if packed else starts[:, None])
+        asked, starts = torch.tensor([[window.asked, window.begin] for window in own]).T
+        by_token = lambda places: places[source.seq.row] if packed else places[:, None]
+        in_passage = source.seq.pos >= by_token(starts)
+        seq = replace(source.seq, marks=(source.seq.pos < by_token(asked)) & source.seq.valid)  # a question sees all of its passage
         labels = torch.tensor([[window.first, window.last] for window in own])
-        return Batch(Input(source.data, source.seq, in_passage.long()), labels=labels, rows=tuple(chosen.tolist()))
+        return Batch(Input(source.data, seq, in_passage.long()), labels=labels, rows=tuple(chosen.tolist()))
 
     def place(self, row: int) -> str:
         return self.table.place(self.windows[row].example)

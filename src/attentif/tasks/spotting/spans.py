@@ -48,6 +48,7 @@ class Window:
     """A part of a passage with its question: [CLS] question [SEP] part [SEP]."""
 
     example: int  # the row of the table
+    asked: int  # places of [CLS] and the question
     begin: int  # the place of the part's first token
     offsets: NDArray[np.int32]  # (tokens of the part, 2): characters of the passage
     first: int  # the answer's places; 0, that of [CLS], where the part does not hold it whole
@@ -92,7 +93,8 @@ def windows(
             known[context] = (encoding.ids, trimmed(encoding.offsets, context)) if encoding.ids else nothing_left
         ids, offsets = known[context]
         found.long_questions += len(question) > max_question
-        before = [*first_of, *question[:max_question].tolist(), *between]
+        asking = [*first_of, *question[:max_question].tolist()]
+        before = [*asking, *between]
         room = longest - len(before) - len(last_of)
         span = token_span(offsets, own[0].start, own[0].end) if own else None
         starts = [0, *range(room - stride, max(len(ids) - stride, 0), room - stride)]
@@ -103,7 +105,7 @@ def windows(
             if span is not None and start <= span[0] and span[1] < start + room:
                 first, last, held = len(before) + span[0] - start, len(before) + span[1] - start, True
             found.ids.append(np.array([*before, *ids[part], *last_of], dtype=np.int32))
-            found.windows.append(Window(row, len(before), np.array(offsets[part], dtype=np.int32), first, last))
+            found.windows.append(Window(row, len(asking), len(before), np.array(offsets[part], dtype=np.int32), first, last))
         found.several += len(starts) > 1
         found.lost += span is not None and not held
     return found
