@@ -17,7 +17,7 @@ FILES = (
     f" --valid {FOLDER}/val.en.gz data.valid_target={FOLDER}/val.fr.gz"
     f" --test {FOLDER}/test_2016_flickr.en.gz data.test_target={FOLDER}/test_2016_flickr.fr.gz"
 )
-RECURRENT = "train.lr=2e-3 model.dropout=0.3 train.epochs=12"
+RECURRENT = "train.optimizer=adamw train.lr=2e-3 model.dropout=0.3 train.epochs=12"
 TRIALS = [
     Trial("Transformer (2017)", f"translate {FILES}", "The recipe as it is."),
     Trial(
