@@ -16,13 +16,13 @@ import plotly.graph_objects as go
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds, ratio_over_seeds
 from attentif.lab.flops import count
 from attentif.lab.rows import facts
-from attentif.lab.seeds import estimate, intervals_caption, lead
+from attentif.lab.seeds import lead, right_answers
 from attentif.lab.small import batch_of, counting, reading_forwards, right, trained
 from attentif.models.experts import expert_counts
 from attentif.nn.balance import evenness
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
-from attentif.view.figures import Axis, heat_map, intervals
+from attentif.view.figures import heat_map
 from attentif.view.words import Lang, Text, number, percent
 
 EXPERTS, WIDTH, HIDDEN, ANSWERS = 8, 32, 16, 16
@@ -32,9 +32,9 @@ SPARED = 0.02  # right answers more than the mixture left to itself
 CROWDED = 1.5  # load of the busiest expert, left to itself over balanced
 ASKED = 2000
 NAMES = {
-    "dense": Text("réseau dense", "dense network"),
     "balanced": Text("experts équilibrés", "experts, balanced"),
     "free": Text("experts laissés à eux-mêmes", "experts left to themselves"),
+    "dense": Text("réseau dense", "dense network"),
 }
 
 
@@ -122,19 +122,12 @@ def verdict(found: Measurements) -> Verdict:
 
 
 def figures(found: Measurements) -> list[FigureBlock]:
-    estimates = [estimate(words, found["answers"][name], stressed=name != "dense") for name, words in NAMES.items()]
+    about = Text(
+        f"Une table de {found['facts']} faits, {found['steps']} pas.", f"A table of {found['facts']} facts, {found['steps']} steps."
+    )
     first = {name: sorted(found["shares"][name][0], reverse=True) for name in ("balanced", "free")}
     return [
-        FigureBlock(
-            Text("Ce qui est su par cœur", "What is known by heart"),
-            partial(intervals, estimates, Axis(Text("réponses justes", "right answers"), share=True), reference=1 / ANSWERS),
-            intervals_caption(
-                Text(
-                    f"Une table de {found['facts']} faits, {found['steps']} pas.",
-                    f"A table of {found['facts']} facts, {found['steps']} steps.",
-                )
-            ),
-        ),
+        right_answers(Text("Ce qui est su par cœur", "What is known by heart"), NAMES, found["answers"], 1 / ANSWERS, about),
         FigureBlock(
             Text("La part de chaque expert", "The share of each expert"),
             partial(shares_drawn, first),

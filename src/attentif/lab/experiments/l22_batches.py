@@ -166,6 +166,10 @@ EXPERIMENT = Experiment(
         Text(
             "Un lot de suites a bien plus de jetons que d’exemples : BatchNorm sur tous les jetons y souffre moins.",
             "A batch of sequences has many more tokens than examples: BatchNorm over all of them suffers less.",
-        )
+        ),
+        Text(
+            "Ce dispositif a été revu : sous une première forme de l’expérience, l’affirmation n’était pas vérifiée.",
+            "This setting was redesigned: in a first form of the experiment the claim did not hold.",
+        ),
     ],
 )

@@ -7,16 +7,14 @@ Asked for is the answer that a table drawn at random has for two tokens: what is
 gets as many parameters as attention with its MLP, in more layers. (Dong et al. 2021 show what else becomes of it: its rank collapses.)
 """
 
-from functools import partial
 from typing import Any
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.rows import facts
-from attentif.lab.seeds import estimate, intervals_caption, lead
+from attentif.lab.seeds import lead, right_answers
 from attentif.lab.small import compared, fresh, reading_forwards, right
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
-from attentif.view.figures import Axis, intervals
 from attentif.view.words import Text, count, percent
 
 KNOWN = 0.9  # right answers of attention with its MLP
@@ -76,14 +74,8 @@ def verdict(found: Measurements) -> Verdict:
 
 
 def figures(found: Measurements) -> list[FigureBlock]:
-    estimates = [estimate(words, found["answers"][name], stressed=name == "block") for name, words in NAMES.items()]
-    return [
-        FigureBlock(
-            Text("Une table de réponses quelconques", "A table of any answers"),
-            partial(intervals, estimates, Axis(Text("réponses justes", "right answers"), share=True), reference=1 / ANSWERS),
-            intervals_caption(Text(f"{found['facts']} faits, {found['steps']} pas.", f"{found['facts']} facts, {found['steps']} steps.")),
-        )
-    ]
+    about = Text(f"{found['facts']} faits, {found['steps']} pas.", f"{found['facts']} facts, {found['steps']} steps.")
+    return [right_answers(Text("Une table de réponses quelconques", "A table of any answers"), NAMES, found["answers"], 1 / ANSWERS, about)]
 
 
 EXPERIMENT = Experiment(

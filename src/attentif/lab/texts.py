@@ -1,0 +1,175 @@
+"""Small models that read texts for an experiment: pre-trained on the texts alone, then taught by a few labels where each comes from.
+
+    masked     some words are hidden, and found from both sides       (Devlin et al. 2019)
+    causal     each word is found from those before it                (Radford et al. 2018)
+
+Both have the same shape, and the same head over the mean of all places; what differs is whether attention looks ahead. The texts are
+passages of Python's standard library, real text that every machine has; a label says which package a passage is from.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attentif.data.builtin.stdlib import SPLITS, documents
+from attentif.lab.experiment import Settings
+from attentif.lab.small import fresh, taught
+from attentif.models import Batch, Input, Model
+from attentif.tasks.labels.classify_data import LabelledTexts, all_logits, asked
+from attentif.tasks.pretraining.masking import Vocabulary, choose, hide
+from attentif.tasks.ragged import UNSCORED
+from attentif.tasks.tokens import token_loss
+from attentif.text.kinds import Word
+
+Objective = Literal["masked", "causal"]
+SHARE = 0.15  # of the words are chosen, as for BERT
+BATCH = 32
+PACKAGES = ("asyncio", "email", "unittest", "xml")  # of Python's standard library
+WORDS = 24  # of a passage
+VOCABULARY = 1000  # the most frequent words; the others are unknown
+ASKED = 8192  # tokens of a batch of questions
+RATE, FINE_RATE = 1e-2, 1e-2  # of pre-training, and of a classifier after it: in trials, at least as good as lower ones at the tiny size
+FRESH_RATE = 3e-2  # of a classifier without it: in a trial, better than 1e-2 and 3e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How much is read, and by what."""
+
+    texts: int  # passages that pre-training reads
+    tested: int
+    width: int
+    layers: int
+    reading: int  # steps of pre-training
+    teaching: int  # steps on labelled passages
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Sizes":
+        return settings.pick(
+            tiny=cls(texts=4000, tested=600, width=32, layers=1, reading=400, teaching=80),
+            normal=cls(texts=5800, tested=1000, width=32, layers=1, reading=800, teaching=200),
+            full=cls(texts=5800, tested=1000, width=64, layers=2, reading=4000, teaching=400),
+        )
+
+
+@cache
+def _passages() -> list[tuple[str, int]]:
+    """Passages of these packages one after the other, words alone, and which package each is from."""
+    found = []
+    for split in SPLITS:
+        for document in documents(split):
+            package = document.name.split("/")[0]
+            if package in PACKAGES:
+                words = re.findall("[a-z]+", document.text.lower())
+                cut = range(0, len(words) - WORDS + 1, WORDS)
+                found += [(" ".join(words[start : start + WORDS]), PACKAGES.index(package)) for start in cut]
+    return found
+
+
+def passages(texts: int, tested: int, seed: int) -> tuple[LabelledTexts, LabelledTexts]:
+    """Passages to read and to learn from, and others to be asked about."""
+    known = _passages()
+    drawn = [known[place] for place in np.random.default_rng(seed).permutation(len(known))]
+    parts = drawn[tested : tested + texts], drawn[:tested]
+    tokenizer = Word(vocab=VOCABULARY).fit(text for text, _ in parts[0])
+
+    def read(rows: Sequence[tuple[str, int]]) -> LabelledTexts:
+        without = asked(tokenizer, [{"text": text} for text, _ in rows], WORDS + 2, pairs=False)
+        return replace(without, labels=np.array([label for _, label in rows]))
+
+    return read(parts[0]), read(parts[1])
+
+
+def without_sense(texts: LabelledTexts, seed: int) -> LabelledTexts:
+    """The same words, as often, dealt out anew among all texts: nothing about one tells another."""
+    flat = texts.ids.flat.copy()
+    words = ~Vocabulary(texts.tokenizer).special.numpy()[flat]
+    flat[words] = np.random.default_rng(seed).permutation(flat[words])
+    return replace(texts, ids=replace(texts.ids, flat=flat))
+
+
+class School:
+    """Readers of one size that are given the same texts, the same labels in the same order."""
+
+    def __init__(self, sizes: Sizes, seed: int, tick: Callable[[], None], *, senseless: bool = False) -> None:
+        """`senseless`: what pre-training reads makes no sense."""
+        self.sizes, self.seed, self.tick = sizes, seed, tick
+        self.train, self.test = passages(sizes.texts, sizes.tested, seed)
+        self.read = without_sense(self.train, seed) if senseless else self.train
+        self.vocabulary = Vocabulary(self.train.tokenizer)
+        self.order = np.random.default_rng(seed).permutation(len(self.train))  # fewer labels are among the more
+
+    @property
+    def chance(self) -> float:
+        """The share of right answers of whoever always says the most frequent package."""
+        return float(np.bincount(self.test.labels).max() / len(self.test))
+
+    def reader(self, objective: Objective, head: dict[str, Any]) -> Model:
+        """An untrained one; the seed decides its weights."""
+        torch.manual_seed(self.seed)
+        width, causal = self.sizes.width, objective == "causal"
+        attention = {"kind": "attention", "heads": 4, "causal": causal, "rotary": {}}
+        block = {"attn": {"mixer": attention}, "ffn": {"mixer": {"kind": "feed-forward", "hidden": 2 * width, "activation": "gelu"}}}
+        return fresh(
+            {
+                "width": width,
+                "layers": self.sizes.layers,
+                "dropout": 0.0,
+                "init": {"kind": "xavier"},
+                "frontend": {"kind": "tokens", "vocab": self.train.tokenizer.vocab},
+                "decoder" if causal else "encoder": {"block": block},
+                "head": head,
+            }
+        )
+
+    def pretrained(self, objective: Objective) -> Model:
+        """A model that has read all texts, and no label."""
+        model = self.reader(objective, {"kind": "language"})
+        generator = np.random.default_rng(self.seed)
+
+        def loss(_: int) -> Tensor:
+            source = self.read.batch(generator.integers(0, len(self.read), BATCH)).source
+            ids, labels = following(source.data, self.vocabulary) if objective == "causal" else self.hidden(source.data)
+            total, count = token_loss(model, Batch(Input(ids, source.seq), labels=labels))
+            return total / count
+
+        return taught(model, loss, steps=self.sizes.reading, lr=RATE, tick=self.tick)
+
+    def hidden(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """What a masked model reads, and what it must find."""
+        return hide(ids, choose(ids, self.vocabulary, SHARE), self.vocabulary)
+
+    def beginner(self, objective: Objective, begun: Model | None = None) -> Model:
+        """A classifier before its first label; `begun` lends its weights, all but the head's."""
+        model = self.reader(objective, {"kind": "classify", "pool": "mean", "classes": len(PACKAGES)})
+        if begun is not None:
+            own = model.state_dict()
+            model.load_state_dict(own | {name: weight for name, weight in begun.state_dict().items() if name in own})
+        return model
+
+    def right(self, objective: Objective, labelled: int, begun: Model | None = None) -> float:
+        """The share of right answers on other passages, after so many labels."""
+        model = self.beginner(objective, begun)
+        generator, rows = np.random.default_rng(self.seed), self.order[:labelled]
+
+        def loss(_: int) -> Tensor:
+            batch = self.train.batch(generator.choice(rows, BATCH))
+            assert batch.labels is not None
+            return F.cross_entropy(model(batch)[0], batch.labels)
+
+        rate = FRESH_RATE if begun is None else FINE_RATE
+        taught(model, loss, steps=self.sizes.teaching, lr=rate, tick=self.tick)
+        return float((all_logits(model, self.test, ASKED).argmax(1) == self.test.labels).mean())
+
+
+def following(ids: Tensor, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+    """What a causal model reads, and the token after each place; what ends a text is asked for too, padding is not."""
+    later = F.pad(ids[:, 1:], (0, 1), value=vocabulary.tokenizer.pad)
+    return ids, torch.where(later == vocabulary.tokenizer.pad, UNSCORED, later)
