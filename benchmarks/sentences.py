@@ -30,7 +30,7 @@ from benchmarks.weights import minilm
 transformers.logging.disable_progress_bar()
 
 TITLE = "Sentence embeddings"
-SIZES = (8, 16, 32, 64, 128)  # rows in a batch of the pipeline's
+SIZES = (1, 2, 4, 8, 16, 32, 64)  # rows in a batch of the pipeline's
 ABOUT = f"""
 Texts of `reviews_fr` in the order of their file, from text to vector: the mean of the last states of each, in float32. *transformers* is a
 feature-extraction pipeline whose forward pools, so that nothing but vectors leaves it; it batches texts as they come and pads each batch to
