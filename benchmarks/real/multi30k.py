@@ -7,8 +7,8 @@ from benchmarks.real.trial import Trial, section
 TITLE = "Real data: Multi30k, English to French"
 ABOUT = """
 29,000 pairs of captions, the official validation and test_2016_flickr (1,000), each model from scratch, nothing lowercased: sacreBLEU
-(13a, cased) of the detokenised text. Settings were chosen on validation; the test was scored once, at the end. Intervals are 95 %
-bootstraps. Goal: 58 for the Transformer, within half an hour.
+(13a, cased) of the detokenised text. Settings were chosen on validation alone. Intervals are 95 % bootstraps. Goal: 58 for
+the Transformer, within half an hour.
 """
 LONG = True
 FOLDER = "$ATTENTIF_DATA/multi30k"
