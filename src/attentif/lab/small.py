@@ -5,6 +5,7 @@ with a target at each place, or UNSCORED.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,13 +25,14 @@ Generate = Callable[[int, int], Rows]  # how many, seed
 WARM_UP = 0.1  # of the steps
 NORM = 1.0  # to which gradients are clipped
 M = TypeVar("M", bound=nn.Module)
+Mixers = Mapping[str, Mapping[str, Any]]
 Recipe = ModelConfig | Mapping[str, Any] | Callable[[], Model]  # a model, or what builds it where a configuration cannot say it
 
 
-def reading_forwards(
-    mixers: Mapping[str, Mapping[str, Any]], *, vocab: int, width: int, layers: int, position: Mapping[str, Any] | None = None
+def _reading(
+    stack: str, mixers: Mixers, *, vocab: int, width: int, layers: int, position: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A decoder of these mixers, by the names of their sublayers, that says a token at each place."""
+    """A stack of these mixers, by the names of their sublayers, that says a token at each place."""
     placed = {} if position is None else {"position": position}
     return {
         "width": width,
@@ -38,9 +40,12 @@ def reading_forwards(
         "dropout": 0.0,
         "init": {"kind": "xavier"},
         "frontend": {"kind": "tokens", "vocab": vocab, **placed},
-        "decoder": {"block": {name: {"mixer": mixer} for name, mixer in mixers.items()}},
+        stack: {"block": {name: {"mixer": mixer} for name, mixer in mixers.items()}},
         "head": {"kind": "language", "tied": False},
     }
+
+
+reading_forwards, reading_both_ways = partial(_reading, "decoder"), partial(_reading, "encoder")
 
 
 def trained(

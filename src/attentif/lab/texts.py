@@ -20,7 +20,7 @@ from torch import Tensor
 
 from attentif.data.builtin.stdlib import SPLITS, documents
 from attentif.lab.experiment import Settings
-from attentif.lab.small import fresh, taught
+from attentif.lab.small import fresh, reading_both_ways, reading_forwards, taught
 from attentif.models import Batch, Input, Model
 from attentif.tasks.labels.classify_data import LabelledTexts, all_logits, asked
 from attentif.tasks.pretraining.masking import Vocabulary, choose, hide
@@ -116,18 +116,9 @@ class School:
         torch.manual_seed(self.seed)
         width, causal = self.sizes.width, objective == "causal"
         attention = {"kind": "attention", "heads": 4, "causal": causal, "rotary": {}}
-        block = {"attn": {"mixer": attention}, "ffn": {"mixer": {"kind": "feed-forward", "hidden": 2 * width, "activation": "gelu"}}}
-        return fresh(
-            {
-                "width": width,
-                "layers": self.sizes.layers,
-                "dropout": 0.0,
-                "init": {"kind": "xavier"},
-                "frontend": {"kind": "tokens", "vocab": self.train.tokenizer.vocab},
-                "decoder" if causal else "encoder": {"block": block},
-                "head": head,
-            }
-        )
+        mixers = {"attn": attention, "ffn": {"kind": "feed-forward", "hidden": 2 * width, "activation": "gelu"}}
+        reading = reading_forwards if causal else reading_both_ways
+        return fresh(reading(mixers, vocab=self.train.tokenizer.vocab, width=width, layers=self.sizes.layers) | {"head": head})
 
     def pretrained(self, objective: Objective) -> Model:
         """A model that has read all texts, and no label."""

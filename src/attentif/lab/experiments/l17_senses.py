@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import lead, seed_band
-from attentif.lab.small import Generate, Rows, counting, trained
+from attentif.lab.small import Generate, Rows, counting, reading_both_ways, trained
 from attentif.models import Model
 from attentif.tasks.pretraining.masking import Vocabulary, choose, hide
 from attentif.tasks.task import Progress
@@ -68,15 +68,7 @@ def static_vectors(rows: Ints, words: int, size: int, seed: int) -> Vectors:
 def encoder(vocab: int, width: int, layers: int) -> dict[str, Any]:
     """As BERT, small; without positions, since the order of these words means nothing."""
     mixers = {"attn": {"kind": "attention", "heads": 2}, "ffn": {"kind": "feed-forward", "hidden": 2 * width}}
-    return {
-        "width": width,
-        "layers": layers,
-        "dropout": 0.0,
-        "init": {"kind": "xavier"},
-        "frontend": {"kind": "tokens", "vocab": vocab},
-        "encoder": {"block": {name: {"mixer": mixer} for name, mixer in mixers.items()}},
-        "head": {"kind": "language", "tied": False},
-    }
+    return reading_both_ways(mixers, vocab=vocab, width=width, layers=layers)
 
 
 def hidden_words(rows: Ints, vocabulary: Vocabulary) -> Generate:
