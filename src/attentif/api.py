@@ -47,7 +47,7 @@ from attentif.train.fitted import FitConfig, fit, load_config
 from attentif.train.fitted_run import open_fitted
 from attentif.train.imported import import_folder, is_foreign, open_folder
 from attentif.train.kept import kept_config
-from attentif.train.load import Source, other_rows, source_name
+from attentif.train.load import Source, check_brought, other_rows, source_name
 from attentif.train.progress import Display, display
 from attentif.train.rundir import RunFolder, read_results
 from attentif.train.vectors import embedding_vectors
@@ -87,6 +87,7 @@ def start(source: Source, layers: Sequence[Layer], *, out: str | Path | None = N
     """Train what `source` says, `layers` of options over it; the folder of the run."""
     load_installed()
     config = load_config(source, layers)
+    check_brought(source, config.data)
     place = Path(out) if out is not None else None
     if isinstance(config, FitConfig):
         return fit(config, name=source_name(source), out=place, force=force, display=watch).path

@@ -119,9 +119,11 @@ def _estimate(recipe: str, layers: "list[Layer]", json: bool) -> None:
     from attentif.train.config import RunConfig
     from attentif.train.estimate import estimate
     from attentif.train.fitted import load_config
+    from attentif.train.load import check_brought
 
     load_installed()
     config = load_config(recipe, layers)
+    check_brought(recipe, config.data)
     if not isinstance(config, RunConfig):
         raise UsageError("--dry-run measures steps of training, and what is fitted has none: it takes seconds to minutes")
     found = estimate(config, (lambda _: None) if json else say)

@@ -137,6 +137,14 @@ def source_layer(source: Source) -> Layer:
     return read_toml(path / "config.toml" if path.is_dir() else path)
 
 
+def check_brought(source: Source, data: DataConfig) -> None:
+    """Some recipes only show where the reader's own files go: say so, before a reader of files says that there is none."""
+    if str(source) not in recipe_names() or recipe_layer(str(source)).values.get("data", {}).get("train") != data.train:
+        return
+    if missing := [file for file in data.files("train") if not Path(file).exists()]:
+        raise ConfigError(f"the recipe {source} brings no data ({missing[0]} stands for yours): give them with --data")
+
+
 def is_source(source: str | Path) -> bool:
     """Whether this names a recipe or looks like a file or a folder, which need not exist."""
     path = Path(source)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+import attentif
 from attentif.config import Layer, override, to_toml
-from attentif.errors import ConfigError
+from attentif.errors import ConfigError, DataError
 from attentif.train.load import load_run_config, source_name
 
 TOML = """\
@@ -57,6 +58,16 @@ def test_data_of_ones_own_replace_the_recipes(tmp_path: Path) -> None:
     assert (config.data.name, config.data.train, config.data.text) == (None, "avis.csv", "avis")
     with pytest.raises(ConfigError, match="goes with files"):
         load_run_config("reviews", [override("data.train=avis.csv"), override("data.name=numbers")])
+
+
+@pytest.mark.parametrize("recipe", ["translate", "speech", "mnist"])
+def test_a_recipe_that_brings_no_data_says_so(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=f"the recipe {recipe} brings no data .* --data"):
+        attentif.train(recipe)
+    with pytest.raises(DataError, match=r"none\.tsv: no such file"):
+        attentif.train(recipe, "none.tsv")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_columns_of_the_recipes_own_files_do_not_follow_to_others(file: Path) -> None:
