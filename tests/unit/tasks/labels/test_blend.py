@@ -6,7 +6,7 @@ import pytest
 
 from attentif.errors import RunError
 from attentif.tasks.labels.blend import Answers, best_thresholds, log_loss, probabilities
-from attentif.tasks.labels.linear import Linear
+from attentif.tasks.labels.linear import STRENGTH, Linear
 
 GOOD, BAD = ["bon film", "très bon", "bon jeu", "un bon moment"], ["film nul", "très nul", "jeu nul", "un moment nul"]
 TEXTS = [f"{text} {n}" for n in range(8) for text in (*GOOD, *BAD)]
@@ -47,7 +47,7 @@ def test_the_weight_goes_to_the_part_that_knows_more() -> None:
     random = np.random.default_rng(0)
     chance, knowing = random.normal(size=(len(TEXTS), 2)), 9.0 * np.eye(2)[LABELS]
     assert Answers.fit(chance, TEXTS, LABELS, calibrate=True, linear=linear).weight < 0.1
-    blind = Linear(linear.terms, linear.idf, 0 * linear.weights, 0 * linear.bias)
+    blind = Linear(linear.terms, 0 * linear.weights, 0 * linear.bias)
     assert Answers.fit(knowing, TEXTS, LABELS, calibrate=False, linear=blind).weight > 0.9
 
 
@@ -124,20 +124,39 @@ def test_equal_probabilities_stay_together() -> None:
 def test_log_odds_are_the_equation_written_out() -> None:
     from sklearn.linear_model import LogisticRegression
 
-    texts, labels = ["a b", "a a c", "b c", "c"], np.array([1, 1, 0, 0])
+    texts, labels = ["a bon", "a a c", "bon bien c", "c"], np.array([1, 1, 0, 0])
     found = Linear.fit(texts, labels, 2)
     split = [text.split() for text in texts]
     runs = [[" ".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words) - n + 1)] for words in split]
-    terms = sorted({term for own in runs for term in own})
-    counts = np.array([[own.count(term) for term in terms] for own in runs])
-    idf = 1 + np.log((1 + len(texts)) / (1 + (counts > 0).sum(0)))
-    f = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * idf
-    f /= np.linalg.norm(f, axis=1, keepdims=True)
-    p, q = (1 + (counts[labels == side] > 0).sum(0) for side in (1, 0))
-    r = np.log(p / p.sum()) - np.log(q / q.sum())
-    model = LogisticRegression(C=10, solver="liblinear", random_state=0).fit(f * r, labels)
-    assert found.terms == terms
+    padded = [[f" {word} " for word in words] for words in split]
+    letters = [[word[i : i + n] for word in words for n in (3, 4, 5) for i in range(len(word) - n + 1)] for words in padded]
+    features, ratios = [], []
+    for own, read in zip(found.terms, (runs, letters), strict=True):
+        assert own.names == sorted({term for text in read for term in text})
+        counts = np.array([[text.count(term) for term in own.names] for text in read])
+        idf = 1 + np.log((1 + len(texts)) / (1 + (counts > 0).sum(0)))
+        f = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * idf
+        features.append(f / np.linalg.norm(f, axis=1, keepdims=True))
+        p, q = (1 + (counts[labels == side] > 0).sum(0) for side in (1, 0))
+        ratios.append(np.log(p / p.sum()) - np.log(q / q.sum()))
+    f, r = np.concatenate(features, axis=1), np.concatenate(ratios)
+    model = LogisticRegression(C=STRENGTH, solver="liblinear", random_state=0).fit(f * r, labels)
     assert np.allclose(found.log_odds(texts)[:, 0], f @ (r * model.coef_[0]) + model.intercept_[0], atol=1e-6)
+
+
+def test_words_that_training_never_had_are_known_by_their_letters() -> None:
+    texts = [f"un film {word}" for word in ("magnifique", "magnifiques", "horrible", "horribles") for _ in range(9)]
+    found = Linear.fit(texts, np.repeat([1, 1, 0, 0], 9), 2)
+    magnificent, horrible = found.log_odds(["magnifiquement", "horriblement"])[:, 0]
+    assert magnificent > 0.5 > -0.5 > horrible
+
+
+def test_letters_are_left_out_where_texts_are_plenty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("attentif.tasks.labels.linear.PLENTY", len(TEXTS))
+    found = Linear.fit(TEXTS, LABELS, 2)
+    assert [own.reads for own in found.terms] == ["words"]
+    found.save(tmp_path / "linear.safetensors")
+    assert np.allclose(Linear.load(tmp_path / "linear.safetensors").log_odds(TEXTS), found.log_odds(TEXTS))
 
 
 def test_probabilities_of_more_than_two_classes_add_up_to_one() -> None:
