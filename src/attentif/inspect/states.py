@@ -8,7 +8,7 @@ from torch import Tensor
 from attentif.errors import UsageError
 from attentif.models import Batch, Model, evaluating
 from attentif.nn.balance import Routing
-from attentif.nn.mixer import CrossMixer, Mixer
+from attentif.nn.mixer import Shown
 from attentif.nn.mixers.experts import Experts
 from attentif.nn.mixers.mamba import Mamba
 from attentif.nn.mixers.mamba2 import Mamba2
@@ -16,7 +16,7 @@ from attentif.nn.recurrent import Gated
 from attentif.nn.tape import record
 
 
-def _recorded(model: Model, batch: Batch) -> dict[str, tuple[Mixer | CrossMixer, Any]]:
+def _recorded(model: Model, batch: Batch) -> dict[str, tuple[Shown, Any]]:
     """Every mixer that the tape heard of, with its last record, by its path."""
     with evaluating(model), record(model) as tape:
         model.hidden(batch)

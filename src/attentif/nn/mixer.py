@@ -46,8 +46,8 @@ class Site:
     bias: nn.Module | None = None  # the stack's `Bias(q_pos, k_pos)`, shared by all its attention
 
 
-class _Shown(nn.Module):
-    """What every mixer answers about itself."""
+class Shown(nn.Module):
+    """What every mixer answers about itself, and whatever else can show its weights."""
 
     caps: Caps
 
@@ -66,7 +66,7 @@ class _Shown(nn.Module):
         return [out] if isinstance(out := getattr(self, "out", None), nn.Linear | StackedLinear) else []
 
 
-class Mixer(_Shown):
+class Mixer(Shown):
     """Maps x (B, T, D), or packed (N, D), to the same shape. Padding may hold any finite number, before and after."""
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> State | StateTree:
@@ -77,7 +77,7 @@ class Mixer(_Shown):
         raise NotImplementedError
 
 
-class CrossMixer(_Shown):
+class CrossMixer(Shown):
     """Maps a sequence to a sequence while reading another one, the memory, which has a `Seq` of its own."""
 
     def init_state(self, memory: Tensor, memory_seq: Seq) -> State:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attentif.nn.mixer import CrossMixer, Mixer
+from attentif.nn.mixer import Shown
 
 _open: ContextVar["Tape | None"] = ContextVar("tape", default=None)
 
@@ -25,7 +25,7 @@ _open: ContextVar["Tape | None"] = ContextVar("tape", default=None)
 class Tape:
     """What the chosen mixers kept, by sublayer path, one record a call."""
 
-    def __init__(self, mixers: dict[str, Mixer | CrossMixer]) -> None:
+    def __init__(self, mixers: dict[str, Shown]) -> None:
         self.mixers = mixers
         self.paths = {id(mixer): path for path, mixer in mixers.items()}
         self.records: dict[str, list[Any]] = {}
@@ -56,10 +56,10 @@ def sublayer_path(name: str) -> str:
 
 @contextmanager
 def record(model: nn.Module, layers: Collection[int] | None = None) -> Iterator[Tape]:
-    """Record the mixers of `model`; `layers` keeps to these block numbers (of every stack)."""
-    mixers: dict[str, Mixer | CrossMixer] = {}
+    """Record the mixers of `model`, and its head where that attends; `layers` keeps to these block numbers (of every stack)."""
+    mixers: dict[str, Shown] = {}
     for name, module in model.named_modules():
-        if isinstance(module, Mixer | CrossMixer):
+        if isinstance(module, Shown):
             path = sublayer_path(name)
             block = re.search(r"(?:^|\.)blocks\.(\d+)\.", path + ".")
             if layers is None or (block is not None and int(block[1]) in layers):

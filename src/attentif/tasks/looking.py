@@ -24,7 +24,9 @@ PARTS = {
     "encoder": Text("l'encodeur lit la source", "the encoder reads the source"),
     "decoder": Text("le décodeur lit ce qui est écrit", "the decoder reads what is written"),
     "cross": Text("le décodeur regarde la source", "the decoder looks at the source"),
+    "head": Text("ce que la réponse regarde", "what the answer looks at"),
 }
+ANSWER = "→"  # the one row of a head's map
 
 
 def shown_tokens(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
@@ -60,7 +62,9 @@ def attention_maps(
         found.setdefault(part, {})[layer_name(path)] = tape.maps(path)[0].float().cpu().numpy()
     maps = []
     for part, weights in found.items():
-        if source is None:
+        if part == "head":
+            maps.append(AttentionMaps([ANSWER], weights, tokens, Text(f"{title} — {PARTS[part].fr}", f"{title} — {PARTS[part].en}")))
+        elif source is None:
             maps.append(AttentionMaps(tokens, weights, title=title))
         else:
             rows, columns = {"encoder": (source, None), "decoder": (tokens, None), "cross": (writes, source)}[part]
@@ -70,7 +74,7 @@ def attention_maps(
 
 def layer_name(path: str) -> str:
     """ "encoder.blocks.0.attn" as "encoder 1 attn"."""
-    return re.sub(r"\.?blocks\.(\d+)\.?", lambda match: f" {int(match[1]) + 1} ", path).strip()
+    return re.sub(r"\.?blocks\.(\d+)\.?", lambda match: f" {int(match[1]) + 1} ", path).replace(".", " ").strip()
 
 
 def influence(model: Model, batch: Batch, wanted: Callable[[Tensor], Tensor]) -> Tensor | None:

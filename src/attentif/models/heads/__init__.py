@@ -4,8 +4,9 @@ import pkgutil
 from importlib import import_module
 
 from attentif.models.heads.base import HEADS, Head, HeadConfig
-from attentif.models.heads.classify import ClassifyHead, ClassifyHeadConfig, pooled
+from attentif.models.heads.classify import ClassifyHead, ClassifyHeadConfig
 from attentif.models.heads.language import LanguageHead, LanguageHeadConfig
+from attentif.models.heads.pooling import pooled
 from attentif.models.heads.tokens import TokensHead, TokensHeadConfig
 
 for _module in pkgutil.iter_modules(__path__):

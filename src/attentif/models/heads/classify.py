@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.models.heads.base import HEADS, HeadConfig
+from attentif.models.heads.pooling import AttentionPool, Plain, pooled
 from attentif.nn import ffn
-from attentif.nn.seq import Seq, unpack
+from attentif.nn.seq import Seq
 
 Activation = Literal["tanh", "gelu", "gelu-tanh", "relu", "silu", "none"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "none": lambda x: x, **ffn.ACTIVATIONS}
@@ -24,7 +25,7 @@ class ClassifyHeadConfig(HeadConfig):
     kind: Literal["classify"] = Field("classify", description="a score for each class, for the whole sequence")
     from_data = ("classes",)
     classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
-    pool: Literal["first", "last", "mean", "max"] = Field("mean", description="how places become one vector: first, last, mean, max")
+    pool: Plain | Literal["attention"] = Field("mean", description="how places become one vector: first, last, mean, max, attention")
     hidden: bool = Field(False, description="a linear map and a non-linearity before the scores (BERT's pooler)")
     inner: int | None = Field(None, gt=0, description="components of what `hidden` gives; by default as many as it reads")
     activation: Activation = Field("tanh", description="the non-linearity of `hidden`: tanh, gelu, gelu-tanh, relu, silu, none")
@@ -40,29 +41,15 @@ class ClassifyHead(nn.Module):
         super().__init__()
         if config.classes is None:
             raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
-        self.pool, self.dropout = config.pool, dropout if config.dropout is None else config.dropout
+        self.pool: Plain | AttentionPool = AttentionPool(width) if config.pool == "attention" else config.pool
+        self.dropout = dropout if config.dropout is None else config.dropout
         inner = config.inner or width if config.hidden else width
         self.hidden = nn.Linear(width, inner) if config.hidden else None
         self.activation = ACTIVATIONS[config.activation]
         self.out = nn.Linear(inner, config.classes, bias=config.bias)
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
-        x = pooled(x, seq, self.pool)
+        x = self.pool(x, seq) if isinstance(self.pool, AttentionPool) else pooled(x, seq, self.pool)
         if self.hidden is not None:
             x = self.activation(self.hidden(x))
         return self.out(dropout(x, self.dropout, self.training))
-
-
-def pooled(x: Tensor, seq: Seq, how: Literal["first", "last", "mean", "max"]) -> Tensor:
-    """One vector (B, D) for each sequence; padding does not count."""
-    if how in ("first", "last"):
-        places = seq.first() if how == "first" else seq.last()
-        return x.reshape(-1, x.shape[-1])[places]
-    if how == "max":
-        padded = unpack(x, seq) if seq.is_packed else x
-        return padded.masked_fill(~seq.valid_padded()[..., None], float("-inf")).amax(1)
-    if seq.is_packed:
-        total = x.new_zeros(seq.batch, x.shape[-1]).index_add(0, seq.row, x)
-    else:
-        total = (x if seq.dense else x.masked_fill(~seq.valid[..., None], 0)).sum(1)
-    return total / seq.lengths[:, None].clamp(min=1)

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.models.heads.base import HEADS, HeadConfig
-from attentif.models.heads.classify import pooled
+from attentif.models.heads.pooling import Plain, pooled
 from attentif.nn.seq import Seq
 
 
@@ -16,7 +16,7 @@ class EmbedHeadConfig(HeadConfig):
     """One vector for the whole sequence."""
 
     kind: Literal["embed"] = Field("embed", description="one vector for the whole sequence (sentence embeddings)")
-    pool: Literal["first", "last", "mean", "max"] = Field("mean", description="how places become one vector: first, last, mean, max")
+    pool: Plain = Field("mean", description="how places become one vector: first, last, mean, max")
     normalise: bool = Field(False, description="of length 1, so that a product is a cosine")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "EmbedHead":

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.models.heads.base import HEADS, HeadConfig
-from attentif.models.heads.classify import pooled
+from attentif.models.heads.pooling import pooled
 from attentif.nn.seq import Seq
 
 

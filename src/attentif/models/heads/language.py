@@ -17,7 +17,8 @@ from attentif.errors import ConfigError
 from attentif.kernels.cross_entropy import linear_cross_entropy
 from attentif.kernels.linear import linear
 from attentif.models.heads.base import HEADS, HeadConfig
-from attentif.models.heads.classify import ACTIVATIONS, Activation, pooled
+from attentif.models.heads.classify import ACTIVATIONS, Activation
+from attentif.models.heads.pooling import pooled
 from attentif.nn.mixer import refer
 from attentif.nn.norm import Norm
 from attentif.nn.seq import Seq

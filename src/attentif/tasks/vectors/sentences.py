@@ -17,8 +17,8 @@ from torch import Tensor
 from attentif.errors import UsageError
 from attentif.models import Batch, Input, Model, evaluating
 from attentif.models.frontends import Tokens
-from attentif.models.heads.classify import pooled
 from attentif.models.heads.embed import EmbedHead
+from attentif.models.heads.pooling import pooled
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack
 from attentif.tasks.feed import counted, each_batch

@@ -189,6 +189,16 @@ def test_an_empty_text_gets_an_answer_too(reviews: Any) -> None:
     assert task.predict(model, prepared.tokenizers, [""])[0].output in {"oui", "non"}
 
 
+def test_where_the_answer_alone_attends_its_map_has_one_row(write_csv: Any, ready: Any) -> None:
+    task, prepared, model = ready(ClassifyConfig().build(), "bi-lstm-attention-tiny", {"train": write_csv("avis.csv", ROWS)})
+    trained(task, prepared, model)
+    (maps,) = task.maps(model, prepared.tokenizers, ["quel beau film"])
+    ((name, weights),) = maps.weights.items()
+    assert (list(maps.rows), list(maps.keys), name) == (["→"], ["[CLS]", "quel", "beau", "film", "[SEP]"], "head pool")
+    assert weights.shape == (1, 1, 5)
+    assert weights.sum() == pytest.approx(1)
+
+
 def test_maps_have_a_row_and_a_column_for_each_token(reviews: Any) -> None:
     task, prepared, model = reviews
     (maps,) = task.maps(model, prepared.tokenizers, ["quel beau film"])

@@ -1,0 +1,64 @@
+"""Places become one vector.
+
+    first, last     the vector of that place
+    mean, max       of every component, over places
+    attention       v = Σ_t α_t x_t,  α = softmax_t(wᵀ x_t)         a mean whose weights are learned (after Yang et al. 2016)
+
+w begins at zero, so that attention begins as the mean. Its weights can be looked at like those of any attention: one row, for the answer.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from attentif.nn.mixer import Caps, Shown
+from attentif.nn.seq import Seq, unpack
+from attentif.nn.tape import tape_for
+
+Plain = Literal["first", "last", "mean", "max"]
+
+
+def pooled(x: Tensor, seq: Seq, how: Plain) -> Tensor:
+    """One vector (B, D) for each sequence; padding does not count."""
+    if how in ("first", "last"):
+        places = seq.first() if how == "first" else seq.last()
+        return x.reshape(-1, x.shape[-1])[places]
+    if how == "max":
+        padded = unpack(x, seq) if seq.is_packed else x
+        return padded.masked_fill(~seq.valid_padded()[..., None], float("-inf")).amax(1)
+    if seq.is_packed:
+        total = x.new_zeros(seq.batch, x.shape[-1]).index_add(0, seq.row, x)
+    else:
+        total = (x if seq.dense else x.masked_fill(~seq.valid[..., None], 0)).sum(1)
+    return total / seq.lengths[:, None].clamp(min=1)
+
+
+@dataclass(frozen=True)
+class PoolRecord:
+    weights: Tensor  # (B, T), padded
+
+
+class AttentionPool(Shown):
+    """The weighted mean above."""
+
+    caps = Caps(causal=False, bidirectional=True, streaming="none", maps=True)
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor, seq: Seq) -> Tensor:
+        """(B, D)"""
+        x = unpack(x, seq) if seq.is_packed else x
+        valid = seq.valid_padded()
+        weights = (x @ self.query).masked_fill(~valid, torch.finfo(x.dtype).min).softmax(1)  # not -inf: a text may be empty
+        if (tape := tape_for(self)) is not None:
+            tape.keep(self, PoolRecord(weights.detach()))
+        x = x if seq.dense else x.masked_fill(~valid[..., None], 0)
+        return torch.einsum("bt,btd->bd", weights, x)
+
+    def maps(self, record: Any, head: int | None = None, rows: Tensor | None = None) -> Tensor:
+        weights: Tensor = record.weights if rows is None else record.weights[rows]
+        return weights[:, None, None]
