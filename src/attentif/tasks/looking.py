@@ -26,7 +26,6 @@ PARTS = {
     "cross": Text("le décodeur regarde la source", "the decoder looks at the source"),
     "head": Text("ce que la réponse regarde", "what the answer looks at"),
 }
-ANSWER = "→"  # the one row of a head's map
 
 
 def shown_tokens(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
@@ -53,7 +52,8 @@ def attention_maps(
     model: Model, batch: Batch, tokens: Sequence[str], *, source: Sequence[str] | None = None, writes: Sequence[str] = (), title: str = ""
 ) -> list[AttentionMaps]:
     """The weights of one example. `tokens` are what the last stack reads; where it reads from an encoder too, `source` is what that
-    one reads, and `writes` what the decoder writes at each place, which is what it looks at the source for."""
+    one reads, and `writes` what the decoder writes at each place, which is what it looks at the source for; or the answer of a head that
+    attends, whose map has that row alone."""
     with evaluating(model), record(model) as tape:
         model(batch.to(device_of(model)))
     found: dict[str, Weights] = {}
@@ -63,7 +63,7 @@ def attention_maps(
     maps = []
     for part, weights in found.items():
         if part == "head":
-            maps.append(AttentionMaps([ANSWER], weights, tokens, Text(f"{title} — {PARTS[part].fr}", f"{title} — {PARTS[part].en}")))
+            maps.append(AttentionMaps(writes or ["→"], weights, tokens, Text(f"{title} — {PARTS[part].fr}", f"{title} — {PARTS[part].en}")))
         elif source is None:
             maps.append(AttentionMaps(tokens, weights, title=title))
         else:

@@ -322,7 +322,8 @@ class Classify(Task):
         for row, (example, answer) in enumerate(zip(examples, self.predict(model, tokenizers, examples), strict=True)):
             sure = "" if answer.probability is None else f" ({100 * answer.probability:.0f} %)"
             title = f"« {example['text']} » → {answer.output}{sure}"
-            found += attention_maps(model, source.batch([row]), shown_tokens(tokenizer, source.ids[row]), title=title)
+            tokens = shown_tokens(tokenizer, source.ids[row])
+            found += attention_maps(model, source.batch([row]), tokens, writes=[answer.output], title=title)
         return found
 
 

@@ -194,7 +194,7 @@ def test_where_the_answer_alone_attends_its_map_has_one_row(write_csv: Any, read
     trained(task, prepared, model)
     (maps,) = task.maps(model, prepared.tokenizers, ["quel beau film"])
     ((name, weights),) = maps.weights.items()
-    assert (list(maps.rows), list(maps.keys), name) == (["→"], ["[CLS]", "quel", "beau", "film", "[SEP]"], "head pool")
+    assert (list(maps.rows), list(maps.keys), name) == (["oui"], ["[CLS]", "quel", "beau", "film", "[SEP]"], "head pool")
     assert weights.shape == (1, 1, 5)
     assert weights.sum() == pytest.approx(1)
 
