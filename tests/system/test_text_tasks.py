@@ -110,8 +110,8 @@ def test_two_files_of_lines_are_translated(typed: Callable[..., Any]) -> None:
     assert code == 0, err
     assert json.loads(out)[0]["input"] == "The dog runs."
     code, _, err = typed("train", "translate")
-    assert code == 1
-    assert err.splitlines()[-1].startswith("error: pairs.tsv: ")
+    assert code == 2
+    assert err.splitlines()[-1] == "error: the recipe translate brings no data (pairs.tsv stands for yours): give them with --data"
 
 
 def test_bad_files_say_one_line(typed: Callable[..., Any]) -> None:

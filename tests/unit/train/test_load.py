@@ -103,7 +103,7 @@ def test_a_wrong_value_that_meets_the_preset_is_blamed_on_the_word() -> None:
 
 def test_a_model_that_cannot_be_built_is_refused_without_data() -> None:
     with pytest.raises(ConfigError, match=r"model\.encoder\.block\.attn.*: width = 130 is not a multiple of heads = 4"):
-        load_run_config("reviews", [override("model.width=130")])
+        load_run_config("reviews", [override("model.base=encoder-tiny"), override("model.width=130")])
 
 
 def test_a_preset_with_a_mistake_is_named_itself(monkeypatch: pytest.MonkeyPatch) -> None:
