@@ -12,6 +12,7 @@ import typer
 from attentif.cli.out import Json, print_json, print_table
 
 if TYPE_CHECKING:
+    from attentif.config import Registry
     from attentif.nn.mixer import CrossMixer, Mixer, MixerConfig
     from attentif.nn.state import State, StateTree
 
@@ -23,6 +24,7 @@ class What(StrEnum):
     recipes = "recipes"
     models = "models"
     tasks = "tasks"
+    fitted = "fitted"
     mixers = "mixers"
     data = "data"
     tokenizers = "tokenizers"
@@ -32,7 +34,7 @@ class What(StrEnum):
 def list_(
     what: Annotated[What | None, typer.Argument(help="Only this; by default everything.", show_default=False)] = None, json: Json = False
 ) -> None:
-    """List recipes, model presets, tasks, mixers, data sets, tokenizers and suites of `compare`, with a line on each."""
+    """List recipes, model presets, tasks, what is fitted, mixers, data sets, tokenizers and suites of `compare`, with a line on each."""
     from attentif.plugin import load_installed
 
     load_installed()
@@ -61,13 +63,24 @@ def _models() -> list[Entry]:
 def _tasks() -> list[Entry]:
     from attentif.tasks import TASKS
 
-    return [{"kind": kind, "description": _first_line(TASKS[kind])} for kind in TASKS]
+    return _kinds(TASKS)
+
+
+def _fitted() -> list[Entry]:
+    import attentif.tasks  # noqa: F401  registers them
+    from attentif.text.fitted import FITTED
+
+    return _kinds(FITTED)
 
 
 def _tokenizers() -> list[Entry]:
     from attentif.text import TOKENIZERS
 
-    return [{"kind": kind, "description": _first_line(TOKENIZERS[kind])} for kind in TOKENIZERS]
+    return _kinds(TOKENIZERS)
+
+
+def _kinds(registry: "Registry[Any]") -> list[Entry]:
+    return [{"kind": kind, "description": _first_line(registry[kind])} for kind in registry]
 
 
 def _suites() -> list[Entry]:
@@ -186,11 +199,15 @@ def _first_line(cls: type) -> str:
 
 
 OF_ITS_PARTS = "of its parts"
-TITLES = {"mixers": f"mixers (state: numbers that one row keeps, at width {WIDTH})"}
+TITLES = {
+    "fitted": "fitted (in one go, not step by step)",
+    "mixers": f"mixers (state: numbers that one row keeps, at width {WIDTH})",
+}
 LISTERS: dict[What, Callable[[], list[Entry]]] = {
     What.recipes: _recipes,
     What.models: _models,
     What.tasks: _tasks,
+    What.fitted: _fitted,
     What.mixers: _mixers,
     What.data: _data,
     What.tokenizers: _tokenizers,

@@ -20,7 +20,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_each_list_describes_what_it_names(capsys: pytest.CaptureFixture[str]) -> None:
     everything = json.loads(printed(capsys, "list", "--json"))
-    assert list(everything) == ["recipes", "models", "tasks", "mixers", "data", "tokenizers", "suites"]
+    assert list(everything) == ["recipes", "models", "tasks", "fitted", "mixers", "data", "tokenizers", "suites"]
     for kind, entries in everything.items():
         assert entries, kind
         assert json.loads(printed(capsys, "list", kind, "--json")) == entries
