@@ -7,20 +7,14 @@ which gave up other networks, had looked at folds of these films, and the words 
 cross-validation over them, so that its figures are a little flattered. The transformer and the Mamba have the recipe's settings, with the
 rate and the dropout that suit them better; nothing else was tried for them.
 
-Each run has one core, and as many go at once as there are. Runs are kept (`$ATTENTIF_CACHE/real/reviews`) under a name made of their
-command and of the recipe: what an interruption leaves unfinished goes on at the next call, and what is finished is not done again.
+Each run has one core, and as many go at once as there are.
 """
 
 import csv
-import hashlib
-import json
 import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from attentif.files import cache_folder, write_text
-from attentif.recipes import FOLDER as RECIPES
+from benchmarks.real.trial import trained
 
 TITLE = "Real data: French reviews, a few thousand labels"
 ABOUT = (
@@ -38,7 +32,6 @@ ABOUT = (
 LONG = True
 FOLDS, SEEDS = 5, (0, 1, 2)
 STUDENT = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 9: 2.306}  # the 97.5 % quantile of t by number of values, one less degree of freedom
-QUICK = ["data.limit=300", "train.steps=2"]
 GENTLER = ("model.layers=1", "model.dropout=0.3", "model.head.pool=attention", "train.lr=2e-3")
 EQUAL = {  # 1.76 to 1.79 million parameters with the recipe's vocabulary
     "LSTM each way (the recipe)": (),
@@ -47,36 +40,30 @@ EQUAL = {  # 1.76 to 1.79 million parameters with the recipe's vocabulary
 }
 
 
-@dataclass(frozen=True)
-class Case:
-    """One run: a name for its folder, and what is typed after `attentif train`."""
-
-    name: str
-    words: tuple[str, ...]
-    changes: tuple[str, ...] = ()
+Words = tuple[str, ...]
 
 
 def run(quick: bool) -> Iterator[str]:
     data = Path(os.environ["ATTENTIF_DATA"]) / "reviews_fr"
-    out = cache_folder() / "real" / ("reviews-quick" if quick else "reviews")
-    folds = list(written_folds(data, out / "folds"))
+    folds = list(written_folds(data, cache_folder() / "real" / "reviews-folds"))
     seeds, used = ((0,), folds[:1]) if quick else (SEEDS, folds)
-    by_series = ["--data", str(data / "series.csv"), "--group", "series"]
-    films = [[Case(f"films-{n}-{seed}", (*fold, "--seed", str(seed))) for seed in seeds] for n, fold in enumerate(used)]
-    series = [[Case(f"series-{seed}", (*by_series, f"data.seed={seed}", "--seed", str(seed)))] for seed in seeds]
-    equal = {name: [replace(row[0], changes=changes) for row in films] for name, changes in EQUAL.items()}
+    by_series = ("reviews", "--data", str(data / "series.csv"), "--group", "series")
+    films = [[(*fold, "--seed", str(seed)) for seed in seeds] for fold in used]
+    series = [[(*by_series, f"data.seed={seed}", "--seed", str(seed))] for seed in seeds]
+    equal = {name: [(*row[0], *changes) for row in films] for name, changes in EQUAL.items()}
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         # in the order of the page, so that what is shown first is there first
-        waiting = {case: pool.submit(kept, case, out, quick) for case in chain(*films, *series, *equal.values())}
-        of = lambda row: [waiting[case].result() for case in row]
+        wanted = dict.fromkeys(chain(*films, *series, *equal.values()))
+        waiting = {words: pool.submit(trained, words, quick=quick, threads=1) for words in wanted}
+        of = lambda row: [waiting[words].result() for words in row]
 
         yield f"### Films: {FOLDS} folds, {len(seeds)} seeds each, series always in training\n"
-        yield f"`attentif train reviews {shown(films[0][0])}`\n"
+        yield f"`attentif train {shown(films[0][0])}`\n"
         yield "\n".join(table([of(row) for row in films])) + "\n"
 
         yield f"### Series: split by series, {len(seeds)} splits\n"
-        yield f"`attentif train reviews {shown(series[0][0])}`\n"
+        yield f"`attentif train {shown(series[0][0])}`\n"
         yield "\n".join(table([of(row) for row in series])) + "\n"
 
         yield f"### Three networks of equal size, films, {FOLDS} folds, one seed\n"
@@ -90,8 +77,8 @@ def run(quick: bool) -> Iterator[str]:
         yield ""
 
 
-def written_folds(data: Path, folder: Path) -> Iterator[list[str]]:
-    """The words that name the files of each fold, written where they are not yet: films of the other folds + series, films of this one."""
+def written_folds(data: Path, folder: Path) -> Iterator[Words]:
+    """What is typed for each fold, its files written where they are not yet: films of the other folds + series, films of this one."""
     films, series = (list(csv.DictReader((data / name).open(encoding="utf-8"))) for name in ("films_train.csv", "series.csv"))
     fold = np.empty(len(films), dtype=np.int64)
     random = np.random.default_rng(0)
@@ -105,7 +92,7 @@ def written_folds(data: Path, folder: Path) -> Iterator[list[str]]:
         train, test = folder / f"train-{n}.csv", folder / f"test-{n}.csv"
         write_rows(train, [film for row, film in enumerate(named) if fold[row] != n] + others)
         write_rows(test, [film for row, film in enumerate(named) if fold[row] == n])
-        yield ["--data", str(train), "--test", str(test), "--group", "group"]
+        yield "reviews", "--data", str(train), "--test", str(test), "--group", "group"
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> None:
@@ -117,21 +104,6 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> None:
     writer.writerows(rows)
     if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text.getvalue():
         write_text(path, text.getvalue())
-
-
-def kept(case: Case, out: Path, quick: bool) -> dict[str, Any]:
-    """The results of a run: read, or made, or gone on with."""
-    words = ["reviews", *case.words, *case.changes, *(QUICK if quick else [])]
-    key = hashlib.sha256("\n".join([*words, (RECIPES / "reviews.toml").read_text(encoding="utf-8")]).encode()).hexdigest()[:8]
-    folder = out / f"{case.name}-{key}"
-    if not (folder / "results.json").is_file():
-        what = ["--resume", str(folder)] if (folder / "config.toml").is_file() else [*words, "--out", str(folder)]
-        call, alone = [sys.executable, "-m", "attentif", "train", *what], os.environ | {"OMP_NUM_THREADS": "1"}
-        done = subprocess.run(call, env=alone, stdout=subprocess.DEVNULL, check=False)
-        if done.returncode:
-            raise SystemExit(f"attentif train {' '.join(what)} failed ({done.returncode})")
-    results: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    return results
 
 
 SYSTEMS = {
@@ -178,6 +150,6 @@ def spread(values: Sequence[float]) -> str:
     return f"{100 * mean:.1f} % ({100 * (mean - half):.1f} to {100 * (mean + half):.1f})"
 
 
-def shown(case: Case) -> str:
+def shown(words: Words) -> str:
     """What is typed, without the machine's own paths."""
-    return " ".join(Path(word).name if os.sep in word else word for word in case.words)
+    return " ".join(Path(word).name if os.sep in word else word for word in words)

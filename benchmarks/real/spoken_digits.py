@@ -1,11 +1,6 @@
-"""Spoken digits, one speaker left out in turn: single ones, and several in a row.
-
-Each measured run is kept (under the cache folder, by its command and its settings), so that what was interrupted goes on where it stopped.
-"""
+"""Spoken digits, one speaker left out in turn: single ones, and several in a row."""
 
 import csv
-import hashlib
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +10,9 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from attentif.files import cache_folder, write_json
+from attentif.files import cache_folder
 from attentif.view.words import duration, percent
-from benchmarks.real.trial import HERE, trained
+from benchmarks.real.trial import trained
 
 TITLE = "Real data: spoken digits"
 ABOUT = """
@@ -56,21 +51,21 @@ def single(takes: Takes, speakers: list[str], seeds: tuple[int, ...], quick: boo
     for left_out in speakers:
         known = " ".join(f"--data {files.format(speaker)}" for speaker in sorted(takes) if speaker != left_out)
         command = f"benchmarks/real/spoken_digits.toml {known} --test {files.format(left_out)}"
-        runs = [measured(f"{command} train.seed={seed}", quick) for seed in seeds]
+        runs = [trained(f"{command} train.seed={seed}", quick=quick) for seed in seeds]
         found.append(runs)
         yield line(left_out, [own["scores"]["exact_match"] for own in runs], runs[0], "exact_match")
     yield from closing(found, "exact_match", command)
 
 
 def joined(takes: Takes, speakers: list[str], seeds: tuple[int, ...], quick: bool) -> Iterator[str]:
-    folder = cache_folder() / "measured" / "spoken_digits_joined"
+    folder = cache_folder() / "real" / "spoken_digits_joined"
     tables = {speaker: join(speaker, takes[speaker], folder) for speaker in takes}
     yield from heading("Digits in a row, by CTC: word error rate (lower is better)", seeds)
     found: list[list[dict[str, Any]]] = []
     for left_out in speakers:
         known = " ".join(f"--data {tables[speaker]['train']}" for speaker in sorted(takes) if speaker != left_out)
         command = f"benchmarks/real/spoken_digits_ctc.toml {known} --test {tables[left_out]['test']}"
-        runs = [measured(f"{command} train.seed={seed}", quick) for seed in seeds]
+        runs = [trained(f"{command} train.seed={seed}", quick=quick) for seed in seeds]
         found.append(runs)
         yield line(left_out, [own["scores"]["wer"] for own in runs], runs[0], "wer")
     yield from closing(found, "wer", command.replace(str(folder), "JOINED"))
@@ -98,19 +93,6 @@ def join(speaker: str, digits: dict[str, list[Path]], folder: Path) -> dict[str,
         with tables[split].open("w", newline="") as file:
             csv.writer(file).writerows([["audio", "text"], *rows])
     return tables
-
-
-def measured(command: str, quick: bool) -> dict[str, Any]:
-    """The results of a run, or those of the same run before."""
-    settings = (HERE / Path(command.split()[0]).name).read_bytes()
-    kept = cache_folder() / "measured" / f"spoken_digits-{hashlib.sha256(settings + command.encode()).hexdigest()[:16]}.json"
-    if kept.is_file() and not quick:
-        return dict(json.loads(kept.read_text()))
-    results = trained(command, quick=quick)
-    if not quick:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_json(kept, {key: results[key] for key in ("scores", "baselines", "cost", "steps", "examples")})
-    return results
 
 
 def heading(name: str, seeds: tuple[int, ...]) -> Iterator[str]:

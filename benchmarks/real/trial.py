@@ -1,19 +1,26 @@
-"""`attentif train` as a user types it, and its results as a table."""
+"""`attentif train` as a user types it, and its results as a table.
 
+Runs are kept (`$ATTENTIF_CACHE/real`) under a name made of what was typed and of the recipe or file it starts from: what an interruption
+leaves unfinished goes on at the next call, and what is finished is not done again. To measure changed code, delete that folder first.
+"""
+
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attentif.files import cache_folder
+from attentif.recipes import FOLDER as RECIPES
 from attentif.recipes import recipe_layer, recipe_names
 from attentif.view.words import duration, metric
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 BESIDE = ("f1", "rouge1", "rouge2", "bleu", "chrf", "exact_match")  # scores shown beside the one that counts
 
 
@@ -26,19 +33,46 @@ class Trial:
     about: str
 
 
-def trained(command: str, *, quick: bool) -> dict[str, Any]:
-    """The results of `attentif train`, in a folder that is thrown away."""
+def trained(command: str | Sequence[str], *, quick: bool, threads: int | None = None) -> dict[str, Any]:
+    """The results of `attentif train`: read, or made, or gone on with. Quick runs are thrown away."""
+    words = command.split() if isinstance(command, str) else list(command)
+    if quick:
+        with tempfile.TemporaryDirectory() as lost:
+            return _run([*filled(words), *shortened(words), "--out", f"{lost}/run"], Path(lost, "run"), threads)
+    folder = kept_folder(words)
+    if (folder / "results.json").is_file():
+        return _results(folder)
+    begun = (folder / "config.toml").is_file()
+    return _run(["--resume", str(folder)] if begun else [*filled(words), "--out", str(folder)], folder, threads)
+
+
+def kept_folder(words: Sequence[str]) -> Path:
+    source = RECIPES / f"{words[0]}.toml" if words[0] in recipe_names() else ROOT / words[0]
+    key = hashlib.sha256("\n".join([*words, source.read_text(encoding="utf-8")]).encode()).hexdigest()[:12]
+    return cache_folder() / "real" / f"{source.stem}-{key}"
+
+
+def filled(words: Sequence[str]) -> list[str]:
     data = os.environ.get("ATTENTIF_DATA", "")
-    words = [word.replace("$ATTENTIF_DATA", data).replace("benchmarks/", f"{HERE.parent}{os.sep}") for word in command.split()]
-    short = ["train.steps=2", "data.limit=300"] if quick else []
-    if quick and words[0] in recipe_names() and "pretrain" in recipe_layer(words[0]).values:
-        short.append("pretrain.steps=2")
-    with tempfile.TemporaryDirectory() as folder:
-        call = [sys.executable, "-m", "attentif", "train", *words, *short, "--out", f"{folder}/run", "--json"]
-        done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=False)
+    return [word.replace("$ATTENTIF_DATA", data).replace("benchmarks/", f"{ROOT}/benchmarks/") for word in words]
+
+
+def shortened(words: Sequence[str]) -> list[str]:
+    """What makes a run of these words a matter of seconds."""
+    two_stages = words[0] in recipe_names() and "pretrain" in recipe_layer(words[0]).values
+    return ["train.steps=2", "data.limit=300", *(["pretrain.steps=2"] if two_stages else [])]
+
+
+def _run(words: Sequence[str], folder: Path, threads: int | None) -> dict[str, Any]:
+    own = os.environ | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
+    done = subprocess.run([sys.executable, "-m", "attentif", "train", *words], env=own, stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
-        raise SystemExit(f"attentif train {command} failed ({done.returncode})")
-    results: dict[str, Any] = json.loads(done.stdout)
+        raise SystemExit(f"attentif train {' '.join(words)} failed ({done.returncode})")
+    return _results(folder)
+
+
+def _results(folder: Path) -> dict[str, Any]:
+    results: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     return results
 
 

@@ -1,0 +1,53 @@
+"""Measurements on real data keep their runs: made once, gone on with after an interruption, made again for other words."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.real.trial import trained
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What is typed after `attentif train`; each call that is not interrupted leaves results behind."""
+    calls: list[list[str]] = []
+
+    def run(call: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+        words = call[call.index("train") + 1 :]
+        calls.append(words)
+        folder = Path(words[words.index("--resume" if "--resume" in words else "--out") + 1])
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.toml").touch()
+        if "killed" in words and "--resume" not in words:
+            return subprocess.CompletedProcess(call, 130)
+        (folder / "results.json").write_text(json.dumps({"call": len(calls), "threads": settings["env"].get("OMP_NUM_THREADS")}))
+        return subprocess.CompletedProcess(call, 0)
+
+    monkeypatch.setenv("ATTENTIF_CACHE", str(tmp_path))
+    monkeypatch.setenv("ATTENTIF_DATA", "/data")
+    monkeypatch.setattr(subprocess, "run", run)
+    return calls
+
+
+def test_a_finished_run_is_read_and_other_words_make_another(typed: list[list[str]]) -> None:
+    first = trained("reviews --data $ATTENTIF_DATA/a.csv", quick=False, threads=1)
+    assert (first["call"], first["threads"]) == (1, "1")
+    assert trained(("reviews", "--data", "$ATTENTIF_DATA/a.csv"), quick=False) == first
+    assert trained("reviews --data $ATTENTIF_DATA/b.csv", quick=False)["call"] == 2
+    assert [words[:3] for words in typed] == [["reviews", "--data", "/data/a.csv"], ["reviews", "--data", "/data/b.csv"]]
+
+
+def test_an_interrupted_run_is_gone_on_with(typed: list[list[str]]) -> None:
+    with pytest.raises(SystemExit, match="failed"):
+        trained("benchmarks/real/ett.toml killed", quick=False)
+    assert trained("benchmarks/real/ett.toml killed", quick=False)["call"] == 2
+    assert typed[1][0] == "--resume"
+    assert typed[1][1] == typed[0][typed[0].index("--out") + 1]
+
+
+def test_a_quick_run_is_short_and_not_kept(typed: list[list[str]], tmp_path: Path) -> None:
+    trained("reviews", quick=True)
+    assert "train.steps=2" in typed[0]
+    assert list(tmp_path.iterdir()) == []
