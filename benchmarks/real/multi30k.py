@@ -7,8 +7,9 @@ from benchmarks.real.trial import Trial, section
 TITLE = "Real data: Multi30k, English to French"
 ABOUT = """
 29,000 pairs of captions, the official validation and test_2016_flickr (1,000), each model from scratch, nothing lowercased: sacreBLEU
-(13a, cased) of the detokenised text. Settings were chosen on validation alone. Intervals are 95 % bootstraps. Goal: 58 for
-the Transformer, within half an hour.
+(13a, cased) of the detokenised text. Intervals are 95 % bootstraps. Goal: 58 for the Transformer, within half an hour. Optimiser and rate
+were chosen on validation, in short trials. Two settings of the Transformer were trained in full: with a dropout of 0.2 and 3,000 pieces of
+words it reached 57.3, and hardly knew its training pairs better than others; the recipe has since had 0.1 and 5,000.
 """
 LONG = True
 FOLDER = "$ATTENTIF_DATA/multi30k"
