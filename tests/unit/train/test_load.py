@@ -101,6 +101,11 @@ def test_a_wrong_value_that_meets_the_preset_is_blamed_on_the_word() -> None:
         load_run_config("reviews", [override("model.encoder.placement=sideways")])
 
 
+def test_the_ways_of_pooling_are_named_in_one_breath() -> None:
+    with pytest.raises(ConfigError, match=r"model\.head\.pool: must be 'first', 'last', 'mean', 'max' or 'attention', not 'atention'$"):
+        load_run_config("reviews", [override("model.head.pool=atention")])
+
+
 def test_a_model_that_cannot_be_built_is_refused_without_data() -> None:
     with pytest.raises(ConfigError, match=r"model\.encoder\.block\.attn.*: width = 130 is not a multiple of heads = 4"):
         load_run_config("reviews", [override("model.base=encoder-tiny"), override("model.width=130")])

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.models.heads.base import HEADS, HeadConfig
-from attentif.models.heads.pooling import AttentionPool, Plain, pooled
+from attentif.models.heads.pooling import AttentionPool, Plain, Pool, pooled
 from attentif.nn import ffn
 from attentif.nn.seq import Seq
 
@@ -25,7 +25,7 @@ class ClassifyHeadConfig(HeadConfig):
     kind: Literal["classify"] = Field("classify", description="a score for each class, for the whole sequence")
     from_data = ("classes",)
     classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
-    pool: Plain | Literal["attention"] = Field("mean", description="how places become one vector: first, last, mean, max, attention")
+    pool: Pool = Field("mean", description="how places become one vector: first, last, mean, max, attention")
     hidden: bool = Field(False, description="a linear map and a non-linearity before the scores (BERT's pooler)")
     inner: int | None = Field(None, gt=0, description="components of what `hidden` gives; by default as many as it reads")
     activation: Activation = Field("tanh", description="the non-linearity of `hidden`: tanh, gelu, gelu-tanh, relu, silu, none")

@@ -7,8 +7,7 @@
 w begins at zero, so that attention begins as the mean. Its weights can be looked at like those of any attention: one row, for the answer.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,7 @@ from attentif.nn.seq import Seq, unpack
 from attentif.nn.tape import tape_for
 
 Plain = Literal["first", "last", "mean", "max"]
+Pool = Literal[Plain, "attention"]
 
 
 def pooled(x: Tensor, seq: Seq, how: Plain) -> Tensor:
@@ -35,11 +35,6 @@ def pooled(x: Tensor, seq: Seq, how: Plain) -> Tensor:
     return total / seq.lengths[:, None].clamp(min=1)
 
 
-@dataclass(frozen=True)
-class PoolRecord:
-    weights: Tensor  # (B, T), padded
-
-
 class AttentionPool(Shown):
     """The weighted mean above."""
 
@@ -55,10 +50,9 @@ class AttentionPool(Shown):
         valid = seq.valid_padded()
         weights = (x @ self.query).masked_fill(~valid, torch.finfo(x.dtype).min).softmax(1)  # not -inf: a text may be empty
         if (tape := tape_for(self)) is not None:
-            tape.keep(self, PoolRecord(weights.detach()))
+            tape.keep(self, weights.detach())
         x = x if seq.dense else x.masked_fill(~valid[..., None], 0)
         return torch.einsum("bt,btd->bd", weights, x)
 
-    def maps(self, record: Any, head: int | None = None, rows: Tensor | None = None) -> Tensor:
-        weights: Tensor = record.weights if rows is None else record.weights[rows]
-        return weights[:, None, None]
+    def maps(self, record: Tensor, head: int | None = None, rows: Tensor | None = None) -> Tensor:  # there is one head
+        return (record if rows is None else record[rows])[:, None, None]
