@@ -1,15 +1,16 @@
 """Pictures of several handwritten digits, and questions about them, answered in words: what looking together with reading is for.
 
-    Quel chiffre est à gauche du 7 ?  ->  trois            Quelle est la somme des chiffres ?  ->  dix-sept
-    Combien y a-t-il de chiffres ?    ->  quatre           Y a-t-il un 3 ?                     ->  oui
+    Qu'y a-t-il juste à gauche du 7 ?  ->  trois           Quelle est la somme des chiffres ?  ->  dix-sept
+    Combien y a-t-il de chiffres ?     ->  quatre          Y a-t-il un 3 ?                     ->  oui
 
 A scene is a dark canvas of 24 × 24 pixels with one to four different digits, each a picture of scikit-learn's digits (8 × 8, people's own
 handwriting), at places drawn at random, without overlap. Scenes of train, valid and test are drawn from disjoint originals: a digit of the
 test was never seen in training, wherever it stands.
 
 No question can be answered better from its words alone than the frequency of its answers allows: numbers of digits are equally frequent,
-"is there" is answered yes as often as no, and the digit that a relation asks for may be any. A relation is asked for only where the eye
-cannot doubt it: one digit is at least MARGIN pixels to that side, and no other is on that side at all.
+"is there" is answered yes as often as no, and the digit that a relation asks for may be any. Nor from the picture alone: what is left of
+the 7 is another digit than what is left of the 2, or nothing. A relation is asked for only where the eye cannot doubt it: just left of
+a digit is the one that shares at least half of its rows, where no second one shares any; nothing is, where no digit is on that side at all.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +28,8 @@ Language = Literal["fr", "en"]
 SIDE, DIGIT = 24, 8  # of the canvas and of a digit, in pixels
 BORDER, STEP = 2, 4  # pixels around the places where a digit may stand, and between them: four across and four down
 FEWEST, MOST = 1, 4  # digits of a scene; alone, a digit teaches what it is
-MARGIN = 4  # pixels by which a digit is left of, above ... another
+HALF = DIGIT // 2  # what two digits share of their rows, or columns, at least, to stand beside each other
+NOTHING = 1 / 3  # how often a relation is asked about a digit that has nothing on that side, where the scene leaves the choice
 TRIES = 40  # to find a free place, before a scene is begun again
 SCENES = {"train": 10_000, "valid": 250, "test": 500}
 ORIGINALS = {"valid": 180, "test": 360}  # of the 1,797 digits; the rest are for train
@@ -36,10 +38,10 @@ RELATIONS = ("left", "right", "above", "below")
 KINDS = ("sum", "count", "there", "largest", "smallest", *RELATIONS)
 ASKED: dict[Language, dict[str, tuple[str, ...]]] = {
     "fr": {
-        "left": ("Quel chiffre est à gauche du {digit} ?", "Qu'y a-t-il à gauche du {digit} ?"),
-        "right": ("Quel chiffre est à droite du {digit} ?", "Qu'y a-t-il à droite du {digit} ?"),
-        "above": ("Quel chiffre est au-dessus du {digit} ?", "Qu'y a-t-il au-dessus du {digit} ?"),
-        "below": ("Quel chiffre est au-dessous du {digit} ?", "Qu'y a-t-il au-dessous du {digit} ?"),
+        "left": ("Qu'y a-t-il juste à gauche du {digit} ?", "Que vois-tu juste à gauche du {digit} ?"),
+        "right": ("Qu'y a-t-il juste à droite du {digit} ?", "Que vois-tu juste à droite du {digit} ?"),
+        "above": ("Qu'y a-t-il juste au-dessus du {digit} ?", "Que vois-tu juste au-dessus du {digit} ?"),
+        "below": ("Qu'y a-t-il juste au-dessous du {digit} ?", "Que vois-tu juste au-dessous du {digit} ?"),
         "sum": ("Quelle est la somme des chiffres ?", "Combien font les chiffres en tout ?"),
         "count": ("Combien y a-t-il de chiffres ?", "Combien de chiffres vois-tu ?"),
         "there": ("Y a-t-il un {digit} ?", "Vois-tu un {digit} ?"),
@@ -47,10 +49,10 @@ ASKED: dict[Language, dict[str, tuple[str, ...]]] = {
         "smallest": ("Quel est le plus petit chiffre ?",),
     },
     "en": {
-        "left": ("Which digit is left of the {digit}?", "What is to the left of the {digit}?"),
-        "right": ("Which digit is right of the {digit}?", "What is to the right of the {digit}?"),
-        "above": ("Which digit is above the {digit}?", "What is above the {digit}?"),
-        "below": ("Which digit is below the {digit}?", "What is below the {digit}?"),
+        "left": ("What is just left of the {digit}?", "What do you see just left of the {digit}?"),
+        "right": ("What is just right of the {digit}?", "What do you see just right of the {digit}?"),
+        "above": ("What is just above the {digit}?", "What do you see just above the {digit}?"),
+        "below": ("What is just below the {digit}?", "What do you see just below the {digit}?"),
         "sum": ("What is the sum of the digits?", "How much are the digits in all?"),
         "count": ("How many digits are there?", "How many digits do you see?"),
         "there": ("Is there a {digit}?", "Do you see a {digit}?"),
@@ -59,6 +61,7 @@ ASKED: dict[Language, dict[str, tuple[str, ...]]] = {
     },
 }
 YES_NO: dict[Language, tuple[str, str]] = {"fr": ("oui", "non"), "en": ("yes", "no")}
+NONE: dict[Language, str] = {"fr": "rien", "en": "nothing"}
 SPELLED: dict[Language, Callable[[int], str]] = {"fr": french, "en": english}
 
 
@@ -132,23 +135,24 @@ def asked(scene: list[Placed], rng: Random, language: Language) -> Iterator[tupl
         "smallest": (0, spelled(min(shown))),
     }
     for kind in RELATIONS:
-        if pairs := [pair for one in scene if (pair := _related(kind, one, scene)) is not None]:
-            digit, other = rng.choice(pairs)
-            answers[kind] = digit, spelled(other)
+        beside = {one.digit: found for one in scene if (found := _beside(kind, one, scene)) is not None}
+        bare, pairs = ([digit for digit, found in beside.items() if len(found) == count] for count in (0, 1))
+        if pairs:  # else the picture alone would tell: nothing is beside anything
+            digit = rng.choice(bare if bare and rng.random() < NOTHING else pairs)
+            answers[kind] = digit, spelled(beside[digit][0]) if beside[digit] else NONE[language]
     for kind, (digit, answer) in answers.items():
         yield kind, rng.choice(ASKED[language][kind]).format(digit=digit), answer
 
 
-def _related(kind: str, one: Placed, scene: list[Placed]) -> tuple[int, int] | None:
-    """(the digit asked about, the only digit on that side of it), or None where there is not exactly one, or some doubt."""
-    distance = {
-        "left": lambda other: one.x - other.x,
-        "right": lambda other: other.x - one.x,
-        "above": lambda other: one.y - other.y,
-        "below": lambda other: other.y - one.y,
-    }[kind]
-    that_side = [other for other in scene if other is not one and distance(other) > 0]
-    return (one.digit, that_side[0].digit) if len(that_side) == 1 and distance(that_side[0]) >= MARGIN else None
+def _beside(kind: str, one: Placed, scene: list[Placed]) -> list[int] | None:
+    """The digit just on that side of one, or none at all; None where it could be doubted."""
+    across, ahead = kind in ("left", "right"), 1 if kind in ("right", "below") else -1
+    places = [(other.digit, *((other.x - one.x, other.y - one.y) if across else (other.y - one.y, other.x - one.x))) for other in scene]
+    that_side = [(digit, abs(shift)) for digit, distance, shift in places if ahead * distance > 0]
+    sharing = [(digit, shift) for digit, shift in that_side if shift < DIGIT]
+    if not that_side:
+        return []
+    return [sharing[0][0]] if len(sharing) == 1 and sharing[0][1] <= HALF else None
 
 
 def _set(name: str, language: Language, tongue: str) -> BuiltIn:
