@@ -13,6 +13,7 @@ What is fitted is kept as numbers and words (safetensors): w ∘ r is one vector
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,8 @@ class Linear:
         """`labels`: (N,) numbers of classes, or (N, classes) of 0 and 1 where a text may have several."""
         terms, parts = [], []
         for reads in READS if len(texts) < PLENTY else ["words"]:
-            vectorizer = _vectorizer(reads, min_df=2 if len(texts) >= ENOUGH else 1)
-            parts.append(vectorizer.fit_transform(texts))
+            vectorizer, counted = _counted(reads, texts)
+            parts.append(counted)
             terms.append(Terms(reads, vectorizer.get_feature_names_out().tolist(), vectorizer.idf_))
         columns = [_fitted(parts, own) for own in sides(labels, classes)]
         return cls(terms, np.stack([column[0] for column in columns], axis=1), np.array([column[1] for column in columns]))
@@ -117,6 +118,16 @@ def _vectorizer(reads: str, **settings: Any) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     return TfidfVectorizer(sublinear_tf=True, **READS[reads], **settings)
+
+
+def _counted(reads: str, texts: Sequence[str]) -> tuple[Any, Any]:
+    """What knows the terms of these texts, and their features (N, terms)."""
+    if len(texts) >= ENOUGH:
+        common = _vectorizer(reads, min_df=2)
+        with suppress(ValueError):  # no term stands in two texts: each is one long word of its own, as DNA is
+            return common, common.fit_transform(texts)
+    every = _vectorizer(reads)
+    return every, every.fit_transform(texts)
 
 
 def _kept_terms(reads: str, tensors: Mapping[str, NDArray[Any]]) -> Terms:

@@ -151,6 +151,16 @@ def test_words_that_training_never_had_are_known_by_their_letters() -> None:
     assert magnificent > 0.5 > -0.5 > horrible
 
 
+def test_texts_of_one_long_word_each_are_read_by_their_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNA: among many texts only terms of two of them count, and no whole sequence stands twice."""
+    monkeypatch.setattr("attentif.tasks.labels.linear.ENOUGH", 20)
+    random = np.random.default_rng(0)
+    drawn = lambda: "".join(random.choice(list("ACGT"), 30))
+    texts = [drawn() + ("TATAAT" if label else "") + drawn() for label in (0, 1) for _ in range(40)]
+    found = Linear.fit(texts, np.repeat([0, 1], 40), 2)
+    assert (found.log_odds([drawn() + "TATAAT" + drawn(), drawn() + drawn()])[:, 0] > 0).tolist() == [True, False]
+
+
 def test_letters_are_left_out_where_texts_are_plenty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("attentif.tasks.labels.linear.PLENTY", len(TEXTS))
     found = Linear.fit(TEXTS, LABELS, 2)
