@@ -11,7 +11,9 @@ ABOUT = """
 Electricity transformer temperature, hourly, 7 series (Zhou et al. 2021): 512 steps read, 12, 4 and 4 months of 30 days to train, to choose
 by and to score, standardised by training, every test window counted. Settings, the stopping epoch, the linear map's centre and ridge: all
 chosen on validation. Goal at horizon 96: MSE at most 0.370 over 3 seeds. Published (Nie et al. 2023, table 3): PatchTST/64 0.370, 0.413,
-0.422, 0.447; DLinear 0.375, 0.405, 0.439, 0.472 at horizons 96, 192, 336, 720.
+0.422, 0.447; DLinear 0.375, 0.405, 0.439, 0.472 at horizons 96, 192, 336, 720. One set of settings for all horizons. At 720 validation
+prefers levels as they are to levels counted from the last value (`model.frontend.normalise=last`): 1.16 against
+1.45 there, 0.64 against 0.46 on the test, which nobody who chooses honestly can know.
 """
 LONG = False
 COMMAND = "benchmarks/real/ett.toml --data $ATTENTIF_DATA/ett/ETTh1.csv task.horizon={horizon} --seed {seed}"

@@ -92,6 +92,9 @@ class PretrainConfig(LearnConfig):
 
     task: Annotated[TaskConfig, OneOf(TASKS)] = Field(description="what is learned from the texts: masked, replaced, language, ...")
     data: str | list[str] | None = Field(None, description="file or files of unlabelled texts, read beside those of the training split")
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="the model's in this stage, which has more to learn from; by default the same"
+    )
 
     @property
     def files(self) -> list[Path]:

@@ -121,7 +121,7 @@ def check(config: RunConfig) -> tuple[Task, ModelConfig]:
     if config.pretrain is not None:
         with within("pretrain: "):
             _, stage = check(stage_config(config, Path()))
-        model = stage.with_head(model.head)
+        model = stage.changed(dropout=model.dropout).with_head(model.head)
     task.check(model)
     set_up(settings)
     return task, model

@@ -78,6 +78,14 @@ def test_it_reads_the_texts_of_the_training_split_and_no_other(whole, tables):
     assert "on 100 texts of the training split, none of validation or test" in whole.report.read_text()
 
 
+def test_the_first_stage_may_drop_less(tables, tmp_path):
+    """It has more to learn from; the stage of the task keeps the model's own share."""
+    made = load_run_config(tables | {"model": MODEL | {"dropout": 0.5}, "pretrain": STAGE | {"dropout": 0.1}})
+    folder = train(made, name="films", out=tmp_path / "run", display=Silent()).path
+    assert load_run_config(folder / "pretrain").model.dropout == 0.1
+    assert load_run_config(folder).model.dropout == 0.5
+
+
 def test_the_body_of_the_second_stage_is_that_of_the_first(tables, whole, tmp_path):
     config = load_run_config(tables)
     still = config.changed(train=config.train.changed(lr=1e-30, weight_decay=0.0))
