@@ -4,20 +4,14 @@ Each entry says what its numbers are: computed here from the models of Attentif,
 """
 
 import json
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 import torch
-from PIL import Image
 from tokenizers import Tokenizer, models, trainers
 
 from attentif import inspect
@@ -28,12 +22,11 @@ from attentif.nn.tape import record
 from attentif.view import figures as draw
 from attentif.view.blocks import Score
 from attentif.view.figures.axes import LENGTH, SECONDS, TOKENS_READ, Axis
-from attentif.view.theme import SURFACE
 from attentif.view.words import Lang, Text, metric
+from photograph import photographed
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "images" / "gallery"
-WIDTH, GAP = 860, 20
 LANG: Lang = "en"
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "the", "dog", "sleeps", "on"]
 MADE_UP = "Made-up numbers."
@@ -255,30 +248,6 @@ ENTRIES = (
     Entry("confusion_matrix", "What a classifier takes for what.", MADE_UP, confused),
     Entry("calibration", "Whether it knows when it is right.", MADE_UP, honest),
 )
-
-
-def photographed(figures: dict[str, go.Figure]) -> dict[str, Image.Image]:
-    """One page with all figures one under the other, one picture of it, cut up."""
-    browser = shutil.which("chromium")
-    if browser is None:
-        sys.exit("error: the pictures are taken with chromium, which is not installed")
-    parts, places, top = [], {}, 0
-    for name, figure in figures.items():
-        height = int(figure.layout.height)
-        drawn = figure.to_html(
-            full_html=False, include_plotlyjs=not parts, config={"displayModeBar": False}, default_width=WIDTH, default_height=height
-        )
-        parts.append(f'<div style="position:absolute;top:{top}px;left:0;width:{WIDTH}px">{drawn}</div>')
-        places[name] = (top, height)
-        top += height + GAP
-    with tempfile.TemporaryDirectory() as folder:
-        page, picture = Path(folder) / "gallery.html", Path(folder) / "gallery.png"
-        page.write_text(f'<body style="margin:0;background:{SURFACE["light"]}">{"".join(parts)}</body>', encoding="utf-8")
-        quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking")
-        command = [browser, *quiet, f"--user-data-dir={folder}/profile", f"--window-size={WIDTH},{top}", "--virtual-time-budget=30000"]
-        subprocess.run([*command, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True, timeout=300)
-        whole = Image.open(BytesIO(picture.read_bytes())).convert("RGB")
-    return {name: whole.crop((0, top, WIDTH, top + height)) for name, (top, height) in places.items()}
 
 
 def page() -> str:
