@@ -1,0 +1,39 @@
+"""Pictures of figures for these pages, taken by a headless Chromium."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+import plotly.graph_objects as go
+from PIL import Image
+
+from attentif.view.theme import SURFACE
+
+WIDTH, GAP = 860, 20
+
+
+def photographed(figures: dict[str, go.Figure]) -> dict[str, Image.Image]:
+    """One page with all figures one under the other, one picture of it, cut up."""
+    browser = shutil.which("chromium")
+    if browser is None:
+        sys.exit("error: the pictures are taken with chromium, which is not installed")
+    parts, places, top = [], {}, 0
+    for name, figure in figures.items():
+        height = int(figure.layout.height)
+        drawn = figure.to_html(
+            full_html=False, include_plotlyjs=not parts, config={"displayModeBar": False}, default_width=WIDTH, default_height=height
+        )
+        parts.append(f'<div style="position:absolute;top:{top}px;left:0;width:{WIDTH}px">{drawn}</div>')
+        places[name] = (top, height)
+        top += height + GAP
+    with tempfile.TemporaryDirectory() as folder:
+        page, picture = Path(folder) / "gallery.html", Path(folder) / "gallery.png"
+        page.write_text(f'<body style="margin:0;background:{SURFACE["light"]}">{"".join(parts)}</body>', encoding="utf-8")
+        quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking")
+        command = [browser, *quiet, f"--user-data-dir={folder}/profile", f"--window-size={WIDTH},{top}", "--virtual-time-budget=30000"]
+        subprocess.run([*command, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True, timeout=300)
+        whole = Image.open(BytesIO(picture.read_bytes())).convert("RGB")
+    return {name: whole.crop((0, top, WIDTH, top + height)) for name, (top, height) in places.items()}
