@@ -31,7 +31,9 @@ def compare(
         str | None,
         typer.Option(metavar="KIND=N", help="What each model may spend: params=1M, flops=2T, seconds=5min, tokens=3M, memory=500MB."),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each model; 3 where a suite does not say.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N or A,B,C", help="Runs of each model (3 where a suite does not say), or their seeds.")
+    ] = None,
     lr: Annotated[
         str | None, typer.Option(metavar="R or R,R,R", help="One learning rate for all, or several to be tried for each model.")
     ] = None,
@@ -94,7 +96,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def _options(models: str | None, budget: str | None, seeds: int | None, lr: str | None, share: float | None) -> "list[Layer]":
+def _options(models: str | None, budget: str | None, seeds: str | None, lr: str | None, share: float | None) -> "list[Layer]":
     """What is said about the suite itself, each as a layer that an error can name."""
     from attentif.config import Layer
 
@@ -104,15 +106,27 @@ def _options(models: str | None, budget: str | None, seeds: int | None, lr: str 
     if budget is not None:
         found["budget"] = budget
     if seeds is not None:
-        if seeds < 1:
-            raise UsageError("--seeds: one at least is needed, and three to say how far results vary")
-        found["seeds"] = seeds
+        found["seeds"] = _seeds(seeds)
     if lr is not None:
         rates = _rates(lr)
         found["lr"] = rates[0] if len(rates) == 1 else {"rates": rates} | ({} if share is None else {"share": share})
     if share is not None and not isinstance(found.get("lr"), dict):
         raise UsageError("--lr-share: goes with several rates to be tried: --lr 1e-3,3e-3,1e-2")
     return [Layer({key: value}, f"option --{key}") for key, value in found.items()]
+
+
+def _seeds(words: str) -> int | list[int]:
+    try:
+        numbers = [int(word) for word in words.split(",") if word.strip()]
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise UsageError(f"--seeds: must be how many, or which ones such as 0,1,2, not {words!r}")
+    if "," in words:
+        return numbers
+    if numbers[0] < 1:
+        raise UsageError("--seeds: one at least is needed, and three to say how far results vary")
+    return numbers[0]
 
 
 def _rates(words: str) -> list[float]:

@@ -17,26 +17,36 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError, field_validator
 
-from attentif.config import VERSION, Config, Document, Layer, read_toml
+from attentif.config import VERSION, Config, Document, Layer, has, inside, problems_of, read_toml
 from attentif.errors import AttentifError, ConfigError, UsageError
 from attentif.lab.budget import Budget
+from attentif.models.presets import ALIASES, preset_names
 from attentif.toml import Keys
 from attentif.train.config import RunConfig
 from attentif.train.load import run_config, source_layer, source_name
 
 FOLDER = Path(str(files("attentif.lab.compare"))) / "suites"
 SEEDS, EVALUATIONS, SHARE = 3, 10, 0.25
+# what the bare name of a family stands for, where no preset is called so: the first that can do the task (by default its small preset)
+FAMILIES = {"transformer": ("transformer-tiny", "encoder-tiny", "decoder-tiny")}
 
 
 class SearchConfig(Config):
     """The same small search of the learning rate for every model: short runs of one seed, chosen by their score on validation."""
 
-    rates: Annotated[tuple[float, ...], Field(strict=False, min_length=2)] = Field(
+    rates: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] = Field(
         description="learning rates to try, the same for all models"
     )
     share: float = Field(SHARE, gt=0, le=1, description="length of a trial, as a share of a whole run")
+
+    @field_validator("rates")
+    @classmethod
+    def _several(cls, rates: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(rates)) < 2:
+            raise ValueError("a search tries two rates at least; one for all models is lr = 0.003")
+        return rates
 
 
 class PartConfig(Config):
@@ -52,6 +62,36 @@ class PartConfig(Config):
         None, description="a rate for all, or { rates, share } to be tried for each; none: the recipe's"
     )
     evaluations: int | None = Field(None, gt=0, description=f"on validation along each run ({EVALUATIONS}): the points of the curves")
+
+    # values of several shapes are looked at here: of those that fit none, pydantic would report every shape that it tried
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _named(cls, models: Any) -> Any:
+        if models is not None and not (isinstance(models, list) and all(isinstance(one, str | Mapping) for one in models)):
+            raise ValueError('must be a list of presets, "lstm-tiny", and of tables that change one, { name = "deep", base = ... }')
+        return models
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _counted(cls, seeds: Any) -> Any:
+        whole = lambda value: isinstance(value, int) and not isinstance(value, bool)
+        if seeds is not None and not whole(seeds) and not (isinstance(seeds, list) and all(map(whole, seeds))):
+            raise ValueError(f"must be how many, or which ones, [0, 1, 2], not {seeds!r}")
+        return seeds
+
+    @field_validator("lr", mode="before")
+    @classmethod
+    def _rate(cls, lr: Any) -> Any:
+        if isinstance(lr, Mapping):
+            try:
+                return SearchConfig.model_validate(dict(lr))
+            except ValidationError as error:
+                raise inside(problems_of(error, SearchConfig)) from None
+        number = isinstance(lr, int | float) and not isinstance(lr, bool) and lr > 0
+        if lr is not None and not number and not isinstance(lr, SearchConfig):
+            raise ValueError(f"must be a rate above 0, or a table of those to try, {{ rates = [1e-3, 3e-3] }}, not {lr!r}")
+        return lr
 
 
 class SuiteConfig(PartConfig):
@@ -182,22 +222,37 @@ def _below(document: Document, path: Keys, values: Mapping[str, Any] | None = No
     found: Any = document.values
     for step in path:
         found = found[step]
-    source = next((layer for layer in document.layers if layer.text is not None), document.layers[-1])
+    source = next(layer for layer in reversed(document.layers) if has(layer.values, path))
     return Below(dict(found if values is None else values), source.name, source.text, path, dropped)
 
 
 def _contestant(document: Document, path: Keys, first: Layer, common: list[Layer], given: str | dict[str, Any]) -> Contestant:
     table = {"base": given} if isinstance(given, str) else dict(given)
-    name, lr = table.pop("name", table.get("base")), table.pop("lr", None)
+    own, lr = table.pop("name", None), table.pop("lr", None)
+    name = table.get("base") if own is None else own
     if not isinstance(name, str):
         raise document.error(path, "a model is a preset's name, or a table with a `base` and a `name`")
     if lr is not None and not (isinstance(lr, int | float) and lr > 0):
         raise document.error((*path, "lr"), f"must be a number above 0, not {lr!r}")
-    try:
-        config = run_config(first, [*common, _below(document, path, {"model": table}, dropped=1)])
-    except ConfigError as error:
-        raise ConfigError(f"models: {name}: {error.message}", file=error.file, line=error.line) from None
-    return Contestant(_safe(name), config, lr)
+    failed: ConfigError | None = None
+    for base in _members(table.get("base")):
+        changed = table if base is None else table | {"base": base}
+        try:
+            config = run_config(first, [*common, _below(document, path, {"model": changed}, dropped=1)])
+        except ConfigError as error:
+            failed = failed or ConfigError(f"models: {name}: {error.message}", file=error.file, line=error.line)
+        else:
+            return Contestant(_safe(own or base or name), config, lr)
+    assert failed is not None
+    raise failed
+
+
+def _members(base: Any) -> Sequence[str | None]:
+    """The presets that a name may stand for; the name itself where it is one, or none at all."""
+    known = preset_names()
+    if not isinstance(base, str) or base in known or base in ALIASES:
+        return [base]
+    return [name for name in FAMILIES.get(base, (f"{base}-tiny",)) if name in known] or [base]
 
 
 def _check_sizes(document: Document, path: Keys, models: Sequence[Contestant], budget: Budget | None) -> None:

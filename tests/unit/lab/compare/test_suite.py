@@ -113,10 +113,54 @@ def test_an_empty_list_of_models_is_refused(page: Path) -> None:
         loaded(page)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("lr = { rates = [1e-3] }", r"suite.toml:3: lr.rates: a search tries two rates at least; one for all models is lr = 0.003$"),
+        ("lr = { rates = [1e-3, 3e-3], part = 0.5 }", r"suite.toml:3: lr.part: unknown key"),
+        ("lr = { rates = [0.0, 3e-3] }", r"suite.toml:3: lr.rates.0: must be greater than 0"),
+        ("lr = -1", r"suite.toml:3: lr: must be a rate above 0, or a table of those to try"),
+        ('lr = "fast"', r"suite.toml:3: lr: must be a rate above 0, or a table of those to try"),
+        ('seeds = "three"', r"suite.toml:3: seeds: must be how many, or which ones, \[0, 1, 2\], not 'three'$"),
+        ('[[on]]\nmodels = "gru-tiny"', r"suite.toml:4: on.0.models: must be a list of presets"),
+    ],
+)
+def test_a_value_of_no_known_shape_gets_one_line_on_what_it_may_be(page: Path, line: str, message: str) -> None:
+    page.write_text(f"recipe = 'reviews'\nmodels = ['lstm-tiny']\n{line}\n")
+    with pytest.raises(ConfigError, match=message):
+        loaded(page)
+
+
 def test_an_encoder_for_a_language_task_is_refused_by_name() -> None:
     values: dict[str, Any] = {"recipe": "stdlib", "models": ["lstm-tiny", "bert-tiny"]}
     with pytest.raises(ConfigError, match="models: bert-tiny: model: language predicts the next token, and this model would see it"):
         load_suite([Layer(values, "option --models")])
+
+
+def test_an_error_names_the_option_that_set_the_models() -> None:
+    layers = [
+        Layer({"recipe": "stdlib"}, "comparison"),
+        Layer({"models": ["bert-tiny"]}, "option --models"),
+        Layer({"seeds": 2}, "option --seeds"),
+    ]
+    with pytest.raises(ConfigError, match=r"^option --models: models: bert-tiny: "):
+        load_suite(layers)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "names"), [("reviews", ["lstm", "encoder-tiny", "mamba-tiny"]), ("stdlib", ["lstm", "decoder-tiny", "mamba-tiny"])]
+)
+def test_the_bare_name_of_a_family_is_its_small_preset_that_can_do_the_task(recipe: str, names: list[str]) -> None:
+    values: dict[str, Any] = {"recipe": recipe, "models": ["lstm", "transformer", "mamba"]}
+    (part,) = load_suite([Layer(values, "option --models")]).parts
+    assert [model.name for model in part.models] == names
+    assert [model.config.model.base for model in part.models] == names
+
+
+def test_a_family_keeps_the_name_that_a_table_gives_it() -> None:
+    values: dict[str, Any] = {"recipe": "reviews", "models": [{"name": "deep", "base": "transformer", "layers": 8}]}
+    (part,) = load_suite([Layer(values, "option --models")]).parts
+    assert (part.models[0].name, part.models[0].config.model.base) == ("deep", "encoder-tiny")
 
 
 def test_suites_that_come_along_say_what_they_ask_and_hide_no_recipe() -> None:
