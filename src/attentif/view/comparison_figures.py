@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Score, Table
-from attentif.view.comparison_tables import ALL, SIZE, cost_table, score_of, seeds_of
+from attentif.view.comparison_tables import ALL, SIZE, cost_table, seeds_of
 from attentif.view.figures.axes import FLOPS, PARAMETERS, SECONDS, TOKENS_READ, Axis
 from attentif.view.figures.bands import Band, banded_curves
 from attentif.view.figures.intervals import Estimate, intervals
 from attentif.view.figures.pareto import Choice, pareto
-from attentif.view.verdict import Part, gap, ranking
+from attentif.view.verdict import Part, gap, ranking, score_of
 from attentif.view.words import Number, Text, Words, fixed, metric
 
 ALIKE = 1.05  # ratio of costs under which they say nothing: the budget has made them equal
@@ -20,8 +20,8 @@ ALIKE = 1.05  # ratio of costs under which they say nothing: the budget has made
 
 def quality(part: Part) -> list[Block]:
     """Every model with its interval, and the simple systems below."""
-    of, scores = metric(part["metric"]), part["statistics"]["scores"]
-    estimates = [Estimate(name, score_of(scores[name]), seeds_of(part, name)) for name in ranking(part)]
+    of = metric(part["metric"])
+    estimates = [Estimate(name, score_of(part, name), seeds_of(part, name)) for name in ranking(part)]
     rivals = [rival for rival in part["baselines"] if rival["scores"].get(of.key) is not None]
     rivals.sort(key=lambda rival: rival["scores"][of.key], reverse=of.higher_is_better)
     estimates += [Estimate(Text(**rival["name"]), Score(rival["scores"][of.key]), stressed=False) for rival in rivals]
@@ -60,11 +60,16 @@ def differences(part: Part) -> list[Block]:
         [f"{one['first']} − {one['second']}", _gap(one, of), _p(one["adjusted"]), YES if one["different"] else NO] for one in turned
     ]
     shown = turned if len(turned) <= 15 else [one for one in turned if order[one["first"]] == 0]
+    points, unit = (100, " (points)") if of.share else (1, "")  # two shares differ by points, not by a percentage
     drawn = [
-        Estimate(f"{one['first']} − {one['second']}", Score(one["value"], one["low"], one["high"]), stressed=one["different"])
+        Estimate(
+            f"{one['first']} − {one['second']}",
+            Score(*(points * one[key] for key in ("value", "low", "high"))),
+            stressed=one["different"],
+        )
         for one in shown
     ]
-    axis = Axis(Text(f"écart, {of.name.fr}", f"difference, {of.name.en}"), share=of.share)
+    axis = Axis(Text(f"écart, {of.name.fr}{unit}", f"difference, {of.name.en}{unit}"))
     title = Text("Écarts appariés", "Paired differences")
     return [FigureBlock(title, partial(intervals, drawn, axis, reference=0.0), about), Table(heads, rows)]
 
@@ -151,7 +156,7 @@ def costs(part: Part) -> list[Block]:
     for title, axis, cost in wanted:
         found = [value for model in known if (value := cost(model)) is not None]
         if len(found) == len(known) > 1 and max(found) >= ALIKE * min(found):
-            choices = [Choice(m["name"], Score(value), score_of(scores[m["name"]])) for m, value in zip(known, found, strict=True)]
+            choices = [Choice(m["name"], Score(value), score_of(part, m["name"])) for m, value in zip(known, found, strict=True)]
             blocks.append(FigureBlock(title, partial(pareto, choices, axis, Axis.of(of)), about))
     return blocks
 

@@ -3,14 +3,10 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from attentif.view.blocks import Block, Cell, Paragraph, Score, Table
+from attentif.view.blocks import Block, Cell, Paragraph, Table
 from attentif.view.figures.scores import written
-from attentif.view.verdict import Part, big, ranking
+from attentif.view.verdict import Part, big, ranking, score_of
 from attentif.view.words import Number, Text, Words, count, duration, metric, percent, size
-
-
-def score_of(found: Mapping[str, Any]) -> Score:
-    return Score(found["value"], found["low"], found["high"])
 
 
 def seeds_of(part: Part, model: str) -> list[float]:
@@ -79,8 +75,7 @@ def cost_table(part: Part, only: Collection[str] = ALL, *, score: bool = True) -
     shown = [(key, name) for key, name in COLUMNS if key in only and any(row[key] is not None for row in rows)]
     cells: list[list[Cell]] = []
     for row in rows:
-        value = row[of.key]
-        reached: Cell = None if value is None else written(Score(value, row["low"], row["high"]), of)
+        reached: Cell = None if row[of.key] is None else written(score_of(part, row["model"]), of)
         cells.append([row["model"], *([reached] if score else []), *(_written(key, row[key]) for key, _ in shown)])
     return Table([Text("modèle", "model"), *([of.title] if score else []), *(name for _, name in shown)], cells, strong={0})
 

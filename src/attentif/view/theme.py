@@ -58,6 +58,7 @@ def template(scheme: Scheme) -> dict[str, Any]:
         "title": {"standoff": 12},
         "ticklabelstandoff": 4,
         "tickcolor": GRID[scheme],
+        "exponentformat": "SI",  # 3 G, as everywhere else; not 3B
     }
     bar = {"outlinewidth": 0, "thickness": 14}
     whisker = {"color": INK[scheme], "thickness": 2, "width": 6}

@@ -25,6 +25,15 @@ SPENT = {
 }
 
 
+def score_of(part: Part, name: str) -> Score:
+    """A model's mean over the seeds, its interval cut to what such a score can be: no share is below 0, nor (errors aside) above 1."""
+    found, share = part["statistics"]["scores"][name], metric(part["metric"]).share
+    low, high = found["low"], found["high"]
+    if share and low is not None and high is not None:
+        low, high = max(0.0, low), min(1.0, high) if part["higher_is_better"] else high
+    return Score(found["value"], low, high)
+
+
 def conclusion(part: Part) -> Text:
     """Everything in one paragraph."""
     return joined([setting(part), *may(part), *may_not(part)])
@@ -63,12 +72,12 @@ def may(part: Part) -> list[Text]:
     ahead = [name for name in order if scores[name]["value"] == best["value"]]
     if len(ahead) == len(order) > 1:
         same = Text("Tous les modèles obtiennent {value} ({metric}).", "All models reach {value} ({metric}).")
-        return [same.with_(value=of.write(best["value"]), metric=lower_is_better(of))]
+        return [same.with_(value=of.write(best["value"]), metric=lower_is_better(of)), *_simple(part, order, of)]
     come = Text("arrivent en tête", "come first") if len(ahead) > 1 else Text("arrive en tête", "comes first")
     first = Text("{names} {come} : {value} ({metric}).", "{names} {come}: {value} ({metric}).").with_(
-        names=listed(ahead), come=come, metric=lower_is_better(of), value=written(Score(best["value"], best["low"], best["high"]), of)
+        names=listed(ahead), come=come, metric=lower_is_better(of), value=written(score_of(part, order[0]), of)
     )
-    return [first, *_established(part, order, of)]
+    return [first, *_established(part, order, of), *_simple(part, order, of)]
 
 
 def lower_is_better(of: Metric) -> Text:
@@ -118,6 +127,34 @@ def _established(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
             )
         )
     return found
+
+
+def _simple(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
+    """Where the models stand to the best of the simple systems: a network that such a system beats is not worth its cost."""
+    known = [rival for rival in part["baselines"] if rival["scores"].get(of.key) is not None]
+    if not known:
+        return []
+    sign = 1 if part["higher_is_better"] else -1
+    rival = max(known, key=lambda one: sign * one["scores"][of.key])
+    mark, scores = rival["scores"][of.key], part["statistics"]["scores"]
+    behind = [name for name in order if sign * scores[name]["value"] < sign * mark]
+    if len(behind) == len(order):
+        said = Text(
+            "Un modèle simple fait mieux que tous : {rival}, {value} (mesuré une fois).",
+            "A simple system does better than all of them: {rival}, {value} (measured once).",
+        )
+    elif behind:
+        said = Text(
+            "{names} {do} moins bien que le meilleur des modèles simples : {rival}, {value} (mesuré une fois).",
+            "{names} {do} worse than the best simple system: {rival}, {value} (measured once).",
+        )
+    else:
+        said = Text(
+            "Aucun ne fait moins bien que le meilleur des modèles simples : {rival}, {value} (mesuré une fois).",
+            "None does worse than the best simple system: {rival}, {value} (measured once).",
+        )
+    do = Text("font", "do") if len(behind) > 1 else Text("fait", "does")
+    return [said.with_(names=listed(behind), do=do, rival=Text(**rival["name"]), value=of.write(mark))]
 
 
 def _by(name: str, pair: Mapping[str, Any] | None, of: Metric) -> Text:
@@ -237,7 +274,7 @@ def _budget(part: Part) -> list[Text]:
     off = [model["name"] for model in part["models"] if model["error"] is not None and abs(model["error"]) > tolerance]
     if off:
         found.append(
-            Text("{names} ne respecte pas le budget à {tolerance} près.", "{names}: the budget is not met within {tolerance}.").with_(
+            Text("{names} : le budget n’est pas tenu à {tolerance} près.", "{names}: the budget is not met within {tolerance}.").with_(
                 names=listed(off), tolerance=percent(tolerance, 0)
             )
         )

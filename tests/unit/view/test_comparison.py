@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from attentif.view.blocks import FigureBlock
 from attentif.view.comparison import comparison_fragment, comparison_page
-from attentif.view.comparison_figures import mean_curve
+from attentif.view.comparison_figures import differences, mean_curve
 from attentif.view.comparison_tables import cost_table, rows_of, sizes_table
-from attentif.view.verdict import conclusion, listed, may, may_not, setting
+from attentif.view.verdict import conclusion, listed, may, may_not, score_of, setting
 
 SEEDS = [0, 1, 2, 3, 4]
 
@@ -93,11 +94,50 @@ def said(part: dict[str, Any]) -> str:
 
 
 def test_what_the_tests_establish_is_said_and_what_they_do_not_too() -> None:
-    (first, told, untold) = may(comparison())
+    (first, told, untold, _) = may(comparison())
     assert first.en == "mamba comes first: 91.0% [90.0; 92.0] (accuracy)."
     assert told.en.startswith("The difference from rnn (11.0 points) is established at the 5% level")
     assert untold.en == "That from <b>gru</b> is not: these models may be as good as each other."
     assert untold.fr == "Il ne l’est pas avec <b>gru</b> : ces modèles peuvent se valoir."
+
+
+@pytest.mark.parametrize(
+    ("reached", "words"),
+    [
+        (0.7, "None does worse than the best simple system: counted words, 70.0% (measured once)."),
+        (0.85, "rnn does worse than the best simple system: counted words, 85.0% (measured once)."),
+        (0.905, "<b>gru</b> and rnn do worse than the best simple system: counted words, 90.5% (measured once)."),
+        (0.95, "A simple system does better than all of them: counted words, 95.0% (measured once)."),
+    ],
+)
+def test_where_the_models_stand_to_the_best_simple_system_is_said(reached: float, words: str) -> None:
+    part = comparison()
+    part["baselines"] += [{"name": {"fr": "hasard", "en": "chance"}, "scores": {"accuracy": 0.5}}]
+    part["baselines"][0]["scores"]["accuracy"] = reached
+    assert may(part)[-1].en == words
+
+
+def test_a_simple_system_with_fewer_errors_does_better() -> None:
+    part = comparison() | {"metric": "wer", "higher_is_better": False}
+    part["baselines"][0]["scores"] = {"wer": 0.85}
+    assert may(part)[-1].en == "<b>gru</b> and mamba do worse than the best simple system: counted words, 85.0% (measured once)."
+
+
+def test_an_interval_is_cut_to_what_the_score_can_be() -> None:
+    part = comparison()
+    part["statistics"]["scores"] |= {"mamba": mean(0.91, 0.2), "rnn": mean(0.1, 0.3)}
+    assert may(part)[0].en == "mamba comes first: 91.0% [71.0; 100.0] (accuracy)."
+    assert [str(row[1].en) for row in cost_table(part).rows][-1] == "10.0% [0.0; 40.0]"
+    errors = part | {"metric": "wer", "higher_is_better": False}
+    assert (score_of(errors, "mamba").low, score_of(errors, "mamba").high) == (pytest.approx(0.71), pytest.approx(1.11))
+
+
+def test_two_shares_differ_by_points() -> None:
+    block = differences(comparison())[0]
+    assert isinstance(block, FigureBlock)
+    drawn = block.draw(lang="en")
+    assert drawn.layout.xaxis.title.text == "difference, accuracy (points)"
+    assert [note.text for note in drawn.layout.annotations if "mamba − rnn" in note.text] == ["mamba − rnn  <b>11.0 [10.0; 12.0]</b>"]
 
 
 def test_what_was_compared_is_said_in_a_sentence() -> None:

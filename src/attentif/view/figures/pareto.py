@@ -17,6 +17,10 @@ from attentif.view.figures.scores import whiskers
 from attentif.view.theme import FONT_SIZE, LINE, MARKER, NEUTRAL, SERIES, figure
 from attentif.view.words import Lang, Text, Words
 
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+WIDE, HIGH = 380, 320  # pixels of the plot when two figures stand side by side: enough to tell which names would touch
+LETTER = 0.55 * FONT_SIZE  # width of one, on average
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -77,17 +81,64 @@ def _dots(choices: Sequence[Choice], cost: Axis, worth: Axis, lang: Lang) -> go.
 
 
 def _name(fig: go.Figure, choices: Sequence[Choice], cost: Axis, worth: Axis, lang: Lang) -> None:
-    """A name beside each point; from the left to the right they go above and below in turn, which keeps neighbours apart."""
+    """A name beside each point, where it covers no other name and no other point."""
     known = [one for one in choices if None not in (*cost.drawn([one.cost.value]), *worth.drawn([one.worth.value]))]
-    for place, one in enumerate(sorted(known, key=lambda one: one.cost.value)):
-        (x,), (y,) = cost.drawn([one.cost.value]), worth.drawn([one.worth.value])
-        assert x is not None
-        fig.add_annotation(
-            x=math.log10(x) if cost.log else x,  # plotly places annotations of a logarithmic axis by their exponents
-            y=math.log10(y) if worth.log and y is not None else y,
-            text=plain(one.name, lang),
-            showarrow=False,
-            xshift=MARKER,
-            yshift=FONT_SIZE if place % 2 == 0 else -FONT_SIZE,
-            xanchor="left",
-        )
+    known.sort(key=lambda one: one.cost.value)
+    names = [plain(one.name, lang) for one in known]
+    places = [(_along(cost, one.cost.value), _along(worth, one.worth.value)) for one in known]
+    heights = [_along(worth, bound) for one in known for bound in (one.worth.low, one.worth.high) if bound is not None]
+    for (x, y), name, side in zip(places, names, sides(places, names, heights), strict=True):
+        fig.add_annotation(x=x, y=y, text=name, showarrow=False, xshift=side.right, yshift=side.up, xanchor=side.anchor)
+
+
+def _along(axis: Axis, value: float) -> float:
+    """Where a value stands on its axis: plotly places annotations of a logarithmic axis by their exponents."""
+    (drawn,) = axis.drawn([value])
+    if drawn is None:
+        return math.nan
+    return math.log10(drawn) if axis.log else drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Where a name stands, in pixels from its point."""
+
+    anchor: str
+    right: int
+    up: int
+
+    def box(self, at: tuple[float, float], name: str) -> Box:
+        wide = LETTER * len(name)
+        left = at[0] + self.right - (0 if self.anchor == "left" else wide)
+        return left, at[1] + self.up - FONT_SIZE / 2, left + wide, at[1] + self.up + FONT_SIZE / 2
+
+
+def sides(places: Sequence[tuple[float, float]], names: Sequence[str], heights: Sequence[float] = ()) -> list[Side]:
+    """For each name in turn the first side on which it is free, or the freest; `heights` are other values that the axis must hold."""
+    across, up = [x for x, _ in places], [*(y for _, y in places), *(y for y in heights if math.isfinite(y))]
+    pixels = [(_pixel(x, across, WIDE), _pixel(y, up, HIGH)) for x, y in places]
+    dots = [(x - MARKER, y - MARKER, x + MARKER, y + MARKER) for x, y in pixels]
+    taken: list[Box] = []
+    found = []
+    for number, (at, name) in enumerate(zip(pixels, names, strict=True)):
+        others = [*taken, *dots[:number], *dots[number + 1 :]]
+        best = min(SIDES, key=lambda side: sum(_shared(side.box(at, name), other) for other in others))
+        found.append(best)
+        taken.append(best.box(at, name))
+    return found
+
+
+def _pixel(value: float, values: Sequence[float], size: int) -> float:
+    low, high = min(values), max(values)
+    return size * (value - low) / (high - low) if high > low else size / 2
+
+
+def _shared(one: Box, other: Box) -> float:
+    """The area that two boxes have in common."""
+    wide = min(one[2], other[2]) - max(one[0], other[0])
+    high = min(one[3], other[3]) - max(one[1], other[1])
+    return wide * high if wide > 0 and high > 0 else 0.0
+
+
+NEAR, FAR = FONT_SIZE, 2 * FONT_SIZE + 4
+SIDES = [Side(anchor, right, up) for up in (NEAR, -NEAR, FAR, -FAR) for anchor, right in (("left", MARKER), ("right", -MARKER))]

@@ -1,5 +1,6 @@
 """Curves with bands, intervals by model, Pareto fronts: what they hold, in both languages, and what they refuse."""
 
+import itertools
 import json
 import math
 
@@ -9,6 +10,7 @@ from attentif.errors import UsageError
 from attentif.view import Score, Text
 from attentif.view.figures import Axis, Band, Choice, Estimate, banded_curves, front, intervals, pareto
 from attentif.view.figures.axes import SECONDS, STEPS, log_ticks
+from attentif.view.figures.pareto import sides
 from attentif.view.words import LANGS, metric
 
 ACCURACY, LOSS = Axis.of(metric("accuracy")), Axis.of(metric("loss"))
@@ -82,6 +84,27 @@ def test_names_of_a_logarithmic_axis_stand_at_exponents():
     fig = FIGURES["pareto"]("en")
     assert {note.text: note.x for note in fig.layout.annotations}["dear"] == pytest.approx(1.0)
     assert len(fig.layout.annotations) == 3
+
+
+def boxes(places, names, spots):
+    wide, high = 380, 320
+    pixel = lambda value, values, size: size * (value - min(values)) / (max(values) - min(values))
+    xs, ys = zip(*places, strict=True)
+    return [side.box((pixel(x, xs, wide), pixel(y, ys, high)), name) for (x, y), name, side in zip(places, names, spots, strict=True)]
+
+
+def test_names_of_neighbours_do_not_cover_each_other():
+    places = [(3.5, 10.7), (3.56, 17.4), (3.52, 12.0), (4.3, 6.5), (4.35, 6.6), (4.33, 7.4), (4.4, 20.0)]
+    names = ["lstm-tiny", "decoder-tiny", "gru-tiny", "mamba-tiny", "mamba2-tiny", "griffin-tiny", "rwkv-tiny"]
+    found = boxes(places, names, sides(places, names))
+    for one, other in itertools.combinations(found, 2):
+        apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+        assert apart, (one, other)
+
+
+def test_a_name_that_stands_alone_is_above_and_to_the_right():
+    (side,) = sides([(1.0, 1.0)], ["lstm"])
+    assert (side.anchor, side.right > 0, side.up > 0) == ("left", True, True)
 
 
 def test_ticks_of_a_logarithmic_axis_are_few_and_round():
