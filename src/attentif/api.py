@@ -44,7 +44,7 @@ from attentif.train.config import KeptConfig
 from attentif.train.distributed import device_of
 from attentif.train.export import Exported, export_run
 from attentif.train.fitted import FitConfig, fit, load_config
-from attentif.train.fitted_run import open_fitted
+from attentif.train.fitted_run import VectorsFile, open_fitted
 from attentif.train.imported import import_folder, is_foreign, open_folder
 from attentif.train.kept import kept_config
 from attentif.train.load import Source, check_brought, other_rows, source_name
@@ -104,10 +104,13 @@ def load(source: str | Path, *, device: str = "auto", threads: int = 0) -> Any:
     """Open a run: its weights (of its newest checkpoint, while it goes on), its tokenizers, its configuration.
 
     Or a Hugging Face folder, or a model's name there (`org/name`), which is opened as it lies and answers as its maker meant it to.
-    A `Run`, or, where it was fitted and not trained step by step (word vectors, n-grams), a `FittedRun` with what that can do.
+    A `Run`, or, where it was fitted and not trained step by step (word vectors, n-grams), a `FittedRun` with what that can do; so has a
+    file of word vectors in the formats of word2vec or GloVe.
     """
     load_installed()
     path = folder_of(source)
+    if path.is_file():
+        return VectorsFile(path)
     if threads:
         torch.set_num_threads(threads)
     if is_foreign(path):

@@ -160,6 +160,29 @@ def test_vectors_go_to_a_file_and_from_it_into_a_model(typed: Callable[..., Done
     assert "no such file" in typed("train", "langue.toml", "model.frontend.vectors=rien.vec", "--out", "wide").err
 
 
+@pytest.mark.parametrize("name", ["mots.vec", "mots.txt", "mots.bin", "mots.glove.gz"])
+def test_a_file_of_vectors_is_asked_as_the_run_that_it_comes_from(name: str, typed: Callable[..., Done]) -> None:
+    assert typed("vectors", "runs/glove", "--to", name, "--force").code == 0
+    for words in (["neighbours", "{}", "roi", "-n", "3"], ["neighbours", "{}", "roi", "dame"], ["analogy", "{}", "roi", "prince", "dame"]):
+        asked = [typed(*(word.format(source) for word in words), "--json") for source in (name, "runs/glove")]
+        assert [json.loads(done.out) for done in asked] == [json.loads(asked[1].out)] * 2
+    judged = [json.loads(typed("evaluate", source, "--data", "paires.tsv", "--json").out)["scores"] for source in (name, "runs/glove")]
+    assert judged[0] == judged[1]
+    assert typed("vectors", name, "--to", "again.vec", "--force").code == 0
+    assert np.array_equal(package.load("again.vec").vectors.matrix, package.load("runs/glove").vectors.matrix)
+
+
+def test_a_file_is_refused_where_a_run_is_wanted(typed: Callable[..., Done]) -> None:
+    assert typed("vectors", "runs/glove", "--to", "mots.vec", "--force").code == 0
+    for words in (["predict", "mots.vec", "roi"], ["generate", "mots.vec", "le"], ["chat", "mots.vec"], ["evaluate", "mots.vec"]):
+        done = typed(*words)
+        assert (done.code, done.err.count("\n")) == (2, 1), words
+        assert "error: mots.vec: " in done.err
+    done = typed("neighbours", "texte.txt", "roi")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "error: texte.txt:1: " in done.err
+
+
 def test_ngrams_write_and_are_scored_on_the_scales_of_the_neural_models(typed: Callable[..., Done]) -> None:
     done = typed("generate", "runs/ngram", "le r", "--max-tokens", "12", "--temperature", "0.5", "--seed", "1")
     assert done.out.startswith("le r")
@@ -188,6 +211,8 @@ def test_what_a_run_cannot_do_is_refused_in_one_line(typed: Callable[..., Done])
         ["generate", "runs/glove", "le"],
         ["neighbours", "runs/ngram", "roi"],
         ["maps", "runs/ibm1", "un"],
+        ["paint", "runs/glove", "un sept", "--out", "sept.png"],
+        ["chat", "runs/glove"],
     ):
         done = typed(*words)
         assert (done.code, done.err.count("\n")) == (2, 1), words

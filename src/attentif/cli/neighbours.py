@@ -26,7 +26,7 @@ def neighbours(
 ) -> None:
     """Show the words nearest to a word, or how near some words are to it: cosine, angle, distance.
 
-    RUN is a run of word vectors (word2vec, glove), or any trained run whose tokens are words.
+    RUN is a run of word vectors (word2vec, glove), a file of them (attentif vectors), or any trained run whose tokens are words.
     """
     from attentif.api import load
 

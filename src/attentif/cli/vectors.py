@@ -18,7 +18,7 @@ def vectors(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
 ) -> None:
-    """Write the word vectors of a run to a file, in the formats of word2vec or GloVe.
+    """Write the word vectors of a run, or of a file in another format, to a file: word2vec's or GloVe's.
 
     A model of your own begins with them: attentif train reviews model.frontend.vectors=FILE
     """

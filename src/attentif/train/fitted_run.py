@@ -1,4 +1,6 @@
-"""What `attentif.load` gives of a run that was fitted: the answers of its family, and an honest refusal of the others."""
+"""What `attentif.load` gives of a run that was fitted, or of a file of word vectors: the answers of its family, and an honest refusal of
+the others.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -15,13 +17,14 @@ from attentif.tasks.language.language import generate_options
 from attentif.tasks.language.ngrams import Writing
 from attentif.tasks.task import Evaluation, Progress, Say, Tokenizers
 from attentif.tasks.vectors.aligning import EMPTY, paired, word_names
+from attentif.tasks.vectors.words import evaluate_judgements
 from attentif.text import Tokenizer
 from attentif.text.explain import is_byte_level, readable
 from attentif.text.fitted import Fitted
 from attentif.text.ibm1 import IBM1
 from attentif.text.ngram import NGram
-from attentif.text.vectors import WordVectors
-from attentif.text.word2vec import FittedVectors
+from attentif.text.vectors import WordVectors, read_vectors
+from attentif.text.word2vec import FittedVectors, Word2VecConfig
 from attentif.train.fitted import FitConfig, load_config
 from attentif.train.load import other_rows
 from attentif.train.rundir import RunFolder, read_results
@@ -87,7 +90,7 @@ class FittedRun:
     def vectors(self) -> WordVectors:
         """The vectors of its words: `run.vectors.neighbours("plage")`, `.analogy("roi", "homme", "femme")`."""
         if not isinstance(self.model, FittedVectors):
-            self._refuse("has no word vectors")
+            self.refuse("has no word vectors")
         return self.model.vectors
 
     # ------------------------------------------------------------------------------------------------------------- writing
@@ -99,7 +102,7 @@ class FittedRun:
     def stream(self, prompt: str, *, alternatives: int | None = None, **options: Any) -> Iterator[Token]:
         """The same token by token."""
         if not isinstance(self.model, NGram):
-            self._refuse("does not go on with a text")
+            self.refuse("does not go on with a text")
         chosen = generate_options(options)
         if chosen.beams > 1:
             raise UsageError("n-grams are drawn from, or taken greedily: beams are for neural models")
@@ -116,7 +119,7 @@ class FittedRun:
     def align(self, source: str, target: str) -> AttentionMaps:
         """Which source word, or the empty one, each target word comes from: one map of one head, as attention's are shown."""
         if not isinstance(self.model, IBM1):
-            self._refuse("aligns no sentences")
+            self.refuse("aligns no sentences")
         f, e = paired(source, target, self.tokenizers)
         if not len(f) or not len(e):
             raise UsageError("an alignment needs words on both sides")
@@ -126,27 +129,31 @@ class FittedRun:
     # ------------------------------------------------------------------------------------------------------- what it is not
 
     def predict(self, *given: Any, **options: Any) -> NoReturn:
-        self._refuse("answers no inputs")
+        self.refuse("answers no inputs")
 
     def translate(self, *given: Any, **options: Any) -> NoReturn:
-        self._refuse("does not translate")
+        self.refuse("does not translate")
 
     def maps(self, *given: Any, **options: Any) -> NoReturn:
-        self._refuse("has no attention maps")
+        self.refuse("has no attention maps")
 
     def fill(self, *given: Any, **options: Any) -> NoReturn:
-        self._refuse("fills in no hidden words")
+        self.refuse("fills in no hidden words")
 
     def embed(self, *given: Any, **options: Any) -> NoReturn:
-        self._refuse("has no vectors of texts")
+        self.refuse("has no vectors of texts")
 
     def senses(self, *given: Any, **options: Any) -> NoReturn:
-        self._refuse("reads no word in its context")
+        self.refuse("reads no word in its context")
 
     def read(self, *given: Any, **options: Any) -> NoReturn:
-        self._refuse("answers no inputs")
+        self.refuse("answers no inputs")
 
-    def _refuse(self, what: str) -> NoReturn:
+    def paint(self, *given: Any, **options: Any) -> NoReturn:
+        self.refuse("draws no pictures")
+
+    def refuse(self, what: str) -> NoReturn:
+        """Say that a run of this family cannot be asked for that, and what it can be asked for."""
         use = {"words": "neighbours, analogy, vectors", "language": "generate, chat", "alignment": "align"}.get(self.config.fit.family, "")
         raise UsageError(f"this run {what}: it is a fitted {self.config.fit.kind}; what it can do: evaluate, {use}", file=self.path)
 
@@ -157,3 +164,40 @@ class FittedRun:
 
     def __repr__(self) -> str:
         return f"<FittedRun {self.path}: {self.config.fit.kind}>"
+
+
+class VectorsFile(FittedRun):
+    """A file of word vectors, this program's or another's: all that a run of them answers without the text that it was fitted to."""
+
+    def __init__(self, file: Path) -> None:
+        words = Word2VecConfig()
+        self.folder, self.model, self.tokenizers, self.task = RunFolder(file), words.build(), {}, fitting_of(words)
+
+    @cached_property
+    def _vectors(self) -> WordVectors:
+        return read_vectors(self.path)
+
+    @property
+    def vectors(self) -> WordVectors:
+        return self._vectors
+
+    @property
+    def results(self) -> dict[str, Any]:
+        return {}
+
+    def evaluate(self, data: str | Path | Mapping[str, Any] | None = None, *, say: Say | None = None, **options: Any) -> Evaluation:
+        """Scores against people's judgement: pairs of words, or analogies."""
+        if data is None:
+            raise UsageError("word vectors alone have no text to be scored on: name judgements or analogies (--data)", file=self.path)
+        return evaluate_judgements(self.vectors, self.task.read(other_rows(None, data), {}, say or (lambda _: None)).of)
+
+    def refuse(self, what: str) -> NoReturn:
+        able = "evaluate --data, neighbours, analogy, vectors"
+        raise UsageError(f"is no run, which would be a folder; of a file, word vectors are read: {able}", file=self.path)
+
+    def _repr_html_(self) -> str:
+        shape = f"{len(self.vectors):,} × {self.vectors.size}"
+        return Fragment([Section(str(self.path), [Table(["", ""], [["vectors", shape]])])])._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"<VectorsFile {self.path}>"

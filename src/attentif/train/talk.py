@@ -21,7 +21,7 @@ def conversation(run: Any, *, system: str | None = None, **options: Any) -> Conv
     if isinstance(run, FittedRun):
         model = run.model
         if not isinstance(model, NGram):
-            raise UsageError(f"this run writes no text: it is a fitted {run.config.fit.kind}", file=run.path)
+            run.refuse("writes no text")
         return Conversation(lambda ids, _: Writing(model, [ids]), run.tokenizer, generate_options(options))
     if not isinstance(run.task, Language):
         raise UsageError(f"this run does not go on with a text: its task is {run.config.task.kind}", file=run.path)
