@@ -87,7 +87,8 @@ def _made(result: Result) -> Words:
     """When, where and with what it was measured."""
     took, size = duration(result.duration), Text(*SIZES[result.settings.size])
     tools = ", ".join(f"{name} {version}" for name, version in result.versions.items())
-    where = f"{result.machine['processor']} ({result.machine['threads']} threads)"
+    threads = result.machine["threads"]
+    where = f"{result.machine['processor']} ({threads} thread{'s' if threads > 1 else ''})"
     return Text(
         f"Mesuré le {result.date[:10]} en {took.fr} (taille {size.fr}, graine {result.settings.seed}) : {tools} ; {where}.",
         f"Measured on {result.date[:10]} in {took.en} ({size.en} size, seed {result.settings.seed}): {tools}; {where}.",

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 from attentif.tasks.seeds import mean
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock, Score
-from attentif.view.words import LANGS, Lang, Number, Text, Words, Writer, number
+from attentif.view.words import LANGS, Lang, Number, Text, Words, Writer, number, times_ten_to
 
 Size = Literal["tiny", "normal", "full"]
 SIZES: tuple[Size, ...] = ("tiny", "normal", "full")
@@ -116,7 +116,7 @@ def three_digits(value: float) -> Number:
     if abs(value) < MANY or not math.isfinite(value):
         return number(value, 3)
     mantissa, exponent = f"{value:.2e}".split("e")
-    return Number(f"{mantissa.replace('.', ',')} × 10^{int(exponent)}", f"{mantissa} × 10^{int(exponent)}")
+    return times_ten_to(mantissa, int(exponent))
 
 
 def _round(limit: Number) -> Number:

@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 Lang = Literal["fr", "en"]
 LANGS: tuple[Lang, Lang] = ("fr", "en")
 
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 THIN_SPACE = "\u202f"  # before a French % and between French thousands; does not break
 SEPARATOR_COLON: dict[Lang, str] = {"fr": f"{THIN_SPACE}: ", "en": ": "}
 
@@ -55,8 +56,13 @@ def number(value: float, digits: int = 4) -> Number:
     magnitude = math.floor(math.log10(abs(value)))
     if magnitude < -4:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-        return _number(mantissa.rstrip("0").rstrip("."), f" × 10^{int(exponent)}")
+        return times_ten_to(mantissa.rstrip("0").rstrip("."), int(exponent))
     return fixed(value, max(0, digits - 1 - magnitude))
+
+
+def times_ten_to(mantissa: str, exponent: int) -> Number:
+    """4.2 × 10⁻⁷"""
+    return _number(mantissa.replace("-", "−"), f" × 10{str(exponent).translate(RAISED)}")
 
 
 def fixed(value: float, decimals: int = 1) -> Number:

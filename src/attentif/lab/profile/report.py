@@ -206,5 +206,6 @@ def busy() -> float | None:
 
 def describe_machine() -> str:
     busy = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    threads = torch.get_num_threads()
     memory = "" if measures_memory() else "; memory cannot be measured on this system"
-    return f"{processor()}, {torch.get_num_threads()} threads{busy}, torch {torch.__version__}{memory}"
+    return f"{processor()}, {threads} thread{'s' if threads > 1 else ''}{busy}, torch {torch.__version__}{memory}"
