@@ -58,6 +58,13 @@ def test_bad_usage_is_one_line(words: list[str], said: str, capsys: pytest.Captu
     assert said in heard.err
 
 
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "folder.html"
+    folder.mkdir()
+    assert attentif(["profile", "mamba", "--out", str(folder)]) == 2
+    assert "folder.html cannot be written" in capsys.readouterr().err
+
+
 def test_stopped_by_the_keyboard_it_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "profile.html"
     command = [

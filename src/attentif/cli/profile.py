@@ -1,5 +1,6 @@
 """`attentif profile`: time and memory against length."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,6 +48,8 @@ def profile(
         raise UsageError(f"--out: the report is .html or .json, not {out.name!r}")
     if out is not None and not out.resolve().parent.is_dir():
         raise UsageError(f"--out: there is no folder {out.parent}")
+    if out is not None and (out.is_dir() or not os.access(out.resolve().parent, os.W_OK)):
+        raise UsageError(f"--out: {out} cannot be written")
     from attentif.lab.profile import lengths_of
     from attentif.plugin import load_installed
 

@@ -6,6 +6,7 @@ missing or was made otherwise, so that it goes on where it was stopped.
 
 import hashlib
 import json
+import os
 import platform
 import signal
 import sys
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attentif.errors import RunError
+from attentif.errors import RunError, UsageError
 from attentif.files import write_json
 from attentif.lab.experiment import SIZES, Experiment, Measurements, Settings, Verdict, words
 from attentif.lab.machine import processor
@@ -128,6 +129,7 @@ def measure_all(
     experiments: Iterable[Experiment], settings: Settings, place: Path, display: Display, *, again: bool = False
 ) -> list[Result]:
     """Every experiment, each kept as soon as it is measured; those that are there already are read."""
+    ready(place)
     wanted, results = list(experiments), list[Result]()
     for done, experiment in enumerate(wanted):
         found = None if again else kept(experiment, place)
@@ -142,6 +144,18 @@ def measure_all(
             display.say(f"  {found.verdict.outcome}, after {found.duration:.0f} s")
         results.append(found)
     return results
+
+
+def ready(place: Path) -> None:
+    """Minutes of measuring are not to be lost for want of a place to keep what came out."""
+    if place.exists() and not place.is_dir():
+        raise UsageError("is no folder; choose another place with --out", file=place)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot be made: {str(error.strerror).lower()}; choose another place with --out", file=place) from None
+    if not os.access(place, os.W_OK):
+        raise UsageError("cannot be written to; choose another place with --out", file=place)
 
 
 def _file(experiment: Experiment, place: Path) -> Path:

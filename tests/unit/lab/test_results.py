@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from attentif.errors import RunError
+from attentif.errors import RunError, UsageError
 from attentif.lab.book import write_book, write_one
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least
 from attentif.lab.experiments import EXPERIMENTS
@@ -32,6 +32,14 @@ def fake(number: int, *, stops: bool = False) -> Experiment:
     model = EXPERIMENTS["L5"]
     verdict = lambda found: Verdict([at_least(Text("vaut {value}", "is {value}"), found["value"], 1.0)])
     return replace(model, number=number, measure=measure, verdict=verdict, figures=lambda found: [])
+
+
+def test_a_place_where_nothing_can_be_kept_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place, message in ((tmp_path / "file", "is no folder"), (tmp_path / "file" / "below", "cannot be made: not a directory")):
+        with pytest.raises(UsageError, match=message):
+            measure_all([fake(91)], Settings(), place, Silent())
+    assert not calls
 
 
 @pytest.fixture(autouse=True)
