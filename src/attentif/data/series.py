@@ -5,6 +5,7 @@ the other. Dates must rise by even steps: what is missing is refused, or filled 
 """
 
 import hashlib
+import re
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
@@ -26,8 +27,10 @@ from attentif.errors import DataError
 
 Floats = NDArray[np.float64]
 Fill = Literal["none", "linear", "previous"]
+Decimal = Literal["point", "comma"]
 MISSING = ("", "nan", "na", "n/a", "null", "none")
 LOOKED_AT = 100  # rows that decide which columns hold numbers
+WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,7 @@ class Wanted:
     date: str | None = None  # by default recognised by its name
     series: str | None = None  # names the series of each row in a long table
     date_format: str | None = None  # as strptime has it; by default ISO 8601
+    decimal: Decimal = "point"  # what stands before the decimals of a number
     fill: Fill = "none"
     uneven: bool = False  # rows count as evenly spaced, whatever their dates
 
@@ -128,7 +132,7 @@ class _Read:
         before = len(self.lines)
         for line, cells in reader.cells([*keys, *self.columns]):
             try:
-                row = array("d", map(number_of, self.columns, cells[len(keys) :]))
+                row = array("d", map(self._number, self.columns, cells[len(keys) :]))
                 moment = self._moment(cells[0])
             except ValueError as error:
                 tolerance.bad(str(error), path, line)
@@ -154,13 +158,23 @@ class _Read:
         first = [cells for _, cells in islice(lenient.cells(others), LOOKED_AT)]
         if not first:
             raise DataError("has no rows, only a header", file=reader.path)
-        numeric = [name for place, name in enumerate(others) if any(is_number(cells[place]) for cells in first)]
+        numeric = [name for place, name in enumerate(others) if any(is_number(cells[place]) or _has_comma(cells[place]) for cells in first)]
         if not numeric:
             raise DataError(f"has no column of numbers beside {date!r}", file=reader.path)
         self.columns = numeric
         notes.append(f"{reader.path} ({reader.format}): dates from column {date!r}, numbers from {', '.join(map(repr, numeric))}")
         if left := [name for name in others if name not in numeric]:
             notes.append(f"left out, as they hold no numbers: {', '.join(map(repr, left))}")
+
+    def _number(self, column: str, value: Any) -> float:
+        """A cell as a number, its decimals behind a point or, where that was asked for, a comma; never a guess."""
+        if self.wanted.decimal == "comma" and isinstance(value, str):
+            if "." in value:
+                raise ValueError(f"{column}: {value!r} has a point, and task.decimal=comma asks for commas")
+            return number_of(column, value.replace(",", ".") if _has_comma(value) else value)
+        if _has_comma(value):
+            raise ValueError(f"{column}: {value!r} is not a number; decimals are written with a point, or else task.decimal=comma")
+        return number_of(column, value)
 
     def _moment(self, value: Any) -> int:
         try:
@@ -210,6 +224,11 @@ def is_number(value: Any) -> bool:
         return not np.isnan(number_of("", value))
     except ValueError:
         return False
+
+
+def _has_comma(value: Any) -> bool:
+    """Whether a cell is a number with a decimal comma."""
+    return isinstance(value, str) and WITH_COMMA.fullmatch(value) is not None
 
 
 def number_of(column: str, value: Any) -> float:

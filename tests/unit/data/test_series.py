@@ -82,7 +82,19 @@ def test_every_fault_is_one_line_with_its_place(write: Write, change: Any, said:
 def test_a_decimal_comma_is_recognised(write: Write) -> None:
     path = Path(write([]))
     path.write_text('date;a\n2024-01-01;"1,5"\n2024-01-02;2\n')
-    assert "'1,5' is not a number; decimals are written with a point" in refused(str(path))
+    assert f"{path}:2: a: '1,5' is not a number; decimals are written with a point, or else task.decimal=comma" in refused(str(path))
+
+
+def test_decimal_commas_are_read_where_that_is_asked(write: Write) -> None:
+    path = Path(write([]))
+    path.write_text("date;a;b;lieu\n01/02/2024;1,5;-2;Sète\n02/02/2024;2;3,25;Nice\n03/02/2024; 2,75;;Lyon\n")
+    wanted: dict[str, Any] = {"date_format": "%d/%m/%Y", "decimal": "comma", "fill": "previous"}
+    series, notes = load(str(path), **wanted)
+    assert series.columns == ["a", "b"]
+    assert series.values.tolist() == [[1.5, -2], [2, 3.25], [2.75, 3.25]]
+    assert any("'lieu'" in note for note in notes)
+    path.write_text(path.read_text().replace("3,25", "1.234,5"))
+    assert f"{path}:3: b: '1.234,5' has a point, and task.decimal=comma asks for commas" in refused(str(path), **wanted)
 
 
 @pytest.mark.parametrize(("fill", "expected"), [("linear", [3, 4, 5, 6, 7]), ("previous", [3, 3, 3, 3, 7])])

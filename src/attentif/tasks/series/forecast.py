@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from attentif.data import DataConfig
-from attentif.data.series import Fill, Series, Wanted, load_series
+from attentif.data.series import Decimal, Fill, Series, Wanted, load_series
 from attentif.data.steps import written
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
@@ -66,6 +66,7 @@ class ForecastConfig(TaskConfig):
     fill: Fill = Field("none", description="missing rows and cells: none (refused), linear, previous")
     uneven: bool = Field(False, description="take rows as evenly spaced, whatever their dates (trading days)")
     date_format: str | None = Field(None, description='how dates are written, as strptime has it ("%d/%m/%Y"); by default ISO 8601')
+    decimal: Decimal = Field("point", description="what stands before the decimals of a number in a table: point, comma (1,5)")
     period: int | None = Field(None, gt=0, description="steps of a season; by default what the step suggests: a day, a week, a year")
     date: str | None = Field(None, description="column of dates; by default data.columns.date, or recognised by its name")
     series: str | None = Field(None, description="column that names the series of a long table; by default data.columns.series")
@@ -182,8 +183,8 @@ class Forecast(Task):
     def wanted(self) -> Wanted:
         config = self.config
         return Wanted(
-            columns=config.columns, date=config.date, series=config.series, date_format=config.date_format, fill=config.fill,
-            uneven=config.uneven,
+            columns=config.columns, date=config.date, series=config.series, date_format=config.date_format, decimal=config.decimal,
+            fill=config.fill, uneven=config.uneven,
         )  # fmt: skip
 
     def _windows(self, scaled: Scaled, name: str, starts: NDArray[np.int64], model: ModelConfig) -> Windows:
