@@ -194,8 +194,8 @@ def _decoded(split: Split, entries: Sequence[Entry], frame: Frame, tolerance: To
             pictures.append(decoded(entry.picture, frame))
             kept.append(entry)
         except ValueError as error:
-            place = entry.picture if isinstance(entry.picture, Path) else entry.file
-            tolerance.bad(str(error), place, None if isinstance(entry.picture, Path) else entry.row)
+            of_a_row = f"{entry.picture}: " if entry.row and isinstance(entry.picture, Path) else ""
+            tolerance.bad(f"{of_a_row}{error}", entry.file, entry.row or None)
         if len(pictures) % 256 == 0:
             pulse(lambda: f"reading {split}: {len(pictures):,} of {len(entries):,} pictures")
     if not kept:

@@ -149,6 +149,9 @@ def _table(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str
     notes.append(f"{path} ({reader.format}): " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
     if not isinstance(reader, Parquet):
         for line, (picture, label, *group) in reader.rows(list(names.values())):
+            if empty := next((role for role, cell in (("image", picture), ("label", label)) if not cell.strip()), None):
+                tolerance.bad(f"the {empty} is empty", path, line)
+                continue
             yield Entry(path.parent / picture, label, path, line, *group)
         return
     classes = _class_names(reader, names["label"])

@@ -145,6 +145,26 @@ def test_a_table_of_paths_counts_them_from_its_own_folder(tmp_path: Path, pixels
     assert not farms[0] & farms[1] | farms[0] & farms[2] | farms[1] & farms[2]
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("cat/none.png,cat", "cat/none.png: no such file"),
+        ("all.csv,cat", "all.csv: is no picture that can be read"),
+        (",cat", "the image is empty"),
+        ("cat/000.png, ", "the label is empty"),
+    ],
+)
+def test_what_is_wrong_with_a_table_of_paths_is_told_by_its_line(tmp_path: Path, pixels: Bytes, row: str, said: str) -> None:
+    by_class(tmp_path, pixels)
+    lines = [f"{LABELS[number]}/{number:03}.png,{LABELS[number]}" for number in range(COUNT)]
+    table = tmp_path / "all.csv"
+    table.write_text("image,label\n" + "\n".join([*lines[:4], row, *lines[4:]]))
+    message = refused(table)
+    assert message.startswith(f"{table}:6: ")
+    assert said in message
+    assert len(contents(load(table, skip_bad=1))) == COUNT
+
+
 def test_the_same_pictures_have_the_same_digest_and_others_another(tmp_path: Path, pixels: Bytes) -> None:
     first = load(by_class(tmp_path / "a", pixels)).digest
     assert load(tmp_path / "a").digest == first
