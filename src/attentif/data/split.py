@@ -50,7 +50,9 @@ def cut(table: Table, fractions: dict[str, float], seed: int) -> dict[str, Table
         taken["train"] += [row for unit in rest for row in unit.rows]
     for name, rows in taken.items():
         if not rows:
-            raise DataError(f"{len(table):,} rows are too few to keep some for {name}; give a file for it", file=table.files[0])
+            many = f"{len(table):,} rows are" if len(table) > 1 else "1 row is"
+            alike = f" ({len(units):,} of them different, and rows that say the same stay together)" if len(units) < len(table) else ""
+            raise DataError(f"{many} too few to keep some for {name}{alike}; give a file for it", file=table.files[0])
     return {name: table.take(sorted(rows), name) for name, rows in taken.items()}
 
 

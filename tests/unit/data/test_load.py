@@ -186,6 +186,9 @@ def test_too_few_groups_are_refused(tmp_path):
 def test_too_few_rows_are_refused(tmp_path):
     with pytest.raises(DataError, match="4 rows are too few"):
         load(train=reviews(tmp_path / "a.csv", 4))
+    same = table(tmp_path / "b.csv", "text,label", [f"avis {i % 4},{i % 2}" for i in range(80)])
+    with pytest.raises(DataError, match=r"80 rows are too few to keep some for test \(4 of them different, and rows that say"):
+        load(train=same)
 
 
 def test_rows_that_say_the_same_stay_in_one_part(tmp_path):
