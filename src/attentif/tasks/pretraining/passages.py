@@ -92,6 +92,11 @@ class Pairs(Passages):
 
     generator: torch.Generator | None = None  # None: torch's own, set by the loop for each step
 
+    def __post_init__(self) -> None:
+        if len(self) and self.documents[0] == self.documents[-1]:
+            what = "the second text of a pair comes from another document, and there is one document only"
+            raise DataError(f"{self.name}: {what}; of a table each row is a document, of plain text each file")
+
     @staticmethod
     def around() -> int:
         return 3
@@ -119,8 +124,6 @@ class Pairs(Passages):
     def borders(self) -> tuple[Ints, Ints]:
         """The first passage of each row's document, and the first of the next document."""
         low, high = (np.searchsorted(self.documents, self.documents, side=side) for side in ("left", "right"))
-        if len(self) and high[0] == len(self):
-            raise DataError(f"{self.name}: the second text of a pair comes from another document, and there is one document only")
         return low, high
 
     def batch(self, rows: Rows, *, packed: bool = False) -> Batch:

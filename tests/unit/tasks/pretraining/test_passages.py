@@ -112,4 +112,4 @@ def test_every_passage_of_another_document_is_as_likely():
 def test_one_document_alone_makes_no_pairs(tokenizer, tmp_path_factory):
     stream = stream_of(["a1 a2 a3 a4"], tokenizer, tmp_path_factory)
     with pytest.raises(DataError, match=r"valid: .* one document only"):
-        Pairs.of("valid", stream, tokenizer, 40).batch([0])
+        Pairs.of("valid", stream, tokenizer, 40)
