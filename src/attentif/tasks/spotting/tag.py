@@ -115,6 +115,8 @@ class Tag(Task):
         scheme: Scheme = self.config.scheme if self.config.scheme != "auto" else detect_scheme([parts(t) for t in splits.train["tags"]])
         tables = [self._sound(table, scheme, notes) for table in (splits.train, splits.valid, splits.test)]
         labels = self.config.labels or _labels(tables[0])
+        if len(labels) < 2:
+            raise DataError(f"every word has the tag {labels[0]!r}: there is nothing to tell apart", file=tables[0].files[0])
         notes.append(f"scheme: {scheme}; {counted(len(labels), 'tag')}: {', '.join(labels[:20])}{' ...' if labels[20:] else ''}")
         tokenizer = fitted(text, "tokenizer", [" ".join(parts(tokens)) for tokens in tables[0]["tokens"]], say)
         self._settle(self.config.changed(labels=labels, scheme=scheme))

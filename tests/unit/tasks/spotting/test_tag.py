@@ -130,6 +130,12 @@ def test_broken_tags_are_refused_repaired_or_dropped(files: Any, ready: Any, sma
     assert len(prepared.valid) == 5
 
 
+def test_a_file_with_one_tag_teaches_nothing(files: Any, ready: Any) -> None:
+    Path(files["train"]).write_text("le O\nchat O\n\nil O\ndort O\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"train\.conll: every word has the tag 'O': there is nothing to tell apart"):
+        ready(TagConfig().build(), "encoder-tiny", files, CHARS)
+
+
 def test_a_scheme_that_was_asked_for_is_kept_to(files: Any, ready: Any) -> None:
     with pytest.raises(DataError, match="IOB1"):
         ready(TagConfig(scheme="IOB1").build(), "encoder-tiny", files, CHARS)
