@@ -187,7 +187,10 @@ def read_sound(path: Path, rate: int) -> Wave:
     try:
         samples, own = soundfile.read(str(path), dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
-        raise DataError(f"is not a sound that can be read: {error.error_string.strip().rstrip('.').lower()}", file=path) from None
+        why = error.error_string.strip().rstrip(".").lower()
+        if "does not exist" in why:  # what libsndfile says of a damaged mp3: it is there, it was looked at above
+            why = "it is damaged, or not what its name says"
+        raise DataError(f"is not a sound that can be read: {why}", file=path) from None
     if not len(samples):
         raise DataError("is empty: it has no samples", file=path)
     if not np.isfinite(samples).all():

@@ -101,6 +101,12 @@ def test_a_bad_file_is_told_with_the_row_that_names_it(tmp_path: Path, kind: str
     assert str(path) in str(caught.value)
 
 
+def test_a_damaged_mp3_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "b.mp3").write_bytes(b"ID3abc" * 50)
+    with pytest.raises(DataError, match=r"b\.mp3: is not a sound that can be read: it is damaged, or not what its name says"):
+        read_sound(tmp_path / "b.mp3", RATE)
+
+
 def test_bad_files_can_be_left_out_and_are_counted(tmp_path: Path) -> None:
     write(tmp_path / "a.wav")
     bad(tmp_path, "truncated")
