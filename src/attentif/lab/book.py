@@ -17,11 +17,12 @@ LEAD = Text(
     "What five course documents say about transformers, measured on an ordinary computer. Each verdict is computed from the numbers, with "
     "limits written down beforehand; it may contradict the document.",
 )
-MARKS = {Outcome.HOLDS: "●", Outcome.IN_PART: "◐", Outcome.NOT: "○"}
+MARKS = {Outcome.HOLDS: "●", Outcome.IN_PART: "◐", Outcome.NOT: "○", Outcome.OPEN: "?"}
 MANY = {  # in a count of them
     Outcome.HOLDS: Text("vérifiées", "hold"),
     Outcome.IN_PART: Text("vérifiées en partie", "hold in part"),
     Outcome.NOT: Text("non vérifiées", "do not hold"),
+    Outcome.OPEN: Text("indécises", "undecided"),
 }
 FOUND, EXPECTED = Text("trouvé", "found"), Text("attendu", "expected")
 CLAIM, VERDICT = Text("affirmation", "claim"), Text("verdict", "verdict")

@@ -5,7 +5,8 @@ A claim is taken apart into the things that it says; each is decided by one figu
     at_most(Text("à {steps} pas, il reste {value} du gradient", "after {steps} steps {value} of the gradient is left"), left, 0.01)
 
 All parts hold: the claim *holds*. None does: it *does not hold*. Otherwise it *holds in part*. A figure that depends on chance comes with
-its interval over seeds; where the limit lies inside it, the part is undecided, and counts neither way.
+its interval over seeds; where the limit lies inside it, the part is undecided. A claim of which no part holds, and some are undecided, is
+*undecided*.
 """
 
 import math
@@ -18,7 +19,7 @@ from typing import Any, Literal, TypeVar
 from attentif.tasks.seeds import mean
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock, Score
-from attentif.view.words import LANGS, Lang, Number, Text, Words, Writer, number, times_ten_to
+from attentif.view.words import LANGS, Lang, Number, Text, Words, Writer, number, percent, times_ten_to
 
 Size = Literal["tiny", "normal", "full"]
 SIZES: tuple[Size, ...] = ("tiny", "normal", "full")
@@ -51,6 +52,7 @@ class Outcome(StrEnum):
     HOLDS = "holds"
     IN_PART = "holds in part"
     NOT = "does not hold"
+    OPEN = "undecided"
 
     @property
     def words(self) -> Text:
@@ -61,6 +63,7 @@ OUTCOMES = {
     Outcome.HOLDS: Text("vérifié", "holds"),
     Outcome.IN_PART: Text("vérifié en partie", "holds in part"),
     Outcome.NOT: Text("non vérifié", "does not hold"),
+    Outcome.OPEN: Text("indécis", "undecided"),
 }
 EXPECTED = {True: Text("au moins {limit}", "at least {limit}"), False: Text("au plus {limit}", "at most {limit}")}
 BETWEEN: dict[Lang, str] = {"fr": " ; ", "en": "; "}
@@ -90,6 +93,8 @@ class Part:
         value, low, high = self.figure.value, self.figure.low, self.figure.high
         if low is None or high is None:
             return self.write(value)
+        if self.write is percent:
+            high = max(value, min(1.0, high))  # shares, and what one is ahead of another, end at 100 %
         fr, en = (f"{self.write(value)[lang]} [{self.write(low)[lang]}{BETWEEN[lang]}{self.write(high)[lang]}]" for lang in LANGS)
         return Number(fr, en)
 
@@ -147,7 +152,9 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         decided = [part.holds for part in self.parts]
-        return Outcome.HOLDS if all(decided) else Outcome.NOT if all(part is False for part in decided) else Outcome.IN_PART
+        if any(decided):
+            return Outcome.HOLDS if all(decided) else Outcome.IN_PART
+        return Outcome.OPEN if None in decided else Outcome.NOT
 
     @property
     def sentence(self) -> Text:

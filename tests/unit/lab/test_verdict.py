@@ -17,9 +17,9 @@ YES, NO, OPEN = at_least(SAID, 2.0, 1.0), at_most(SAID, 2.0, 1.0), at_least(SAID
         ([YES, YES], Outcome.HOLDS),
         ([YES, NO], Outcome.IN_PART),
         ([NO, NO], Outcome.NOT),
-        ([OPEN], Outcome.IN_PART),
+        ([OPEN], Outcome.OPEN),
         ([YES, OPEN], Outcome.IN_PART),
-        ([NO, OPEN], Outcome.IN_PART),
+        ([NO, OPEN], Outcome.OPEN),
     ],
 )
 def test_the_outcome_follows_from_the_parts(parts: list[Part], outcome: Outcome) -> None:
@@ -36,6 +36,11 @@ def test_the_sentence_says_the_figure_the_limit_and_the_decision_in_both_languag
     said = Verdict([at_most(SAID, Score(0.032, 0.03, 0.034), 0.5, percent), NO]).sentence
     assert said.en == "3.2% [3.0%; 3.4%] is left (at most 50% expected: yes); 2.00 is left (at most 1 expected: no)."
     assert said.fr.startswith("Il reste 3,2\u202f% [3,0\u202f% ; 3,4\u202f%] (au plus 50\u202f% attendu : oui) ; il reste 2,00")
+
+
+def test_an_interval_of_a_share_ends_at_all_of_them() -> None:
+    assert at_least(SAID, Score(0.99, 0.95, 1.03), 0.9, percent).value.en == "99.0% [95.0%; 100.0%]"
+    assert at_least(SAID, Score(0.99, 0.95, 1.03), 0.9).value.en == "0.990 [0.950; 1.03]"  # a ratio may be anything
 
 
 def test_a_verdict_needs_a_figure() -> None:

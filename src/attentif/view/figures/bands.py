@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from attentif.view.blocks import Score
 from attentif.view.figures.axes import Axis, needed
 from attentif.view.figures.labels import plain
 from attentif.view.theme import BAND, LINE, MARKER, THIN_LINE, Look, figure, look
@@ -61,7 +62,11 @@ def _between(band: Band, x: Axis, y: Axis, style: Look, name: str) -> go.Scatter
     """One polygon: along the upper bound, back along the lower one. Places without both bounds are left out."""
     assert band.low is not None
     assert band.high is not None
-    rows = [row for row in zip(x.drawn(band.x), y.drawn(band.low), y.drawn(band.high), strict=True) if None not in row]
+    bounds = [Score(*row) for row in zip(band.y, band.low, band.high, strict=True)]
+    if y.share:
+        bounds = [score.as_share() for score in bounds]
+    ends = (y.drawn(score.low for score in bounds), y.drawn(score.high for score in bounds))
+    rows = [row for row in zip(x.drawn(band.x), *ends, strict=True) if None not in row]
     there, low, high = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
     return go.Scatter(
         x=[*there, *there[::-1]],

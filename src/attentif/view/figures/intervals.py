@@ -1,7 +1,7 @@
 """Intervals one above the other (a forest plot): a row a model, its mean, its interval, its seeds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
@@ -36,6 +36,8 @@ def bounded(score: Score, axis: Axis) -> Number:
 def intervals(estimates: Sequence[Estimate], axis: Axis, *, reference: float | None = None, lang: Lang = "en") -> go.Figure:
     """Rows in the order given, the first on top; a dotted line at `reference`: 0 for differences, chance for scores."""
     needed(estimates, "intervals need an estimate at least")
+    if axis.share:
+        estimates = [replace(estimate, score=estimate.score.as_share()) for estimate in estimates]
     rows = list(enumerate(reversed(estimates)))  # plotly draws the first row at the bottom
     fig = figure(
         lang,

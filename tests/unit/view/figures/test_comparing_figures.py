@@ -113,3 +113,11 @@ def test_ticks_of_a_logarithmic_axis_are_few_and_round():
     assert len(log_ticks([1, 1e20])) <= 8
     assert log_ticks([]) == []
     assert SECONDS.logarithmic().layout("fr", [1e4, 1e6])["ticktext"] == ["10 k", "100 k", "1 M"]
+
+
+def test_intervals_of_shares_end_at_none_and_at_all_of_them() -> None:
+    fig = intervals([Estimate("post-norm", Score(0.6, -0.2, 1.3))], ACCURACY)
+    whisker = next(trace for trace in fig.data if trace.error_x.array).error_x
+    assert (whisker.array[0], whisker.arrayminus[0]) == pytest.approx((40, 60))
+    between = banded_curves([Band("post-norm", [1, 2], [0.6, 0.7], [-0.2, 0.5], [1.3, 0.9])], STEPS, ACCURACY).data[0]
+    assert list(between.y) == pytest.approx([100, 90, 50, 0])
