@@ -1,0 +1,68 @@
+"""Writes the course, measured: `python docs/course.py [runs/lab]` makes `docs/course.md` and its pictures from what `attentif lab all` kept."""
+
+import sys
+from pathlib import Path
+
+from attentif.lab.book import marked
+from attentif.lab.experiment import capital
+from attentif.lab.experiments import EXPERIMENTS
+from attentif.lab.results import Result, kept
+from attentif.view.blocks import FigureBlock
+from attentif.view.words import Lang, duration, say
+from photograph import photographed
+
+DOCS = Path(__file__).parent
+PICTURES = DOCS / "images" / "course"
+LANG: Lang = "en"
+HEAD = """# The course, measured
+
+What five course documents say about transformers, each claim measured by `attentif lab all`: the figures as they came out, written here by
+`python docs/course.py`. Verdicts are computed from the numbers by limits that were written down before; [how to read them](lab.md),
+[where the documents are wrong](errata.md).
+"""
+
+
+def figures(result: Result) -> dict[str, FigureBlock]:
+    """What an experiment draws, by the name of its picture."""
+    drawn = [block for block in result.experiment.figures(result.measurements) if isinstance(block, FigureBlock)]
+    return {f"{result.experiment.name}{chr(ord('a') + n) if len(drawn) > 1 else ''}": block for n, block in enumerate(drawn)}
+
+
+def told(result: Result) -> list[str]:
+    """One experiment: the claim, its verdict, what decides it, the figures."""
+    experiment, verdict = result.experiment, result.verdict
+    lines = [f"## {experiment.name} · {experiment.title.en}", "", f"{capital(experiment.claim).en}: **{verdict.outcome.words.en}**.", ""]
+    lines += ["| found | expected | |", "|---|---|---|"]
+    lines += [f"| {capital(part.found).en} | {capital(part.expected).en} | {part.decided.en} |" for part in verdict.parts]
+    if verdict.remark:
+        lines += ["", verdict.remark.en]
+    for name, block in figures(result).items():
+        title = say(block.title, LANG)
+        lines += ["", f"![{title}](images/course/{name}.png)"]
+        if block.about:
+            lines += ["", f"*{say(block.about, LANG)}*"]
+    return [*lines, "", f"Measured on {result.date[:10]} in {duration(result.duration).en}, seed {result.settings.seed}.", ""]
+
+
+def main() -> None:
+    place = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/lab")
+    results = [result for one in EXPERIMENTS.values() if (result := kept(one, place)) is not None and result.fresh]
+    if not results:
+        sys.exit(f"error: {place} has no measurement of the experiments as they are; run `attentif lab all` first")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    blocks = {name: block for result in results for name, block in figures(result).items()}
+    for name, picture in photographed({name: block.draw(lang=LANG) for name, block in blocks.items()}).items():
+        picture.save(PICTURES / f"{name}.png", optimize=True)
+    rows = [
+        f"| [{one.name}](#{one.name.lower()}) | {capital(one.claim).en} | {marked(result.verdict.outcome).en} |"
+        for result in results
+        for one in [result.experiment]
+    ]
+    lines = [HEAD, "| | claim | verdict |", "|---|---|---|", *rows, ""]
+    for result in results:
+        lines += [f'<a id="{result.experiment.name.lower()}"></a>', "", *told(result)]
+    (DOCS / "course.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
