@@ -27,11 +27,12 @@ SPENT = {
 
 def score_of(part: Part, name: str) -> Score:
     """A model's mean over the seeds, its interval cut to what such a score can be: no share is below 0, nor (errors aside) above 1."""
-    found, share = part["statistics"]["scores"][name], metric(part["metric"]).share
-    low, high = found["low"], found["high"]
-    if share and low is not None and high is not None:
-        low, high = max(0.0, low), min(1.0, high) if part["higher_is_better"] else high
-    return Score(found["value"], low, high)
+    found, of = part["statistics"]["scores"][name], metric(part["metric"])
+    score = Score(found["value"], found["low"], found["high"])
+    if not of.share:
+        return score
+    cut = score.as_share()
+    return cut if part["higher_is_better"] else Score(score.value, cut.low, score.high)
 
 
 def conclusion(part: Part) -> Text:
