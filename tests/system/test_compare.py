@@ -143,6 +143,7 @@ def test_rates_are_tried_and_what_breaks_down_is_reported_while_the_others_go_on
     (part,) = found.data["comparisons"]
     assert part["search"]["chosen"] == {"encoder-tiny": 5e-3}
     kept, broken = part["search"]["trials"]
+    assert part["search"]["metric"] == "loss"
     assert kept["steps"] == 6
     assert "not finite" in broken["failed"]
     assert [run["failed"] is None for run in part["runs"]] == [True, False]

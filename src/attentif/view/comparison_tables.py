@@ -97,13 +97,14 @@ def rate_words(rate: float) -> Number:
 
 def rates(part: Part) -> list[Block]:
     """The search, trial by trial."""
-    search, of = part["search"], metric(part["metric"])
+    search = part["search"]
     if search is None:
         return []
+    of = metric(search["metric"])
     about = Text(
-        "Score sur la validation après {share} d’un apprentissage, graine {seed}. Le taux retenu est le meilleur de la ligne.",
-        "Score on validation after {share} of a training run, seed {seed}. The rate kept is the best of its row.",
-    ).with_(share=percent(search["share"], 0), seed=count(search["seed"]))
+        "Sur la validation ({metric}) après {share} d’un apprentissage, graine {seed}. Le taux retenu est le meilleur de la ligne.",
+        "On validation ({metric}) after {share} of a training run, seed {seed}. The rate kept is the best of its row.",
+    ).with_(metric=of.title, share=percent(search["share"], 0), seed=count(search["seed"]))
     heads: list[Words] = [Text("modèle", "model"), *(rate_words(rate) for rate in search["rates"]), Text("retenu", "kept")]
     rows: list[list[Cell]] = []
     for name, chosen in search["chosen"].items():

@@ -1,7 +1,8 @@
 """The learning rate of each model: given, the recipe's, or found by the same small search for all.
 
-A trial is a run of its own, of a stated share of the length of a whole one, with the first seed; rates are judged by the score on
-validation at its end. A rate at which training breaks down is a trial that failed, no more.
+A trial is a run of its own, of a stated share of the length of a whole one, with the first seed; rates are judged by the loss on
+validation at its end, for a score is often still at 0, or at chance, when a trial is over: all rates would look alike. Where a task has
+no loss, by its score. A rate at which training breaks down is a trial that failed, no more.
 """
 
 import math
@@ -17,6 +18,7 @@ from attentif.train.config import RunConfig, TrainConfig
 from attentif.train.rundir import read_results
 
 PLACE = "search"
+LOSS = "loss"
 
 
 @dataclass(frozen=True)
@@ -60,20 +62,23 @@ def record(
     search = planned.part.lr
     if not isinstance(search, SearchConfig):
         return None
+    ended = [read_results(trial.wanted.folder) for trial in found]
+    metric = LOSS if all(LOSS in results["valid"] for results in ended if "valid" in results) else planned.metric
     rows = []
-    for trial in found:
-        results = read_results(trial.wanted.folder)
-        row = {"model": trial.model, "lr": trial.lr, "score": _score(results, planned.metric), "steps": results.get("steps")}
+    for trial, results in zip(found, ended, strict=True):
+        row = {"model": trial.model, "lr": trial.lr, "score": _score(results, metric), "steps": results.get("steps")}
         path = trial.wanted.folder.path.relative_to(root)
         rows.append(row | {"failed": failed.get(trial.wanted.key), "run": path.as_posix()})
     chosen: dict[str, float | None] = {}
     for model in dict.fromkeys(trial.model for trial in found):
         whole = not any(trial.wanted.key in faults for trial in found if trial.model == model)
-        chosen[model] = best_rate([row for row in rows if row["model"] == model], planned.higher_is_better) if whole else None
-    return {"rates": sorted(search.rates), "share": search.share, "seed": planned.part.seeds[0], "trials": rows, "chosen": chosen}
+        own = [row for row in rows if row["model"] == model]
+        chosen[model] = best_rate(own, higher_is_better=metric != LOSS and planned.higher_is_better) if whole else None
+    made = {"rates": sorted(search.rates), "share": search.share, "seed": planned.part.seeds[0], "metric": metric}
+    return made | {"trials": rows, "chosen": chosen}
 
 
-def best_rate(rows: Sequence[Mapping[str, Any]], higher_is_better: bool) -> float | None:
+def best_rate(rows: Sequence[Mapping[str, Any]], *, higher_is_better: bool) -> float | None:
     """The rate of the best score; of several, the smallest."""
     scored = [row for row in rows if row["score"] is not None]
     sign = -1 if higher_is_better else 1

@@ -99,8 +99,8 @@ def test_a_trial_is_a_share_of_a_run_whatever_limits_it() -> None:
 def test_the_rate_of_the_best_score_is_chosen_and_failures_are_not(higher: bool, expected: float) -> None:
     scores = {1e-3: 0.5, 3e-3: 0.7, 1e-2: 0.4, 3e-2: None, 5e-3: 0.7}
     rows = [{"lr": rate, "score": score} for rate, score in scores.items()]
-    assert best_rate(rows, higher) == expected
-    assert best_rate([{"lr": 1.0, "score": None}], higher) is None
+    assert best_rate(rows, higher_is_better=higher) == expected
+    assert best_rate([{"lr": 1.0, "score": None}], higher_is_better=higher) is None
 
 
 def test_a_curve_places_scores_among_the_tokens_read(tmp_path: Path) -> None:
