@@ -9,7 +9,7 @@ from attentif.lab.experiments import EXPERIMENTS
 from attentif.lab.results import Result, kept
 from attentif.view.blocks import FigureBlock
 from attentif.view.words import Lang, duration, say
-from photograph import photographed
+from photograph import photograph
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "images" / "course"
@@ -49,10 +49,8 @@ def main() -> None:
     results = [result for one in EXPERIMENTS.values() if (result := kept(one, place)) is not None and result.fresh]
     if not results:
         sys.exit(f"error: {place} has no measurement of the experiments as they are; run `attentif lab all` first")
-    PICTURES.mkdir(parents=True, exist_ok=True)
     blocks = {name: block for result in results for name, block in figures(result).items()}
-    for name, picture in photographed({name: block.draw(lang=LANG) for name, block in blocks.items()}).items():
-        picture.save(PICTURES / f"{name}.png", optimize=True)
+    photograph({name: block.draw(lang=LANG) for name, block in blocks.items()}, PICTURES)
     rows = [
         f"| [{one.name}](#{one.name.lower()}) | {capital(one.claim).en} | {marked(result.verdict.outcome).en} |"
         for result in results

@@ -23,7 +23,7 @@ from attentif.view import figures as draw
 from attentif.view.blocks import Score
 from attentif.view.figures.axes import LENGTH, SECONDS, TOKENS_READ, Axis
 from attentif.view.words import Lang, Text, metric
-from photograph import photographed
+from photograph import photograph
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "images" / "gallery"
@@ -265,9 +265,7 @@ def page() -> str:
 
 
 def main() -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    for name, picture in photographed({entry.name: entry.figure() for entry in ENTRIES}).items():
-        picture.save(PICTURES / f"{name}.png", optimize=True)
+    photograph({entry.name: entry.figure() for entry in ENTRIES}, PICTURES)
     (DOCS / "gallery.md").write_text(page(), encoding="utf-8")
 
 

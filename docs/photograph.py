@@ -15,7 +15,14 @@ from attentif.view.theme import SURFACE
 WIDTH, GAP = 860, 20
 
 
-def photographed(figures: dict[str, go.Figure]) -> dict[str, Image.Image]:
+def photograph(figures: dict[str, go.Figure], folder: Path) -> None:
+    """A picture of each figure in the folder, under its name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, picture in _pictures(figures).items():
+        picture.save(folder / f"{name}.png", optimize=True)
+
+
+def _pictures(figures: dict[str, go.Figure]) -> dict[str, Image.Image]:
     """One page with all figures one under the other, one picture of it, cut up."""
     browser = shutil.which("chromium")
     if browser is None:

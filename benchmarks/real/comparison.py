@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attentif.view.comparison_tables import cost_table
-from attentif.view.words import say
+from attentif.view.markdown import table_lines
 
 TITLE = "Four kinds of memory compared"
 ABOUT = """
@@ -40,11 +40,4 @@ def compared(words: list[str]) -> dict[str, Any]:
 
 def told(part: dict[str, Any]) -> str:
     """One comparison: the table, and what may be concluded."""
-    table = cost_table(part)
-    lines = [f"### {part['name']}", "", _row(table.columns), "|---" * len(table.columns) + "|"]
-    lines += [_row(row) for row in table.rows]
-    return "\n".join([*lines, "", part["conclusion"]["en"], ""])
-
-
-def _row(cells: Any) -> str:
-    return "| " + " | ".join("" if cell is None else say(cell, "en") for cell in cells) + " |"
+    return "\n".join([f"### {part['name']}", "", *table_lines(cost_table(part)), "", part["conclusion"]["en"], ""])

@@ -1,0 +1,67 @@
+"""Writes the page of a comparison: `python docs/comparison.py runs/ten-models-compare` makes `docs/ten-models.md` and its pictures."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from attentif.view.blocks import FigureBlock
+from attentif.view.comparison_figures import costs, curves, quality
+from attentif.view.comparison_tables import cost_table, rates, sizes_table
+from attentif.view.markdown import table_lines
+from attentif.view.verdict import joined, may, may_not, setting
+from attentif.view.words import Lang, say
+from photograph import photograph
+
+DOCS = Path(__file__).parent
+LANG: Lang = "en"
+HEADS = {
+    "ten-models": """# Ten models, four kinds of data
+
+Reading opinions, writing Python, recalling by key, translating numbers: ten kinds of memory at a quarter of a million parameters each, the
+learning rate of each searched in the same way, three seeds. Runs are short, so this says who learns well in a minute on one core,
+and not who would win in the end: [how to read it](reading-a-comparison.md).
+""",
+}
+DRAWN = {"quality": quality, "curve": curves, "cost": costs}  # of each the first figure
+
+
+def drawn(part: dict[str, Any]) -> dict[str, FigureBlock]:
+    """The telling figures of one comparison, by the name of their picture."""
+    found = {f"{part['name']}-{name}": [one for one in blocks(part) if isinstance(one, FigureBlock)] for name, blocks in DRAWN.items()}
+    return {name: blocks[0] for name, blocks in found.items() if blocks}
+
+
+def told(part: dict[str, Any], folder: str) -> list[str]:
+    """One comparison: the words, the table, the figures, how rates and sizes were found."""
+    lines = [f"## {part['name']}", "", joined([setting(part), *may(part)]).en, "", *table_lines(cost_table(part)), ""]
+    for name, block in drawn(part).items():
+        lines += [f"![{say(block.title, LANG)}](images/{folder}/{name}.png)", ""]
+        if block.about:
+            lines += [f"*{say(block.about, LANG)}*", ""]
+    lines += ["**What may not be concluded.** " + joined(may_not(part)).en, ""]
+    lines += ["<details><summary>Learning rates and sizes</summary>", ""]
+    for table in [*(block for block in rates(part) if hasattr(block, "rows")), sizes_table(part)]:
+        lines += [*table_lines(table), ""]
+    return [*lines, "</details>", ""]
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("usage: python docs/comparison.py runs/NAME-compare")
+    data = json.loads((Path(sys.argv[1]) / "compare.json").read_text(encoding="utf-8"))
+    name, parts = data["name"], data["comparisons"]
+    figures = {key: block for part in parts for key, block in drawn(part).items()}
+    photograph({key: block.draw(lang=LANG) for key, block in figures.items()}, DOCS / "images" / name)
+    made = ", ".join(f"{tool} {version}" for tool, version in data["versions"].items())
+    lines = [
+        HEADS.get(name, f"# {name}\n"),
+        f"`attentif compare {name}`, {made}; `python docs/comparison.py {sys.argv[1]}` wrote this page.",
+        "",
+    ]
+    lines += [line for part in parts for line in told(part, name)]
+    (DOCS / f"{name}.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
