@@ -148,8 +148,8 @@ def language_baselines(
 def translation_baselines(
     train: tuple[Sequence[str], Sequence[str]], test: tuple[Sequence[str], Sequence[str]], say: Say, draws: int = 0
 ) -> list[Baseline]:
-    """The translation of the most similar training source: what memory alone can do. Both splits are (sources, targets)."""
-    name = Text("traduction de l'exemple le plus proche", "translation of the closest example")
+    """The target of the most similar training source: what memory alone can do. Both splits are (sources, targets)."""
+    name = Text("réponse de l'exemple le plus proche", "answer of the closest example")
     with timed() as clock:
         written = [train[1][row] for row in nearest(train[0], test[0])]
     measured = text_scores(written, test[1], draws=draws)

@@ -152,7 +152,7 @@ class Tag(Task):
                 file, line = table.files[table.places[row, 0]], int(table.places[row, 1])
                 way_out = "task.broken=repair reads such tags as the entity they mean, task.broken=drop leaves their sentences out"
                 raise DataError(f"{why} ({count} in all); {way_out}", file=file, line=line + place * is_plain(Path(file)))
-            notes.append(f"{table.name}: {count} break {scheme} in {counted(len(wrong), 'sentence')}: {DONE[self.config.broken]}")
+            notes.append(f"{table.name}: {count} against {scheme} in {counted(len(wrong), 'sentence')}: {DONE[self.config.broken]}")
         if self.config.broken == "drop" and wrong:
             kept = [row for row in range(len(table)) if row not in wrong]
             if not kept:

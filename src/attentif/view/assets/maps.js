@@ -59,6 +59,7 @@ window.attentifMaps = (root) => {
 
     // --- every head of every layer, small
     const heads = Math.max(...layers.map((layer) => layer.heads));
+    const numbers = layers.map((layer, l) => layer.name.match(/ (\d+)( |$)/)?.[1] ?? l + 1); // a chosen layer keeps its own
     const geometry = () => {
       const tileWidth = Math.max(14, Math.min(64, (Math.min(block.clientWidth, 500) - 40) / heads - 3));
       return { left: 26, top: 22, width: tileWidth, height: Math.max(14, Math.min(64, (tileWidth * T) / S)) };
@@ -72,7 +73,7 @@ window.attentifMaps = (root) => {
       pen.textAlign = "center";
       for (let h = 0; h < heads; h++) pen.fillText(h + 1, left + h * (width + 3) + width / 2, 14);
       layers.forEach((layer, l) => {
-        pen.fillText(l + 1, 10, top + l * (height + 3) + height / 2 + 4);
+        pen.fillText(numbers[l], 10, top + l * (height + 3) + height / 2 + 4);
         for (let h = 0; h < layer.heads; h++) {
           const [x, y] = [left + h * (width + 3), top + l * (height + 3)];
           pen.imageSmoothingEnabled = T > height;
@@ -175,7 +176,7 @@ window.attentifMaps = (root) => {
     };
     const fill = () => {
       const words = WORDS[root.dataset.lang];
-      layerSelect.replaceChildren(...layers.map((layer, l) => new Option(`${l + 1} · ${layer.name}`, l)));
+      layerSelect.replaceChildren(...layers.map((layer, l) => new Option(layer.name, l)));
       headSelect.replaceChildren(...Array.from({ length: layers[now.layer].heads }, (_, h) => new Option(h + 1, h)), new Option(words.mean, -1));
       sideSelect.replaceChildren(new Option(words.looks, "row"), new Option(words.looked, "column"));
       Object.assign(layerSelect, { value: now.layer });

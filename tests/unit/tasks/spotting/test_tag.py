@@ -125,7 +125,7 @@ def test_broken_tags_are_refused_repaired_or_dropped(files: Any, ready: Any, sma
     assert "\n" not in str(caught.value)
     _, prepared, _ = ready(TagConfig(broken="repair").build(), "encoder-tiny", files, CHARS)
     assert prepared.valid.tags[-1] == ["O", "B-PER"]
-    assert any("1 tag break IOB2 in 1 sentence: repaired" in note for note in prepared.notes)
+    assert any("1 tag against IOB2 in 1 sentence: repaired" in note for note in prepared.notes)
     _, prepared, _ = ready(TagConfig(broken="drop").build(), "encoder-tiny", files, CHARS)
     assert len(prepared.valid) == 5
 
