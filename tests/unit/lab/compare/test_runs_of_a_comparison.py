@@ -10,7 +10,9 @@ import pytest
 from attentif.config import Layer
 from attentif.lab.compare.content import DIGITS, Kept, Wanted, digest
 from attentif.lab.compare.gather import curve_of, timeless
-from attentif.lab.compare.rates import best_rate, shortened
+from attentif.lab.compare.plan import Planned
+from attentif.lab.compare.rates import Trial, best_rate, record, shortened
+from attentif.lab.compare.suite import Part, SearchConfig
 from attentif.train.config import RunConfig, TrainConfig
 from attentif.train.load import run_config
 from attentif.train.rundir import RunFolder
@@ -101,6 +103,25 @@ def test_the_rate_of_the_best_score_is_chosen_and_failures_are_not(higher: bool,
     rows = [{"lr": rate, "score": score} for rate, score in scores.items()]
     assert best_rate(rows, higher_is_better=higher) == expected
     assert best_rate([{"lr": 1.0, "score": None}], higher_is_better=higher) is None
+
+
+@pytest.mark.parametrize(("losses", "metric", "expected"), [((2.1, 1.5, 1.6), "loss", 3e-3), ((None, None, None), "exact_match", 1e-3)])
+def test_rates_at_which_no_score_has_moved_yet_are_told_apart_by_their_loss(
+    config: RunConfig, tmp_path: Path, losses: tuple[float | None, ...], metric: str, expected: float
+) -> None:
+    rates = (1e-3, 3e-3, 1e-2)
+    found = []
+    for rate, loss in zip(rates, losses, strict=True):
+        one = wanted(config.changed(train=config.train.changed(lr=rate)), tmp_path)
+        finish(one)
+        valid = {"exact_match": 0.0} | ({} if loss is None else {"loss": loss})
+        one.folder.results.write_text(json.dumps({"valid": valid, "steps": 10}))
+        found.append(Trial("transformer", rate, one))
+    part = Part("numbers", "numbers", [], [0], budget=None, lr=SearchConfig(rates=list(rates)), notes=[])
+    planned = Planned(part, [], "d", {}, "translate", "exact_match", higher_is_better=True, notes=[])
+    made = record(planned, found, {}, set(), tmp_path)
+    assert made is not None
+    assert (made["metric"], made["chosen"]) == (metric, {"transformer": expected})
 
 
 def test_a_curve_places_scores_among_the_tokens_read(tmp_path: Path) -> None:
