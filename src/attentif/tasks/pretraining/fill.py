@@ -4,7 +4,7 @@ As transformers' fill-mask has it: the softmax is over all tokens, special ones 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,7 @@ from attentif.text import Tokenizer
 
 MARKS = r"\[mask\]|<mask>|_{3,}"  # what people write for a hidden word, whatever the tokenizer's own mark
 CONTINUES = "##"  # what WordPiece writes before a piece that goes on with a word
+Seen = Callable[[Model, Batch], tuple[torch.Tensor, Seq]]
 SPACES = ("Ġ", "▁")  # with what a token begins that begins a word, where spaces are parts of tokens
 
 
@@ -40,7 +41,7 @@ class Filled:
     places: tuple[tuple[Guess, ...], ...]  # the guesses for each, likeliest first
 
 
-def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int) -> Filled:
+def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int, seen: Seen = Model.hidden) -> Filled:
     """The `count` likeliest tokens at each hidden place; a text of more than `longest` tokens is refused, for it could lose a place."""
     if count < 1:
         raise UsageError(f"count must be 1 or more, not {count}")
@@ -53,7 +54,7 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int
         raise UsageError(f"the text hides no word: write {mask} (or ___) where one is to be found, as in « Le film est {mask}. »")
     if len(ids) > longest:
         raise UsageError(f"the text has {len(ids):,} tokens, and this model reads {longest:,}: make it shorter")
-    p = probabilities(model, Batch(Input(torch.tensor([ids]), Seq.padded([len(ids)]))), hidden)
+    p = probabilities(model, Batch(Input(torch.tensor([ids]), Seq.padded([len(ids)]))), hidden, seen)
     best = p.topk(min(count, p.shape[-1]))
     pieces = [Piece.of(tokenizer, token) for token in best.indices[:, 0].tolist()]
     places = []
@@ -88,9 +89,9 @@ def joined(around: Sequence[str], pieces: Sequence[Piece]) -> str:
     return whole
 
 
-def probabilities(model: Model, batch: Batch, places: Sequence[int]) -> torch.Tensor:
-    """(places, V), of the tokens that may stand at some places of one text."""
+def probabilities(model: Model, batch: Batch, places: Sequence[int], seen: Seen = Model.hidden) -> torch.Tensor:
+    """(places, V), of the tokens that may stand at some places of one text, by the vectors that are `seen` there."""
     with evaluating(model):
-        x, seq = model.hidden(batch.to(device_of(model)))
+        x, seq = seen(model, batch.to(device_of(model)))
         logits: torch.Tensor = model.head(x.flatten(0, -2)[list(places)], seq).float().cpu()
     return logits.softmax(-1)

@@ -16,6 +16,7 @@ from attentif.models import Batch, Model, ModelConfig, evaluating
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads import LanguageHead, LanguageHeadConfig
 from attentif.nn.norm import LayerNormConfig
+from attentif.nn.seq import Seq
 from attentif.tasks.feed import as_examples, each_batch
 from attentif.tasks.looking import shown_tokens
 from attentif.tasks.metrics import mean_interval, perplexity, share
@@ -68,10 +69,14 @@ class Masked(Reading):
         chosen = choose(ids, self.vocabulary, self.config.share, whole_words=self.config.whole_words, generator=generator)
         return hide(ids, chosen, self.vocabulary, generator=generator)
 
+    def seen(self, model: Model, batch: Batch) -> tuple[Tensor, Seq]:
+        """The vectors from which tokens are told."""
+        return model.hidden(batch)
+
     def step(self, model: Model, batch: Batch) -> Loss:
         assert isinstance(model.head, LanguageHead)  # what `adapt` gives every model
         source, labels = self.spoiled_input(batch.source)
-        x, seq = model.hidden(Batch(source))
+        x, seq = self.seen(model, Batch(source))
         found, wanted, _ = scored(x, labels)
         total = model.head.loss(found, wanted)
         if not self.config.next_sentence:
@@ -91,7 +96,7 @@ class Masked(Reading):
         with evaluating(model):
             for batch in each_batch(model, spoiled, budget, progress):
                 assert batch.labels is not None
-                x, seq = model.hidden(batch)
+                x, seq = self.seen(model, batch)
                 found, wanted, places = scored(x, batch.labels)
                 logits = model.head(found, seq)
                 rows = np.array(batch.rows)[seq.row.flatten()[places].cpu().numpy()]
@@ -122,7 +127,7 @@ class Masked(Reading):
         """A passage, what is hidden of it, and what the model guesses."""
         labels = spoiled.labels[row]
         places = np.flatnonzero(labels != UNSCORED)
-        p = probabilities(model, spoiled.batch([row]), places.tolist())
+        p = probabilities(model, spoiled.batch([row]), places.tolist(), self.seen)
         best, names = p.topk(SHOWN), lambda ids: shown_tokens(tokenizer, ids)
         return {
             "tokens": shown_tokens(tokenizer, spoiled.ids[row]),
@@ -149,7 +154,7 @@ class Masked(Reading):
 
     def fill(self, model: Model, tokenizers: Tokenizers, text: str, count: int = GUESSES) -> Filled:
         """The likeliest tokens at each hidden place of a text."""
-        return fill(model, tokenizers["tokenizer"], text, count, self._context(model.config))
+        return fill(model, tokenizers["tokenizer"], text, count, self._context(model.config), self.seen)
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return masked_sections(evaluation)

@@ -39,16 +39,18 @@ def masked_baselines(train: Passages, test: Spoiled, vocabulary: Vocabulary, say
     return found
 
 
-def masked_sections(evaluation: Evaluation) -> list[Section]:
+ABOUT = Text(
+    "Des passages du test tels que le modèle les a lus. Un jeton caché est d'autant plus foncé que le modèle donnait de chances au "
+    "vrai ; parmi les jetons choisis, huit sur dix sont [MASK], un est un autre jeton, un est resté en place.",
+    "Passages of the test as the model read them. A hidden token is the darker, the likelier the model held the true one; of the "
+    "tokens chosen, eight in ten are [MASK], one is another token, one was left in place.",
+)
+
+
+def masked_sections(evaluation: Evaluation, about: Text = ABOUT) -> list[Section]:
     shown = evaluation.details.get("hidden", [])
     if not shown:
         return []
-    about = Text(
-        "Des passages du test tels que le modèle les a lus. Un jeton caché est d'autant plus foncé que le modèle donnait de chances au "
-        "vrai ; parmi les jetons choisis, huit sur dix sont [MASK], un est un autre jeton, un est resté en place.",
-        "Passages of the test as the model read them. A hidden token is the darker, the likelier the model held the true one; of the "
-        "tokens chosen, eight in ten are [MASK], one is another token, one was left in place.",
-    )
     body: list[Block] = [Paragraph(about)]
     for passage in shown:
         body += [_passage(passage), _guesses(passage)]
