@@ -34,7 +34,7 @@ FAMILIES = {"transformer": ("transformer-tiny", "encoder-tiny", "decoder-tiny")}
 
 
 class SearchConfig(Config):
-    """The same small search of the learning rate for every model: short runs of one seed, chosen by their score on validation."""
+    """The same small search of the learning rate for every model: short runs of one seed, judged on validation."""
 
     rates: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] = Field(
         description="learning rates to try, the same for all models"
