@@ -2,7 +2,8 @@
 
 A trial is a run of its own, of a stated share of the length of a whole one, with the first seed; rates are judged by the loss on
 validation at its end, for a score is often still at 0, or at chance, when a trial is over: all rates would look alike. Where a task has
-no loss, by its score. A rate at which training breaks down is a trial that failed, no more.
+no loss, by its score. Of losses that a short run of one seed cannot tell apart the smallest rate is taken, for a large one breaks a long
+run sooner than a short one. A rate at which training breaks down is a trial that failed, no more.
 """
 
 import math
@@ -19,6 +20,7 @@ from attentif.train.rundir import read_results
 
 PLACE = "search"
 LOSS = "loss"
+ALIKE = 1.01  # losses whose ratio is below it say nothing
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,18 @@ def record(
     for model in dict.fromkeys(trial.model for trial in found):
         whole = not any(trial.wanted.key in faults for trial in found if trial.model == model)
         own = [row for row in rows if row["model"] == model]
-        chosen[model] = best_rate(own, higher_is_better=metric != LOSS and planned.higher_is_better) if whole else None
+        chosen[model] = (lowest_loss(own) if metric == LOSS else best_rate(own, planned.higher_is_better)) if whole else None
     made = {"rates": sorted(search.rates), "share": search.share, "seed": planned.part.seeds[0], "metric": metric}
     return made | {"trials": rows, "chosen": chosen}
 
 
-def best_rate(rows: Sequence[Mapping[str, Any]], *, higher_is_better: bool) -> float | None:
+def lowest_loss(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """The smallest rate of those whose loss is the lowest, or cannot be told from it."""
+    losses = {row["lr"]: row["score"] for row in rows if row["score"] is not None}
+    return min((rate for rate, loss in losses.items() if loss <= ALIKE * min(losses.values())), default=None)
+
+
+def best_rate(rows: Sequence[Mapping[str, Any]], higher_is_better: bool) -> float | None:
     """The rate of the best score; of several, the smallest."""
     scored = [row for row in rows if row["score"] is not None]
     sign = -1 if higher_is_better else 1

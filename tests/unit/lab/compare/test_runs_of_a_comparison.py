@@ -101,11 +101,14 @@ def test_a_trial_is_a_share_of_a_run_whatever_limits_it() -> None:
 def test_the_rate_of_the_best_score_is_chosen_and_failures_are_not(higher: bool, expected: float) -> None:
     scores = {1e-3: 0.5, 3e-3: 0.7, 1e-2: 0.4, 3e-2: None, 5e-3: 0.7}
     rows = [{"lr": rate, "score": score} for rate, score in scores.items()]
-    assert best_rate(rows, higher_is_better=higher) == expected
-    assert best_rate([{"lr": 1.0, "score": None}], higher_is_better=higher) is None
+    assert best_rate(rows, higher) == expected
+    assert best_rate([{"lr": 1.0, "score": None}], higher) is None
 
 
-@pytest.mark.parametrize(("losses", "metric", "expected"), [((2.1, 1.5, 1.6), "loss", 3e-3), ((None, None, None), "exact_match", 1e-3)])
+@pytest.mark.parametrize(
+    ("losses", "metric", "expected"),
+    [((2.1, 1.5, 1.6), "loss", 3e-3), ((1.5, 1.365, 1.359), "loss", 3e-3), ((None, None, None), "exact_match", 1e-3)],
+)
 def test_rates_at_which_no_score_has_moved_yet_are_told_apart_by_their_loss(
     config: RunConfig, tmp_path: Path, losses: tuple[float | None, ...], metric: str, expected: float
 ) -> None:
