@@ -16,6 +16,12 @@ from photograph import photograph
 DOCS = Path(__file__).parent
 LANG: Lang = "en"
 HEADS = {
+    "four-memories": """# Four kinds of memory
+
+A summary vector, attention over what was read, attention alone, a state space: who translates numbers, and who finds what it has read? A
+quarter of a million parameters each, the learning rate of each searched in the same way, three seeds, a minute a run:
+[how to read it](reading-a-comparison.md).
+""",
     "ten-models": """# Ten models, four kinds of data
 
 Reading opinions, writing Python, recalling by key, translating numbers: ten kinds of memory at a quarter of a million parameters each, the
