@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from attentif.view.blocks import FigureBlock
+from attentif.view.blocks import FigureBlock, Table
 from attentif.view.comparison_figures import costs, curves, quality
 from attentif.view.comparison_tables import cost_table, rates, sizes_table
 from attentif.view.markdown import table_lines
@@ -47,7 +47,7 @@ def told(part: dict[str, Any], folder: str) -> list[str]:
             lines += [f"*{say(block.about, LANG)}*", ""]
     lines += ["**What may not be concluded.** " + joined(may_not(part)).en, ""]
     lines += ["<details><summary>Learning rates and sizes</summary>", ""]
-    for table in [*(block for block in rates(part) if hasattr(block, "rows")), sizes_table(part)]:
+    for table in [*(block for block in rates(part) if isinstance(block, Table)), sizes_table(part)]:
         lines += [*table_lines(table), ""]
     return [*lines, "</details>", ""]
 

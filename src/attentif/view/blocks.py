@@ -21,11 +21,11 @@ class Score:
     low: float | None = None
     high: float | None = None
 
-    def as_share(self) -> "Score":
+    def as_share(self, *, of_errors: bool = False) -> "Score":
         """The interval cut to what a share can be: none is below 0, nor (rates of errors aside) above 1."""
         if self.low is None or self.high is None:
             return self
-        return Score(self.value, max(0.0, self.low), max(self.value, min(1.0, self.high)))
+        return Score(self.value, max(0.0, self.low), self.high if of_errors else max(self.value, min(1.0, self.high)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,10 @@ SPENT = {
 
 
 def score_of(part: Part, name: str) -> Score:
-    """A model's mean over the seeds, its interval cut to what such a score can be: no share is below 0, nor (errors aside) above 1."""
-    found, of = part["statistics"]["scores"][name], metric(part["metric"])
+    """A model's mean over the seeds, its interval cut to what such a score can be."""
+    found = part["statistics"]["scores"][name]
     score = Score(found["value"], found["low"], found["high"])
-    if not of.share:
-        return score
-    cut = score.as_share()
-    return cut if part["higher_is_better"] else Score(score.value, cut.low, score.high)
+    return score.as_share(of_errors=not part["higher_is_better"]) if metric(part["metric"]).share else score
 
 
 def conclusion(part: Part) -> Text:

@@ -15,6 +15,13 @@ from attentif.tasks.task import Baseline, Evaluation, Say
 from attentif.view.blocks import Block, Paragraph, Section, Table, Tokens
 from attentif.view.words import Text, Words, percent
 
+ABOUT = Text(
+    "Des passages du test tels que le modèle les a lus. Un jeton caché est d'autant plus foncé que le modèle donnait de chances au "
+    "vrai ; parmi les jetons choisis, huit sur dix sont [MASK], un est un autre jeton, un est resté en place.",
+    "Passages of the test as the model read them. A hidden token is the darker, the likelier the model held the true one; of the "
+    "tokens chosen, eight in ten are [MASK], one is another token, one was left in place.",
+)
+
 
 def masked_baselines(train: Passages, test: Spoiled, vocabulary: Vocabulary, say: Say) -> list[Baseline]:
     """The commonest token, and what was seen between the two neighbours: as the model reads them, so that some are [MASK]."""
@@ -37,14 +44,6 @@ def masked_baselines(train: Passages, test: Spoiled, vocabulary: Vocabulary, say
         found.append(Baseline(name, scores, seconds=seconds))
         say(f"baseline {name.en}: accuracy {100 * scores['accuracy']:.1f} %, perplexity {scores['perplexity']:.1f} ({seconds:.1f} s)")
     return found
-
-
-ABOUT = Text(
-    "Des passages du test tels que le modèle les a lus. Un jeton caché est d'autant plus foncé que le modèle donnait de chances au "
-    "vrai ; parmi les jetons choisis, huit sur dix sont [MASK], un est un autre jeton, un est resté en place.",
-    "Passages of the test as the model read them. A hidden token is the darker, the likelier the model held the true one; of the "
-    "tokens chosen, eight in ten are [MASK], one is another token, one was left in place.",
-)
 
 
 def masked_sections(evaluation: Evaluation, about: Text = ABOUT) -> list[Section]:

@@ -1,35 +1,26 @@
 """Every token from its two sides: nothing of the token itself may reach its own prediction."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from attentif.data import DataConfig
 from attentif.errors import ConfigError
-from attentif.models import Batch, Input, Model, build, resolve
+from attentif.models import Batch, Input, Model, resolve
 from attentif.nn.seq import Seq
 from attentif.tasks.pretraining.cloze import Cloze, ClozeConfig, beside
 from attentif.tasks.ragged import UNSCORED
 from attentif.tasks.task import Prepared
-from attentif.text import TOKENIZERS
 
-THINGS = ["film", "récit", "décor", "dialogue", "rôle", "jeu"]
 SMALL = {"base": "bi-lstm-attention-tiny", "width": 16, "dropout": 0.0}
 Ready = tuple[Cloze, Prepared, Model]
 
 
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> Ready:
-    file = tmp_path_factory.mktemp("texts") / "avis.csv"
-    rows = [f"Le {a} est bon. Mais le {b} est {word}." for a in THINGS for b in THINGS for word in ("triste", "long", "beau")]
-    file.write_text("\n".join(["text", *rows]))
-    task = ClozeConfig(context=32).build()
-    adapted = task.adapt(resolve(SMALL))
-    task.check(adapted)
-    tokenizer = TOKENIZERS["wordpiece"].model_validate({"kind": "wordpiece", "vocab": 120, "min_count": 1})
-    prepared = task.prepare(DataConfig(train=str(file)), tokenizer, adapted, lambda _: None)
-    torch.manual_seed(0)
-    return task, prepared, build(prepared.sizes.fill(adapted)).eval()
+def ready(read_by: Any) -> Ready:
+    task, prepared, model = read_by(ClozeConfig(context=32), SMALL)
+    return task, prepared, model.eval()
 
 
 def seen(task: Cloze, model: Model, ids: torch.Tensor, lengths: list[int]) -> torch.Tensor:

@@ -6,53 +6,31 @@ import numpy as np
 import pytest
 import torch
 
-from attentif.data import DataConfig
 from attentif.errors import ConfigError, UsageError
-from attentif.models import Batch, build, resolve
+from attentif.models import Batch, resolve
 from attentif.tasks.pretraining.masked import MaskedConfig
 from attentif.tasks.pretraining.replaced import ReplacedConfig
 from attentif.tasks.pretraining.replaced_report import above
 from attentif.tasks.ragged import UNSCORED
 from attentif.tasks.task import TASKS
-from attentif.text import TOKENIZERS
 from attentif.view.words import say
 
-THINGS = ["film", "récit", "décor", "dialogue", "rôle", "jeu"]
 TINY = {"base": "bert-tiny", "width": 16, "layers": 1, "dropout": 0.0, "encoder": {"block": {"attn": {"mixer": {"heads": 2}}}}}
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    file = tmp_path_factory.mktemp("texts") / "avis.csv"
-    rows = [f"Le {a} est bon. Mais le {b} est {word}." for a in THINGS for b in THINGS for word in ("triste", "long", "beau")]
-    file.write_text("\n".join(["text", *rows]))
-    return DataConfig(train=str(file))
-
-
-def ready(config, data, kind="bert-tiny", **model):
-    """The task with its data, and a model built for it."""
-    task = config.build()
-    adapted = task.adapt(resolve(TINY | {"base": kind} | model))
-    task.check(adapted)
-    tokenizer = TOKENIZERS["wordpiece"].model_validate({"kind": "wordpiece", "vocab": 120, "min_count": 1})
-    prepared = task.prepare(data, tokenizer, adapted, lambda _: None)
-    torch.manual_seed(0)
-    return task, prepared, build(prepared.sizes.fill(adapted))
+def masked(read_by):
+    return read_by(MaskedConfig(context=32), TINY)
 
 
 @pytest.fixture(scope="module")
-def masked(data):
-    return ready(MaskedConfig(context=32), data)
+def pairs(read_by):
+    return read_by(MaskedConfig(context=32, next_sentence=True), TINY)
 
 
 @pytest.fixture(scope="module")
-def pairs(data):
-    return ready(MaskedConfig(context=32, next_sentence=True), data)
-
-
-@pytest.fixture(scope="module")
-def replaced(data):
-    return ready(ReplacedConfig(context=32), data, kind="electra-tiny")
+def replaced(read_by):
+    return read_by(ReplacedConfig(context=32), TINY | {"base": "electra-tiny"})
 
 
 def test_the_loss_is_the_cross_entropy_of_the_hidden_tokens(masked):
@@ -116,8 +94,8 @@ def test_gradients_reach_every_part_of_the_body(name, request):
     assert not still
 
 
-def test_a_batch_in_which_nothing_is_hidden_is_no_error(data):
-    task, prepared, model = ready(MaskedConfig(context=32, share=1e-9), data)
+def test_a_batch_in_which_nothing_is_hidden_is_no_error(read_by):
+    task, prepared, model = read_by(MaskedConfig(context=32, share=1e-9), TINY)
     loss = task.step(model, prepared.train.batch([0]))
     loss.total.backward()
     assert (float(loss.total.detach()), loss.count) == (0.0, 0)
@@ -142,8 +120,8 @@ def test_a_model_that_knows_nothing_is_as_surprised_as_chance(masked):
     assert scores["loss"] == pytest.approx(math.log(prepared.sizes.vocab))
 
 
-def test_the_report_shows_what_was_hidden_and_guessed(data):
-    task, prepared, model = ready(MaskedConfig(context=32), data)
+def test_the_report_shows_what_was_hidden_and_guessed(read_by):
+    task, prepared, model = read_by(MaskedConfig(context=32), TINY)
     evaluation = task.evaluate(model, prepared.test)
     shown = evaluation.details["hidden"][0]
     assert len(shown["true"]) == len(shown["places"]) == len(shown["guesses"])
