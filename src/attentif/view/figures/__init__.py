@@ -7,7 +7,7 @@ from attentif.view.figures.accumulation import error_accumulation
 from attentif.view.figures.attention import alignment, attention_map, head_grid
 from attentif.view.figures.axes import Axis
 from attentif.view.figures.bands import Band, banded_curves
-from attentif.view.figures.beam import Hypothesis, beam_tree
+from attentif.view.figures.beam import Hypothesis, beam_tree, hypotheses_of
 from attentif.view.figures.classify import Reliability, calibration, confusion_matrix, reliability
 from attentif.view.figures.cost import cost_bars
 from attentif.view.figures.gates import gates_over_time
@@ -54,6 +54,7 @@ __all__ = [
     "gradient_flow",
     "head_grid",
     "heat_map",
+    "hypotheses_of",
     "intervals",
     "learning_rate",
     "length_histogram",

@@ -1,10 +1,11 @@
 """Beam search as a tree: what was tried at each step, what was kept, what won."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from attentif.decode import Search
 from attentif.view.figures.axes import needed
 from attentif.view.figures.labels import plain
 from attentif.view.theme import LINE, MARKER, NEUTRAL, SERIES, figure
@@ -20,6 +21,22 @@ class Hypothesis:
     score: float
     kept: bool = True
     chosen: bool = False  # part of the answer
+
+
+def hypotheses_of(search: Search, name: Callable[[int], str]) -> list[Hypothesis]:
+    """The tree that a search kept (`search_trees(..., tree=True)`); its best text is the answer. `name` writes a token."""
+    nodes = search.tree or []
+    needed(nodes, "the search kept no tree: search_trees(..., tree=True)")
+    best = search.complete[0].log_prob
+    place = next(place for place, node in enumerate(nodes) if node.fate == "complete" and node.log_prob == best)
+    branch = set()
+    while place >= 0:
+        branch.add(place)
+        place = nodes[place].parent
+    return [
+        Hypothesis(name(node.token), node.parent if node.parent >= 0 else None, node.log_prob, node.fate != "dropped", place in branch)
+        for place, node in enumerate(nodes)
+    ]
 
 
 def beam_tree(hypotheses: Sequence[Hypothesis], *, lang: Lang = "en") -> go.Figure:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models
 
+from attentif.decode import Hypothesis as Found
+from attentif.decode import Node, Search
 from attentif.errors import UsageError
 from attentif.view.blocks import Score
 from attentif.view.figures import (
@@ -23,6 +25,7 @@ from attentif.view.figures import (
     gradient_by_distance,
     gradient_flow,
     heat_map,
+    hypotheses_of,
     merge_steps,
     position_encodings,
     position_similarity,
@@ -152,6 +155,23 @@ def test_a_beam_s_parent_stands_in_the_middle_of_its_children():
     assert dots["&lt;b&gt;"] == (2, 0)
     with pytest.raises(ValueError, match="before its parent"):
         beam_tree([Hypothesis("a", 3, 0.0)])
+
+
+def test_the_tree_of_a_search_marks_the_branch_of_its_best_text():
+    nodes = [
+        Node(-1, 1, 5, -0.5, "kept"),
+        Node(-1, 1, 6, -0.9, "kept"),
+        Node(0, 2, 7, -2.0, "complete"),
+        Node(1, 2, 8, -1.0, "complete"),
+        Node(1, 2, 9, -3.0, "dropped"),
+    ]
+    found = [Found([6, 8], -0.5, -1.0, "length"), Found([5, 7], -1.0, -2.0, "length")]
+    tree = hypotheses_of(Search(2, "length", [], complete=found, tree=nodes), name=str)
+    assert [one.token for one in tree if one.chosen] == ["6", "8"]
+    assert [one.token for one in tree if not one.kept] == ["9"]
+    assert [one.parent for one in tree] == [None, None, 0, 1, 1]
+    with pytest.raises(UsageError, match="tree=True"):
+        hypotheses_of(Search(2, "length", [], complete=found), name=str)
 
 
 def test_independent_errors_follow_the_power_law():
