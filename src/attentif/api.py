@@ -78,9 +78,13 @@ def train(
     differ: `model={"layers": 4}, train={"epochs": 3, "seed": 1}`. The run is kept in `out`, by default `runs/<recipe>-<n>`.
     """
     table = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
-    layers = [Layer({"data": table}, "argument data")] if data is not None else []
-    layers += [Layer({key: value}, f"argument {key}") for key, value in overrides.items()]
+    layers = [*_tables({"data": table} if data is not None else {}), *_tables(overrides)]
     return load(start(source, layers, out=out, force=force, watch=watch or display()))
+
+
+def _tables(arguments: Mapping[str, Any]) -> list[Layer]:
+    """Tables of a configuration that were given as arguments, each of which can be named in an error."""
+    return [Layer({key: value}, f"argument {key}") for key, value in arguments.items()]
 
 
 def start(source: Source, layers: Sequence[Layer], *, out: str | Path | None = None, force: bool = False, watch: Display) -> Path:
@@ -100,15 +104,23 @@ def resume(run: str | Path, *, watch: Display) -> Path:
     return training.resume(Path(run), display=watch).path
 
 
-def load(source: str | Path, *, device: str = "auto", threads: int = 0) -> Any:
+def load(source: str | Path, *, device: str = "auto", threads: int = 0, **changes: Any) -> Any:
     """Open a run: its weights (of its newest checkpoint, while it goes on), its tokenizers, its configuration.
 
     Or a Hugging Face folder, or a model's name there (`org/name`), which is opened as it lies and answers as its maker meant it to.
     A `Run`, or, where it was fitted and not trained step by step (word vectors, n-grams), a `FittedRun` with what that can do; so has a
-    file of word vectors in the formats of word2vec or GloVe.
+    file of word vectors in the formats of word2vec or GloVe. `changes` are of what a run reads, and how: `task={"fill": "linear"}`, or
+    `data={"options": {"length": 1024}}` to score it on longer rows than it was trained on.
     """
+    return reopen(source, _tables(changes), device=device, threads=threads)
+
+
+def reopen(source: str | Path, changes: Sequence[Layer], *, device: str = "auto", threads: int = 0) -> Any:
+    """The same, with changes that remember where they were made."""
     load_installed()
     path = folder_of(source)
+    if changes and (is_foreign(path) or not (path / "config.toml").is_file()):
+        raise UsageError("has no configuration to change: a run has one (`attentif import` makes one of a checkpoint)", file=path)
     if path.is_file():
         return VectorsFile(path)
     if threads:
@@ -120,9 +132,13 @@ def load(source: str | Path, *, device: str = "auto", threads: int = 0) -> Any:
         return Run(RunFolder(path), opened.config, opened.model.to(device_of(device)), opened.tokenizers)
     folder = RunFolder.open(path)
     if (fitted := open_fitted(folder)) is not None:
+        if changes:
+            raise UsageError("was fitted, and is used as it was: it takes no changes", file=path)
         return fitted
-    config = kept_config(folder.path)
-    return Run(folder, config, training.opened(folder, config, device_of(device)), folder.tokenizers(config.tokenizer))
+    config = kept_config(folder.path, changes)
+    model = training.opened(folder, config, device_of(device))
+    own = not any("data" in layer.values for layer in changes)
+    return Run(folder, config, model, folder.tokenizers(config.tokenizer), own_data=own)
 
 
 def import_model(source: str | Path, out: str | Path, *, force: bool = False, say: Say | None = None) -> Path:
@@ -146,8 +162,9 @@ def export_model(source: str | Path, out: str | Path, *, family: str | None = No
 class Run:
     """A trained model and all that goes with it."""
 
-    def __init__(self, folder: RunFolder, config: KeptConfig, model: Model, tokenizers: Tokenizers) -> None:
+    def __init__(self, folder: RunFolder, config: KeptConfig, model: Model, tokenizers: Tokenizers, *, own_data: bool = True) -> None:
         self.folder, self.config, self.model, self.tokenizers = folder, config, model, tokenizers
+        self.own_data = own_data  # whether its configuration names the data that it was trained on
         self.task = config.task.build()
         self.task.recall(folder.path)
 
@@ -275,7 +292,7 @@ class Run:
             raise UsageError("was imported, and its maker's data are not known: name a file to score it on (--data FILE)", file=self.path)
         else:
             prepared = self.task.prepare(self.config.data, self.tokenizers, self.config.model, said)
-            if self.config.made is not None and prepared.digest != self.config.made.data:
+            if self.own_data and self.config.made is not None and prepared.digest != self.config.made.data:
                 raise RunError("its data have changed since it was trained: score other rows by naming their file (--data)", file=self.path)
             dataset = getattr(prepared, split)
         return self.task.evaluate(self.model, dataset, budget=budget, progress=progress)

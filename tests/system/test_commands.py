@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from attentif.api import load
 from attentif.cli.main import run as attentif
 from attentif.nn.mixer import MIXERS
 from attentif.train.load import load_run_config
@@ -255,6 +256,24 @@ def test_predictions_of_texts_files_and_pipes_agree(typed: Callable[..., Done], 
     assert answers[0]["output"] in typed("predict", "runs/classify", *texts).out
 
 
+def test_a_pair_is_typed_as_a_text_and_its_second(typed: Callable[..., Done], tmp_path: Path) -> None:
+    rows = [f"il pleut {n},il {verb} {n},{'oui' if verb == 'pleut' else 'non'}" for n in range(20) for verb in ("pleut", "neige")]
+    (tmp_path / "paires.csv").write_text("\n".join(["text,pair,label", *rows]) + "\n")
+    run = str(tmp_path / "run")
+    assert typed("train", "classify.toml", "--data", str(tmp_path / "paires.csv"), "train.steps=1", "--out", run).code == 0
+    (answer,) = json.loads(typed("predict", run, "il pleut", "--pair", "il neige", "--json").out)
+    assert answer["input"] == "il pleut / il neige"
+    assert set(answer["scores"]) == {"oui", "non"}
+    (tmp_path / "autre.csv").write_text("text,pair\nil pleut,il neige\n")
+    assert json.loads(typed("predict", run, "--file", str(tmp_path / "autre.csv"), "--json").out) == [answer]
+    (same,) = load(run).predict([{"text": "il pleut", "pair": "il neige"}])
+    assert (same.output, same.probability) == (answer["output"], answer["probability"])
+    for words in (("il pleut",), ("il pleut", "il neige")):
+        alone = typed("predict", run, *words)
+        assert alone.code == 2
+        assert alone.err.endswith("reads pairs, and input 1 is one text: give both, by predict --pair TEXT or in a file\n")
+
+
 def test_translations_are_lines_that_can_be_piped_on(typed: Callable[..., Done]) -> None:
     done = typed("predict", "runs/translate", "un deux", "trois")
     assert done.code == 0
@@ -351,6 +370,11 @@ class Half(Mixer):
         ("predict sans bonjour", 1, "sans/tokenizer.json: no such file"),
         ("predict . bonjour", 1, "is not a run"),
         ("predict runs/classify", 2, "give texts"),
+        ("predict runs/classify bonjour --pair salut", 2, "this model reads single texts, and input 1 is a pair"),
+        ("predict runs/language bonjour --pair salut", 2, "--pair is the second text of a pair, and this run reads none"),
+        ("predict runs/classify a b --pair c", 2, "--pair goes with one text; many pairs are given in a file, by --file"),
+        ("predict runs/classify - --pair c", 2, "--pair goes with one text"),
+        ("predict runs/classify --file avis.csv --pair c", 2, "--pair goes with one text"),
         ("generate runs/classify bonjour", 2, "its task is classify"),
         ("generate runs/language le --top-k 3", 2, "give a temperature"),
         ("maps runs/language le --layers 9 --out m.html", 2, "no attention map"),

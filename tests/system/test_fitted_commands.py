@@ -217,6 +217,8 @@ def test_what_a_run_cannot_do_is_refused_in_one_line(typed: Callable[..., Done])
         done = typed(*words)
         assert (done.code, done.err.count("\n")) == (2, 1), words
         assert "fitted" in done.err
+    assert "--language is that of speech" in typed("predict", "runs/word2vec", "roi", "--language", "fr").err
+    assert "takes no changes" in typed("evaluate", "runs/word2vec", "task.fill=linear").err
     assert "--dry-run" in typed("train", "ngram", "--dry-run").err
     assert "one core" in typed("train", "ngram", "--device", "cpu").err
     assert "fit.oder: unknown key; did you mean 'order'" in typed("train", "ngram", "fit.oder=3").err

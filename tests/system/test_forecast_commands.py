@@ -113,6 +113,20 @@ def test_a_bad_file_is_one_line(forecast: Done, folder: Path) -> None:
     assert typed("predict", "prevision", "--file", "absent.csv").err.strip() == "error: absent.csv: no such file"
 
 
+def test_a_trained_run_takes_the_way_out_that_an_error_names(forecast: Done, folder: Path) -> None:
+    lines = (folder / "serie.csv").read_text().splitlines()
+    (folder / "lacune.csv").write_text("\n".join([*lines[:300], *lines[303:]]) + "\n")
+    assert "task.fill=linear" in typed("evaluate", "prevision", "--data", "lacune.csv").err
+    filled = typed("evaluate", "prevision", "task.fill=linear", "--data", "lacune.csv", "--json")
+    assert json.loads(filled.out)["examples"] == 1500 - 96 - 24 + 1
+    assert typed("predict", "prevision", "--file", "lacune.csv").code == 1
+    assert typed("predict", "prevision", "--file", "lacune.csv", "--set", "task.fill=linear").code == 0
+    for word in ("model.layers=2", "task.kind=classify"):
+        refused = typed("evaluate", "prevision", word)
+        assert refused.code == 2
+        assert refused.err.strip().endswith("a trained run takes changes of its data.* and task.* alone, not of the task's kind")
+
+
 def test_a_recurrent_model_is_rolled_out(folder: Path) -> None:
     words = [
         "task.mode=rollout",

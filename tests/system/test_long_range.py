@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import attentif
 from attentif.cli.main import run
 
 pytestmark = pytest.mark.system
@@ -31,3 +32,13 @@ def test_a_run_answers_a_text_of_ones_own(tmp_path: Path, capsys: pytest.Capture
     capsys.readouterr()
     assert run(["predict", str(tmp_path / "run"), "k1 v2 k3 v4 k3", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)[0]["output"].split()) == 5
+
+
+def test_a_run_is_scored_on_longer_rows_than_it_was_trained_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "run")
+    assert run(["train", "induction", *SMALL, "data.options.length=8", "--out", folder, "--json"]) == 0
+    capsys.readouterr()
+    assert run(["evaluate", folder, "data.options.length=40", "data.options.test=30", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["examples"] == 30
+    longer = attentif.load(folder, data={"options": {"length": 40, "test": 30}})
+    assert longer.evaluate().examples == 30

@@ -19,6 +19,10 @@ class Split(StrEnum):
 
 def evaluate(
     run: RunPath,
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Changes of what it reads: data.options.length=1024", show_default=False),
+    ] = None,
     data: Annotated[str | None, typer.Option(metavar="FILE", help="Score all rows of this file instead.", show_default=False)] = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="Translation: the lines that answer those of --data.")] = None,
     text: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts, where it is not to be detected.")] = None,
@@ -28,18 +32,22 @@ def evaluate(
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Score a run."""
+    """Score a run.
+
+    For example: attentif evaluate runs/induction-1 data.options.length=4096
+    """
     options = {"train": data, "target": target, "text": text, "label": label}
     files = {key: value for key, value in options.items() if value is not None}
     if data is not None and split is not None:
         raise UsageError("--split is of the run's own data: it does not go with --data")
     if files and data is None:
         raise UsageError("--target, --text and --label go with --data")
-    from attentif.api import load
+    from attentif.api import reopen
+    from attentif.config import override
     from attentif.files import finite
     from attentif.train.progress import display
 
-    loaded = load(run, device=device, threads=threads)
+    loaded = reopen(run, [override(word) for word in changes or ()], device=device, threads=threads)
     watch = display(machine=json)
     chosen = (split or Split.test).value
     try:

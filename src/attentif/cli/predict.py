@@ -18,12 +18,16 @@ SHOWN = 3  # classes of a table
 
 Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; - reads lines from stdin.", show_default=False)]
 File = Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of a file: its lines, or a column of CSV, TSV, JSONL, Parquet.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A change of what it reads: task.fill=linear", show_default=False)
+]
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answers there, one JSON object a line; forecasts as .csv too.")]
 
 
 def predict(
     run: RunPath,
     texts: Texts = None,
+    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="The second text, where the model reads pairs.")] = None,
     file: File = None,
     text: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts, where it is not to be detected.")] = None,
     out: Out = None,
@@ -31,6 +35,7 @@ def predict(
     language: Annotated[
         str | None, typer.Option(metavar="CODE", help="Of speech, where the model is told it (Whisper): fr, en ...")
     ] = None,
+    changes: Set = None,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
@@ -38,18 +43,25 @@ def predict(
     """Answer new texts: a label and its probability, a translation, a continuation."""
     if bool(texts) == bool(file):
         raise UsageError("give texts, or --file FILE, or - to read lines from stdin")
+    if pair is not None and (len(texts or ()) != 1 or texts == ["-"]):
+        raise UsageError("--pair goes with one text; many pairs are given in a file, by --file")
     if text is not None and file is None:
         raise UsageError("--text names a column of --file")
     if out is not None and out.exists() and not force:
         raise UsageError("exists already; --force writes over it", file=out)
-    from attentif.api import load
+    from attentif.api import reopen
+    from attentif.config import override
     from attentif.files import write_text
+    from attentif.tasks.labels.classify import Classify
+    from attentif.tasks.sound.speech import Speech
 
-    loaded = load(run, device=device, threads=threads)
-    if language is not None and loaded.config.task.kind != "speech":
-        raise UsageError(f"--language is that of speech, and this run's task is {loaded.config.task.kind}")
+    loaded = reopen(run, [override(word) for word in changes or ()], device=device, threads=threads)
+    if language is not None and not isinstance(loaded.task, Speech):
+        raise UsageError("--language is that of speech, and this run hears none")
+    if pair is not None and not isinstance(loaded.task, Classify):
+        raise UsageError("--pair is the second text of a pair, and this run reads none")
     options = {} if language is None else {"language": language}
-    predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or []), **options)
+    predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or [], pair), **options)
     if loaded.task.note:
         say(loaded.task.note)
     if out is not None:
@@ -63,8 +75,10 @@ def predict(
         _print(predictions)
 
 
-def _typed(texts: list[str]) -> "list[str | Example]":
-    """The texts as typed; a lone - stands for the lines of stdin."""
+def _typed(texts: list[str], pair: str | None) -> "list[str | Example]":
+    """The texts as typed, or the one with its pair; a lone - stands for the lines of stdin."""
+    if pair is not None:
+        return [{"text": texts[0], "pair": pair}]
     return [line.rstrip("\r\n") for line in sys.stdin] if texts == ["-"] else list(texts)
 
 

@@ -78,8 +78,9 @@ def asked(tokenizer: Tokenizer, examples: Sequence[Example], longest: int, *, pa
             raise UsageError("some of these are pairs and others single texts: ask for them apart")
     for number, example in enumerate(examples, 1):
         if pairs != ("pair" in example):
-            what = "reads pairs, and input {} is one text: give a file with both" if pairs else "reads single texts, and input {} is a pair"
-            raise UsageError("this model " + what.format(number))
+            if not pairs:
+                raise UsageError(f"this model reads single texts, and input {number} is a pair")
+            raise UsageError(f"this model reads pairs, and input {number} is one text: give both, by predict --pair TEXT or in a file")
     columns = {role: [example[role] for example in examples] for role in (["text", "pair"] if pairs else ["text"])}
     places = np.stack([np.zeros(len(examples), np.int64), np.arange(1, len(examples) + 1)], axis=1)
     ids, _ = encoded(tokenizer, columns["text"], columns.get("pair"), longest)
