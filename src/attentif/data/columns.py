@@ -1,8 +1,8 @@
 """Which column plays which role: asked for by name, or recognised by its name, and said."""
 
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attentif.config import did_you_mean
@@ -69,9 +69,10 @@ class Roles:
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
+    lists: Mapping[str, str] = field(default_factory=dict)  # what to say where a value of a role is a list, which it may not be here
 
 
-CLASSIFY = Roles(("text", "label"), optional=("pair",))
+CLASSIFY = Roles(("text", "label"), optional=("pair",), lists={"label": "lists of labels need task.several=true"})
 LANGUAGE = Roles(("text",))
 TRANSLATE = Roles(("source", "target"))
 SUMMARISE = Roles(("text", "summary"))

@@ -1,13 +1,15 @@
 """Text of any size, read again and again from its files and never held in memory whole.
 
 A corpus is a series of *pieces*, (text, ends): a plain text file is one document, given in pieces of whole lines; each row of a table is
-a document. `ends` is true on the last piece of a document.
+a document. `ends` is true on the last piece of a document. Where `blank_lines` is asked for, the blank lines of a plain text file part
+its documents, and belong to none (the input of Devlin et al. 2019).
 
 Where valid and test files are not given, they are cut from train: of plain text the end is kept apart, valid before test (the middle of
 a text would give its neighbours away); of tables the rows whose content draws a low number, as everywhere (see `split`).
 """
 
 import hashlib
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -17,7 +19,7 @@ from pathlib import Path
 
 from attentif.data.columns import LANGUAGE, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
-from attentif.data.readers import PlainText, Tolerance, open_bytes, open_reader, text_problem, unreadable
+from attentif.data.readers import PlainText, Tolerance, open_bytes, open_reader, text_lines, text_problem, unreadable
 from attentif.data.split import drawn
 from attentif.data.table import content_of, digest_of
 from attentif.errors import DataError
@@ -25,6 +27,7 @@ from attentif.errors import DataError
 Piece = tuple[str, bool]  # text, whether the document ends with it
 BLOCK = 1 << 16  # bytes of plain text in a piece: enough to keep every core busy with a few dozen of them
 EVERYTHING = (0.0, 1.0)
+BLANK_LINES = re.compile(r"(?:^[^\S\n]*\n)+|^[^\S\n]+\Z", re.MULTILINE)
 LONGEST_LINE = 1 << 20  # bytes after which a line is cut, or a file without line ends would be read whole
 
 
@@ -57,14 +60,14 @@ class Corpora:
         return digest_of(getattr(self, split).digest for split in SPLITS)
 
 
-def load_corpora(config: DataConfig) -> Corpora:
+def load_corpora(config: DataConfig, *, blank_lines: bool = False) -> Corpora:
     """The three corpora of a configuration; files are measured and hashed, texts are read when asked for."""
     if config.name:
         return _built_in(config)
     apart = [split for split in SPLITS if not config.files(split)]
     shares = [1.0 - sum(map(config.fraction, apart)), *map(config.fraction, apart)]
     borders = dict(zip(["train", *apart], pairwise([0.0, *accumulate(shares[:-1]), 1.0]), strict=True))
-    sources: dict[Split, Files] = {split: Files(config.files(split), config) for split in SPLITS if config.files(split)}
+    sources: dict[Split, Files] = {split: Files(config.files(split), config, blank_lines) for split in SPLITS if config.files(split)}
     found: dict[Split, Corpus] = {}
     for split in SPLITS:
         limit = config.limit if split == "train" else 0
@@ -75,10 +78,10 @@ def load_corpora(config: DataConfig) -> Corpora:
     return Corpora(found["train"], found["valid"], found["test"], notes)
 
 
-def file_corpus(files: Sequence[Path], text: str | None = None, skip_bad: int = 0) -> "FileCorpus":
+def file_corpus(files: Sequence[Path], text: str | None = None, skip_bad: int = 0, *, blank_lines: bool = False) -> "FileCorpus":
     """All the text of some files; the column of a table is named, or detected."""
     config = DataConfig(train=[str(file) for file in files], text=text, skip_bad=skip_bad)
-    return FileCorpus(Files(files, config), EVERYTHING, 0)
+    return FileCorpus(Files(files, config, blank_lines), EVERYTHING, 0)
 
 
 def _built_in(config: DataConfig) -> Corpora:
@@ -106,20 +109,27 @@ class Documents(Corpus):
 
 
 class Files:
-    """Files of text, measured: their columns of texts (none: plain text), their sizes and contents."""
+    """Files of text, measured: their columns of texts (none: plain text), their sizes and contents, whether blank lines part them."""
 
-    def __init__(self, files: Sequence[Path], config: DataConfig) -> None:
+    def __init__(self, files: Sequence[Path], config: DataConfig, blank_lines: bool) -> None:
         self.seed, self.skip_bad = config.seed, config.skip_bad
         self.columns: dict[Path, str | None] = {}
+        self.parted: set[Path] = set()  # those of plain text in which blank lines stand between documents
         self.notes: list[str] = []
         for file in files:
             reader = open_reader(file, Tolerance(config.skip_bad))
             column = None if isinstance(reader, PlainText) else find_columns(reader.columns, file, config, LANGUAGE)["text"]
             self.columns[file] = column
-            self.notes.append(f"{file} ({reader.format})" + (f": text from column {column!r}" if column else ""))
+            said = f": text from column {column!r}" if column else ""
+            if blank_lines and column is None and any(not line.strip() for line in text_lines(file)):
+                self.parted.add(file)
+                said = ": blank lines part its documents"
+            self.notes.append(f"{file} ({reader.format}){said}")
         measured = {file: _measured(file) for file in self.columns}
         self.sizes = {file: size for file, (size, _) in measured.items()}
-        self.digest = digest_of(f"{self.columns[file]} {content}" for file, (_, content) in measured.items())
+        self.digest = digest_of(
+            f"{self.columns[file]} {content}{' parted' if file in self.parted else ''}" for file, (_, content) in measured.items()
+        )
 
 
 class FileCorpus(Corpus):
@@ -160,7 +170,8 @@ class FileCorpus(Corpus):
         start, stop = (round(border * plain) for border in self._share)
         for file, column in self._files.columns.items():
             if column is None:
-                yield from ((piece, True) for piece in _ended(_plain_pieces(file, start, stop, tolerance)))
+                texts = _plain_pieces(file, start, stop, tolerance)
+                yield from ((piece, True) for piece in _ended(texts, parted=file in self._files.parted))
                 start, stop = start - sizes[file], stop - sizes[file]
             else:
                 yield from (((text, True), False) for text in self._rows(file, column, tolerance))
@@ -192,14 +203,16 @@ def _blocks(file: Path, size: int) -> Iterator[bytes]:
         raise unreadable(error, file, 0) from None
 
 
-def _ended(texts: Iterator[str]) -> Iterator[Piece]:
-    """A document's texts as pieces, the last of which says so."""
-    before = next(texts, None)
+def _ended(texts: Iterator[str], *, parted: bool) -> Iterator[Piece]:
+    """A file's texts as pieces, the last of each document saying so: the file is one, or has several, parted by blank lines."""
+    before = ""
     for text in texts:
-        if before is not None:
-            yield before, False
-        before = text
-    if before is not None:
+        for number, part in enumerate(BLANK_LINES.split(text) if parted else [text]):
+            if before and (number or part):  # blank lines stand before every part but the first
+                yield before, number > 0
+                before = ""
+            before = before or part
+    if before:
         yield before, True
 
 

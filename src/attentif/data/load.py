@@ -125,7 +125,7 @@ def table_rows(
     names = find_columns(reader.columns, file, config, roles, group=bool(config.group) and split == "train")
     said = ", ".join(f"{role} from column {column!r}" for role, column in names.items())
     notes.append(f"{file} ({reader.format}): {said}")
-    return list(names), reader.rows(list(names.values()))
+    return list(names), reader.rows(list(names.values()), {names[role]: way_out for role, way_out in roles.lists.items() if role in names})
 
 
 def _aligned(source: Path, target: Path, tolerance: Tolerance) -> Iterator[Row]:

@@ -11,7 +11,7 @@ import math
 import sys
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -61,15 +61,16 @@ class Reader(ABC):
             if name and self.columns.count(name) > 1:
                 raise DataError(f"two columns are called {name!r}; is the header line missing?", file=self.path, line=1)
 
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """The values of these columns, row by row; bad rows are left to the tolerance."""
+    def rows(self, columns: Sequence[str], lists: Mapping[str, str] | None = None) -> Iterator[Row]:
+        """The values of these columns, row by row; bad rows are left to the tolerance. `lists`: the way out for lists, by column."""
         with closing(self.cells(columns)) as found:  # the file too, at once, where a bad row ends the reading
             for line, values in found:
                 texts: list[str] = []
                 for column, value in zip(columns, values, strict=True):
                     text, problem = _as_text(value, column)
                     if problem:
-                        self.tolerance.bad(problem, self.path, line)
+                        way_out = (lists or {}).get(column) if isinstance(value, list) else None
+                        self.tolerance.bad(f"{problem}; {way_out}" if way_out else problem, self.path, line)
                         break
                     texts.append(text)
                 else:

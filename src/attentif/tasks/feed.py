@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from attentif.data import plan
-from attentif.errors import ConfigError, UsageError
+from attentif.errors import ConfigError, UsageError, within
 from attentif.models import Batch, Model, ModelConfig, build
 from attentif.tasks.task import Dataset, Example, Progress, Say
 from attentif.text import Tokenizer, TokenizerConfig
@@ -17,7 +17,8 @@ from attentif.text import Tokenizer, TokenizerConfig
 
 def on_paper(model: ModelConfig) -> Model:
     """The model without weights: what cannot be built is refused here, before any data are read."""
-    return build(model.with_any_size(), device="meta")
+    with within("model."):
+        return build(model.with_any_size(), device="meta")
 
 
 def device_of(model: Model) -> torch.device:

@@ -25,9 +25,9 @@ class Streams:
     notes: list[str]
 
 
-def read_streams(data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Streams:
-    """Train the tokenizer on the training split, or use a run's, and make tokens of the three splits."""
-    corpora = load_corpora(data)
+def read_streams(data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say, *, blank_lines: bool = False) -> Streams:
+    """Train the tokenizer on the training split, or use a run's, and make tokens of the three splits; `blank_lines` part documents."""
+    corpora = load_corpora(data, blank_lines=blank_lines)
     say(f"reading {corpora.train.size / 1e6:,.1f} MB of text")
     tokenizer = fitted(text, "tokenizer", Again(corpora.train.texts), say)
     notes = list(corpora.notes)
@@ -39,9 +39,9 @@ def read_streams(data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say)
     return Streams(**streams, tokenizer=tokenizer, digest=corpora.digest, notes=notes + _repeated(streams))
 
 
-def read_stream(data: DataConfig, tokenizer: Tokenizer, say: Say) -> TokenStream:
+def read_stream(data: DataConfig, tokenizer: Tokenizer, say: Say, *, blank_lines: bool = False) -> TokenStream:
     """All the text of other files, to be scored."""
-    corpus = file_corpus(data.files("train"), data.text, data.skip_bad)
+    corpus = file_corpus(data.files("train"), data.text, data.skip_bad, blank_lines=blank_lines)
     stream = token_stream(corpus, tokenizer, progress=_told(say, "test", corpus))
     for note in [*corpus.notes, _contents("test", stream)]:
         say(note)

@@ -47,6 +47,59 @@ def test_a_document_ends_once_however_many_pieces_it_has(tmp_path):
     assert [ends for _, ends in pieces] == [False] * (len(pieces) - 2) + [True, True]
 
 
+def documents_of(corpus) -> list[str]:
+    """The documents of a corpus, put together again from their pieces."""
+    found = [""]
+    for text, ends in corpus:
+        found[-1] += text
+        found += [""] * ends
+    assert found.pop() == ""
+    return found
+
+
+def test_blank_lines_part_documents_only_where_that_is_asked_for(tmp_path):
+    path = write(tmp_path / "a.txt", "\n\nUn. Deux.\nTrois.\n\nQuatre.\r\n \t\r\n\r\nCinq.\n\n  ")
+    parted = file_corpus([path], blank_lines=True)
+    assert documents_of(parted) == ["Un. Deux.\nTrois.\n", "Quatre.\n", "Cinq.\n"]
+    whole = file_corpus([path])
+    assert len(documents_of(whole)) == 1
+    assert whole.digest != parted.digest
+    assert any(
+        "a.txt (plain text): blank lines part its documents" in note
+        for note in load_corpora(DataConfig(train=str(path)), blank_lines=True).notes
+    )
+
+
+def test_documents_between_blank_lines_go_on_from_block_to_block(tmp_path):
+    """Blocks of the file end before, inside, after and between blank lines."""
+    texts = [verses(count) for count in (1, 4000, *range(1, 80), 3, 9000)]
+    for blanks in (1, 2, 3):
+        path = write(tmp_path / "a.txt.gz", ("\n" * blanks).join(texts))
+        assert documents_of(file_corpus([path], blank_lines=True)) == texts
+    for shift in range(3):
+        path = write(tmp_path / "b.txt", "x" * (BLOCK - 2 + shift - 1) + "\n\n" + "y\n")
+        assert [text[0] for text in documents_of(file_corpus([path], blank_lines=True))] == ["x", "y"]
+
+
+def test_a_plain_file_without_a_blank_line_is_one_document_as_ever(tmp_path):
+    path = write(tmp_path / "a.txt", verses(5000))
+    asked, ever = file_corpus([path], blank_lines=True), file_corpus([path])
+    assert list(asked) == list(ever)
+    assert asked.digest == ever.digest
+
+
+def test_rows_of_tables_keep_their_blank_lines(tmp_path):
+    path = write(tmp_path / "a.jsonl", json.dumps({"text": "un\n\ndeux"}))
+    assert documents_of(file_corpus([path], blank_lines=True)) == ["un\n\ndeux"]
+
+
+def test_documents_between_blank_lines_are_cut_into_splits_and_limited(tmp_path):
+    path = write(tmp_path / "a.txt", "\n".join(f"document {number}\nsuite\n" for number in range(100)))
+    corpora = load_corpora(DataConfig(train=str(path), limit=40), blank_lines=True)
+    assert documents_of(corpora.train) == [f"document {number}\nsuite\n" for number in range(20)]
+    assert [len(documents_of(part)) for part in (corpora.valid, corpora.test)] == [10, 10]
+
+
 def test_several_plain_files_are_cut_as_one_text(tmp_path):
     files = [str(write(tmp_path / f"{i}.txt", verses(100))) for i in range(10)]
     corpora = load_corpora(DataConfig(train=files))

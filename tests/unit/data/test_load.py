@@ -1,4 +1,5 @@
 import gzip
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -102,6 +103,20 @@ def test_plain_text_has_no_labels(tmp_path):
 
 
 # --------------------------------------------------------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize("column", ["label", "labels"])
+def test_a_list_of_labels_is_refused_with_the_key_that_takes_it(tmp_path, column):
+    rows = [{"text": "a", column: "sport"}, {"text": "b", column: ["sport", "vélo"]}]
+    path = table(tmp_path / "a.jsonl", json.dumps(rows[0]), [json.dumps(rows[1])])
+    with pytest.raises(DataError, match=rf"a.jsonl:2: '{column}' holds a list .*; lists of labels need task\.several=true$"):
+        load(train=path)
+
+
+@pytest.mark.parametrize("row", ['{"text": ["a"], "label": "sport"}', '{"text": "a", "label": {"sport": 1}}'])
+def test_only_a_list_of_labels_is_taken_for_several_labels(tmp_path, row):
+    with pytest.raises(DataError, match=r"is wanted$"):
+        load(train=table(tmp_path / "a.jsonl", row, []))
 
 
 def labelled(path: Path, labels: list[str]) -> str:

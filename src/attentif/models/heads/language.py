@@ -46,7 +46,7 @@ class LanguageHead(nn.Module):
     def __init__(self, config: LanguageHeadConfig, width: int, embedding: nn.Embedding | None) -> None:
         super().__init__()
         if embedding is None:
-            raise ConfigError("a language head predicts tokens: the model needs a frontend of tokens")
+            raise ConfigError("head: a language head predicts tokens, and needs a frontend of tokens")
         inner = embedding.embedding_dim if config.tied and config.transform else width
         if config.tied and embedding.embedding_dim != inner:
             raise ConfigError(

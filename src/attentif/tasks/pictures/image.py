@@ -26,7 +26,7 @@ from attentif.data.images import (
     open_picture,
     picture_inputs,
 )
-from attentif.errors import ConfigError, DataError
+from attentif.errors import ConfigError, DataError, within
 from attentif.models import Batch, Input, Model, ModelConfig
 from attentif.models.frontends.patches import PatchesConfig
 from attentif.models.heads import ClassifyHeadConfig
@@ -294,7 +294,8 @@ class Image(Task):
 
 def tokens_of(model: ModelConfig) -> int:
     assert isinstance(model.frontend, PatchesConfig)
-    model.frontend.check()
+    with within("model.frontend."):
+        model.frontend.check()
     return model.frontend.tokens_per_picture
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attentif.data.questions import Questions
-from attentif.errors import UsageError
+from attentif.errors import UsageError, within
 from attentif.models import Batch, Input, ModelConfig
 from attentif.models.frontends.joined import JoinedConfig
 from attentif.models.frontends.patches import PatchesConfig
@@ -96,7 +96,8 @@ def patches_of(model: ModelConfig) -> int:
     """Tokens that a picture becomes; ConfigError where it cannot be cut so."""
     patches = model.frontend.patches if isinstance(model.frontend, JoinedConfig) else model.frontend
     assert isinstance(patches, PatchesConfig)
-    patches.check()
+    with within("model.frontend."):
+        patches.check()
     return patches.tokens_per_picture
 
 

@@ -6,7 +6,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ SENTENCE_ENDS = tuple(".!?…⏎")
 class Passages:
     """One split, a passage a row: tokens `starts[row]` to `starts[row] + sizes[row]` of the stream."""
 
+    blank_lines: ClassVar[bool] = False  # whether they part the documents of plain text
     name: str
     stream: TokenStream
     tokenizer: Tokenizer
@@ -90,12 +91,14 @@ class Passages:
 class Pairs(Passages):
     """Beginnings of passages, and rests that follow them (`Batch.labels` 0, as in BERT) or come from elsewhere (1)."""
 
+    blank_lines: ClassVar[bool] = True  # or no second text could come from another document of the same file
     generator: torch.Generator | None = None  # None: torch's own, set by the loop for each step
 
     def __post_init__(self) -> None:
         if len(self) and self.documents[0] == self.documents[-1]:
             what = "the second text of a pair comes from another document, and there is one document only"
-            raise DataError(f"{self.name}: {what}; of a table each row is a document, of plain text each file")
+            way_out = "of a table each row is a document, of plain text each file, or what stands between its blank lines"
+            raise DataError(f"{self.name}: {what}; {way_out}")
 
     @staticmethod
     def around() -> int:

@@ -98,7 +98,7 @@ class Reading(Task):
         return Passages
 
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
-        streams = read_streams(data, text, say)
+        streams = read_streams(data, text, say, blank_lines=self.rows.blank_lines)
         tokenizer, notes = streams.tokenizer, list(streams.notes)
         context = self._context(model)
         if context < self.config.context:
@@ -123,7 +123,7 @@ class Reading(Task):
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Passages:
         tokenizer = tokenizers["tokenizer"]
-        stream = read_stream(data, tokenizer, say)
+        stream = read_stream(data, tokenizer, say, blank_lines=self.rows.blank_lines)
         self.use(tokenizers)
         return self.rows.of("test", stream, tokenizer, self._context(model))
 

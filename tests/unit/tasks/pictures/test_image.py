@@ -152,7 +152,7 @@ def test_thumbnails_of_tiny_pictures_grow_and_of_large_ones_shrink() -> None:
     ("model", "task", "message"),
     [
         ({"base": "encoder-tiny"}, {}, 'cut by a frontend of kind "patches"'),
-        (TINY, {"height": 9, "width": 9}, "frontend.size: patches of 2 pixels do not divide the pictures' height of 9"),
+        (TINY, {"height": 9, "width": 9}, r"^model\.frontend\.size: patches of 2 pixels do not divide the pictures' height of 9"),
         (TINY, {"height": 8}, "height and width go together"),
         (TINY | {"frontend": {"size": 2, "channels": 3}}, {"channels": 1}, "task.channels: 1, and model.frontend.channels is 3"),
         (TINY, {"mean": [0.5]}, "mean and std go together"),
@@ -174,7 +174,7 @@ def test_a_causal_body_reads_its_last_patch() -> None:
 
 def test_pictures_that_patches_do_not_divide_are_refused(digits: tuple[Image, Prepared, Model]) -> None:
     task = Image(ImageConfig())
-    with pytest.raises(ConfigError, match="patches of 3 pixels do not divide the pictures' height of 8"):
+    with pytest.raises(ConfigError, match=r"^model\.frontend\.size: patches of 3 pixels do not divide the pictures' height of 8"):
         task.prepare(DataConfig(name="digits"), {}, resolve(TINY | {"frontend": {"size": 3}}), say)
 
 

@@ -277,6 +277,12 @@ def test_pictures_of_different_sizes_need_one(ready: Any, tmp_path: Path, write_
     assert prepared.train.questions.pixels.shape[1:] == (1, 8, 8)
 
 
-def test_pictures_that_patches_do_not_divide_are_refused(small: Callable[..., ModelConfig]) -> None:
-    with pytest.raises(ConfigError, match="do not divide the pictures' height of 9"):
-        VisionLanguageConfig(height=9, width=9).build().check(small(DESIGNS[0]))
+@pytest.mark.parametrize("design", DESIGNS)
+def test_pictures_that_patches_do_not_divide_are_refused(
+    design: str, ready: Any, write_table: Any, small: Callable[..., ModelConfig]
+) -> None:
+    refused = r"^model\.frontend\.stride: steps of \d pixels do not divide the pictures' height of [89]$"
+    with pytest.raises(ConfigError, match=refused):
+        VisionLanguageConfig(height=9, width=9).build().check(small(design))
+    with pytest.raises(ConfigError, match=refused):
+        ready(VisionLanguageConfig().build(), design, {"train": write_table()}, frontend={"size": 3, "stride": 3})

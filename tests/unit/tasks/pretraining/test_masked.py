@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from attentif.errors import ConfigError, UsageError
+from attentif.data import DataConfig
+from attentif.errors import ConfigError, DataError, UsageError
 from attentif.models import Batch, resolve
 from attentif.tasks.pretraining.masked import MaskedConfig
 from attentif.tasks.pretraining.replaced import ReplacedConfig
 from attentif.tasks.pretraining.replaced_report import above
 from attentif.tasks.ragged import UNSCORED
 from attentif.tasks.task import TASKS
+from attentif.text import TOKENIZERS
 from attentif.view.words import say
 
 TINY = {"base": "bert-tiny", "width": 16, "layers": 1, "dropout": 0.0, "encoder": {"block": {"attn": {"mixer": {"heads": 2}}}}}
@@ -172,6 +174,32 @@ def test_models_that_do_not_read_both_sides_are_refused(kind, base, words):
     task = TASKS[kind].model_validate({"kind": kind}).build()
     with pytest.raises(ConfigError, match=words):
         task.check(task.adapt(resolve({"base": base})))
+
+
+def read_plain(task, path):
+    model = task.adapt(resolve(TINY))
+    tokenizer = TOKENIZERS["wordpiece"].model_validate({"kind": "wordpiece", "vocab": 120, "min_count": 1})
+    return task.prepare(DataConfig(train=str(path)), tokenizer, model, lambda _: None), model
+
+
+def test_blank_lines_part_the_documents_of_pairs_and_of_nothing_else(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(f"Le film {number:02} est bon.\nLe récit est long.\n" for number in range(60)))
+    task = MaskedConfig(context=32, next_sentence=True).build()
+    prepared, model = read_plain(task, path)
+    assert len(np.unique(prepared.train.documents)) == 48
+    assert any("blank lines part its documents" in note for note in prepared.notes)
+    scored = task.read(DataConfig(train=str(path)), prepared.tokenizers, model, lambda _: None)
+    assert len(np.unique(scored.documents)) == 60
+    alone, _ = read_plain(MaskedConfig(context=32).build(), path)
+    assert len(np.unique(alone.train.documents)) == 1
+
+
+def test_pairs_of_one_text_without_blank_lines_are_refused_with_the_way_out(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("".join(f"Le film {number} est bon.\n" for number in range(60)))
+    with pytest.raises(DataError, match=r"one document only; .* of plain text each file, or what stands between its blank lines"):
+        read_plain(MaskedConfig(context=32, next_sentence=True).build(), path)
 
 
 def test_pairs_give_the_body_segments_and_a_head_of_two():
