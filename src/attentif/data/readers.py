@@ -67,7 +67,7 @@ class Reader(ABC):
             for line, values in found:
                 texts: list[str] = []
                 for column, value in zip(columns, values, strict=True):
-                    text, problem = _as_text(value, column)
+                    text, problem = cell_text(value, column)
                     if problem:
                         way_out = (lists or {}).get(column) if isinstance(value, list) else None
                         self.tolerance.bad(f"{problem}; {way_out}" if way_out else problem, self.path, line)
@@ -308,7 +308,7 @@ def check_file(path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------------- values
 
 
-def _as_text(value: Any, column: str) -> tuple[str, str | None]:
+def cell_text(value: Any, column: str) -> tuple[str, str | None]:
     """A value as text, or the reason why it is none."""
     match value:
         case str():

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attentif.data.columns import NAMES, Roles, find_columns
 from attentif.data.config import DataConfig, Split
-from attentif.data.readers import PlainText, Row, Tolerance, open_reader
+from attentif.data.readers import PlainText, Row, Tolerance, cell_text, open_reader
 from attentif.data.series import LOOKED_AT, is_number, number_of
 from attentif.errors import DataError
 
@@ -53,7 +53,11 @@ def open_signals(
             except ValueError as error:
                 tolerance.bad(str(error), file, line)
                 continue
-            yield line, [text, *("" if cell is None else str(cell) for cell in cells[len(columns) :])]
+            beside = [cell_text(cell, name) for name, cell in zip(named.values(), cells[len(columns) :], strict=True)]
+            if problem := next((problem for _, problem in beside if problem), None):
+                tolerance.bad(problem, file, line)
+                continue
+            yield line, [text, *(words for words, _ in beside)]
 
     return ["signal", *named], rows()
 

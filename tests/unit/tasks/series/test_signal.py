@@ -170,6 +170,16 @@ def test_faults_of_lists_too(tmp_path: Path, signal: Any, said: str) -> None:
         make(write_json(tmp_path / "s.jsonl", [*rows(), (signal, "vif")]))
 
 
+@pytest.mark.parametrize(
+    ("label", "said"), [(["lent", "vif"], "'label' holds a list"), (None, "'label' is missing"), ({"a": 1}, "an object")]
+)
+def test_a_label_is_text_or_a_number(tmp_path: Path, label: Any, said: str) -> None:
+    table = rows()
+    table[7] = (table[7][0], label)
+    with pytest.raises(DataError, match=f":8: {said}" if said.startswith("'") else said):
+        make(write_json(tmp_path / "s.jsonl", table))
+
+
 def test_a_channel_that_never_moves_is_refused(tmp_path: Path) -> None:
     still = [([[value, 7] for value in signal], label) for signal, label in rows()]
     with pytest.raises(DataError, match="channel 2 is constant in all training signals"):
