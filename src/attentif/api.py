@@ -29,6 +29,7 @@ from attentif.models import Model
 from attentif.nn.tape import record
 from attentif.plugin import load_installed
 from attentif.tasks import Evaluation, Language, Prediction, Translate
+from attentif.tasks.labels.classify import Classify
 from attentif.tasks.pictures.paint import Paint
 from attentif.tasks.pretraining.fill import Filled
 from attentif.tasks.pretraining.masked import Masked
@@ -299,11 +300,15 @@ class Run:
 
     # ------------------------------------------------------------------------------------------------------------- looking
 
-    def maps(self, text: str, *, target: str | None = None, layers: Collection[int] | None = None) -> "Maps":
-        """Attention weights of a text (and its translation), by layer and head; `layers` are counted from 1."""
+    def maps(self, text: str, *, target: str | None = None, pair: str | None = None, layers: Collection[int] | None = None) -> "Maps":
+        """Attention weights of a text (and its translation, or the second text of a pair), by layer and head, counted from 1."""
         if target is not None and not isinstance(self.task, Translate):
             raise UsageError(f"a target goes with a translation, and this run's task is {self.config.task.kind}", file=self.path)
+        if pair is not None and not isinstance(self.task, Classify):
+            raise UsageError(f"a pair goes with a model of pairs, and this run's task is {self.config.task.kind}", file=self.path)
         example: str | Example = text if target is None else {"source": text, "target": target}
+        if pair is not None:
+            example = {"text": text, "pair": pair}
         found = self.task.maps(self.model, self.tokenizers, [example])
         if layers is not None:
             found = [chosen for shown in found if (chosen := _only(shown, layers)).weights]

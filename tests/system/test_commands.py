@@ -271,7 +271,11 @@ def test_a_pair_is_typed_as_a_text_and_its_second(typed: Callable[..., Done], tm
     for words in (("il pleut",), ("il pleut", "il neige")):
         alone = typed("predict", run, *words)
         assert alone.code == 2
-        assert alone.err.endswith("reads pairs, and input 1 is one text: give both, by predict --pair TEXT or in a file\n")
+        assert alone.err.endswith("reads pairs, and input 1 is one text: give both, by --pair TEXT or in a file\n")
+    page = tmp_path / "maps.html"
+    assert typed("maps", run, "il pleut", "--pair", "il neige", "--out", str(page)).code == 0
+    assert "il pleut / il neige" in page.read_text()
+    assert "goes with a model of pairs" in typed("maps", "runs/language", "bonjour", "--pair", "salut", "--out", str(page), "--force").err
 
 
 def test_translations_are_lines_that_can_be_piped_on(typed: Callable[..., Done]) -> None:

@@ -13,6 +13,7 @@ def maps(
     run: RunPath,
     text: Annotated[str, typer.Argument(metavar="SENTENCE", help="The text to look at.", show_default=False)],
     target: Annotated[str | None, typer.Option(metavar="TEXT", help="Translation: read this instead of the model's own.")] = None,
+    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="The second text, where the model reads pairs.")] = None,
     layers: Annotated[str | None, typer.Option(metavar="N,N", help="Only these layers, the first being 1.")] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("maps.html"),
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
@@ -24,7 +25,7 @@ def maps(
     chosen = None if layers is None else _numbers(layers)
     from attentif.api import load
 
-    load(run, device=device).maps(text, target=target, layers=chosen).save(out)
+    load(run, device=device).maps(text, target=target, pair=pair, layers=chosen).save(out)
     say("attention maps written to:")
     print(out)
 

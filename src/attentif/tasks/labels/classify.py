@@ -319,9 +319,9 @@ class Classify(Task):
         tokenizer, examples = tokenizers["tokenizer"], as_examples(inputs, "text")
         source = self._asked(model, tokenizer, examples)
         found = []
-        for row, (example, answer) in enumerate(zip(examples, self.predict(model, tokenizers, examples), strict=True)):
+        for row, answer in enumerate(self.predict(model, tokenizers, examples)):
             sure = "" if answer.probability is None else f" ({100 * answer.probability:.0f} %)"
-            title = f"« {example['text']} » → {answer.output}{sure}"
+            title = f"« {answer.input} » → {answer.output}{sure}"
             tokens = shown_tokens(tokenizer, source.ids[row])
             found += attention_maps(model, source.batch([row]), tokens, writes=[answer.output], title=title)
         return found

@@ -80,7 +80,7 @@ def asked(tokenizer: Tokenizer, examples: Sequence[Example], longest: int, *, pa
         if pairs != ("pair" in example):
             if not pairs:
                 raise UsageError(f"this model reads single texts, and input {number} is a pair")
-            raise UsageError(f"this model reads pairs, and input {number} is one text: give both, by predict --pair TEXT or in a file")
+            raise UsageError(f"this model reads pairs, and input {number} is one text: give both, by --pair TEXT or in a file")
     columns = {role: [example[role] for example in examples] for role in (["text", "pair"] if pairs else ["text"])}
     places = np.stack([np.zeros(len(examples), np.int64), np.arange(1, len(examples) + 1)], axis=1)
     ids, _ = encoded(tokenizer, columns["text"], columns.get("pair"), longest)

@@ -260,7 +260,7 @@ def test_a_model_of_pairs_answers_pairs_and_says_so_to_others(write_csv: Any, re
     rows = [{"text": "il pleut", "pair": "il neige"}, {"text": "il pleut", "pair": "il pleut"}]
     answers = task.predict(model, prepared.tokenizers, rows)
     assert [answer.input for answer in answers] == ["il pleut / il neige", "il pleut / il pleut"]
-    with pytest.raises(UsageError, match="reads pairs, and input 2 is one text: give both, by predict --pair TEXT or in a file"):
+    with pytest.raises(UsageError, match="reads pairs, and input 2 is one text: give both, by --pair TEXT or in a file"):
         task.predict(model, prepared.tokenizers, [rows[0], "il pleut"])
     with pytest.raises(DataError, match="reads pairs of texts, and these rows have one each"):
         task.read(DataConfig(train=write_csv("avis.csv", ROWS)), prepared.tokenizers, model.config, print)
