@@ -29,14 +29,14 @@ test: setup  ## every test; the shares of time are in CONTRIBUTING.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
 
 check: setup  ## format, lint, types, import directions
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks docs/*.py
+	$(BIN)/ruff check src tests benchmarks docs/*.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: setup  ## put the code in shape
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks docs/*.py
+	$(BIN)/ruff check --fix src tests benchmarks docs/*.py
 
 bench: setup  ## speed against named peers, interleaved; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

@@ -5,13 +5,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from photograph import photograph
+
 from attentif.view.blocks import FigureBlock, Table
 from attentif.view.comparison_figures import costs, curves, quality
 from attentif.view.comparison_tables import cost_table, rates, sizes_table
 from attentif.view.markdown import table_lines
 from attentif.view.verdict import joined, may, may_not, setting
 from attentif.view.words import Lang, say
-from photograph import photograph
 
 DOCS = Path(__file__).parent
 LANG: Lang = "en"
@@ -26,7 +27,8 @@ quarter of a million parameters each, the learning rate of each searched in the 
 
 Reading opinions, writing Python, recalling by key, translating numbers: ten kinds of memory at a quarter of a million parameters each, the
 learning rate of each searched in the same way, three seeds. Runs are short, so this says who learns well in a minute on one core,
-and not who would win in the end: [how to read it](reading-a-comparison.md).
+and not who would win in the end: [how to read it](reading-a-comparison.md). Made in several takes, some with other work beside: scores do
+not depend on that, times do.
 """,
 }
 DRAWN = {"quality": quality, "curve": curves, "cost": costs}  # of each the first figure

@@ -1,7 +1,9 @@
-"""Writes the course, measured: `python docs/course.py [runs/lab]` makes `docs/course.md` and its pictures from what `attentif lab all` kept."""
+"""Writes the course, measured: `python docs/course.py [runs/lab]` makes `docs/course.md` and its pictures from what `attentif lab` kept."""
 
 import sys
 from pathlib import Path
+
+from photograph import photograph
 
 from attentif.lab.book import marked
 from attentif.lab.experiment import capital
@@ -9,7 +11,6 @@ from attentif.lab.experiments import EXPERIMENTS
 from attentif.lab.results import Result, kept
 from attentif.view.blocks import FigureBlock
 from attentif.view.words import Lang, duration, say
-from photograph import photograph
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "images" / "course"

@@ -1,36 +1,46 @@
 """Draws the gallery: `python docs/gallery.py` writes `docs/gallery.md` and its pictures, taken by a headless Chromium.
 
-Each entry says what its numbers are: computed here from the models of Attentif, or made up to show the form.
+Trained models are those of two comparisons, which have to be there: `attentif compare four-memories` and `attentif compare ten-models`.
 """
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import plotly.graph_objects as go
 import torch
+from photograph import photograph
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix
+from sklearn.model_selection import train_test_split
 from tokenizers import Tokenizer, models, trainers
 
+import attentif
 from attentif import inspect
+from attentif.data.builtin import numbers
+from attentif.decode import GenerateOptions, search_trees
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.position import SinusoidalConfig
 from attentif.nn.seq import Seq
-from attentif.nn.tape import record
+from attentif.view import comparison_figures as compared
 from attentif.view import figures as draw
-from attentif.view.blocks import Score
-from attentif.view.figures.axes import LENGTH, SECONDS, TOKENS_READ, Axis
-from attentif.view.words import Lang, Text, metric
-from photograph import photograph
+from attentif.view.blocks import Block, FigureBlock, Score
+from attentif.view.figures.axes import LENGTH, SECONDS
+from attentif.view.words import Lang, Text
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "images" / "gallery"
 LANG: Lang = "en"
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "the", "dog", "sleeps", "on"]
-MADE_UP = "Made-up numbers."
-RNG = np.random.default_rng(0)
+RUNS = DOCS.parent / "runs"
+FOUR, TEN = "four-memories", "ten-models"
+KEYS = "k1 v2 k3 v4 k5 v6 k7 v8 k3 v4 k7 v8 k1 v2"
+CODE = "class Reader:\n    def __init__(self, path):\n        self.path = path\n        self.lines = "
 
 
 @dataclass(frozen=True)
@@ -53,44 +63,23 @@ def sentence(length: int = len(WORDS)) -> Batch:
     return Batch(Input(ids, Seq.padded([length])))
 
 
-def recorded(base: str) -> dict[str, np.ndarray[Any, Any]]:
-    model = model_of(base)
-    with torch.no_grad(), record(model) as tape:
-        model.hidden(sentence())
-    return {f"layer {path.split('.')[2]}": tape.maps(path)[0].numpy() for path in tape}
+@cache
+def part_of(suite: str, recipe: str) -> dict[str, Any]:
+    """One comparison of a suite, as `attentif compare` wrote it."""
+    data = json.loads((RUNS / f"{suite}-compare" / "compare.json").read_text(encoding="utf-8"))
+    return next(part for part in data["comparisons"] if part["name"] == recipe)
 
 
-def seeds(name: str, start: float, floor: float) -> draw.Band:
-    x = [2.0**n for n in range(10, 20)]
-    middle = [floor + start * n**-0.3 for n in x]
-    spread = [0.02 + 0.4 * n**-0.25 for n in x]
-    return draw.Band(
-        name, x, middle, [m - s for m, s in zip(middle, spread, strict=True)], [m + s for m, s in zip(middle, spread, strict=True)]
-    )
+@cache
+def run_of(suite: str, recipe: str, model: str) -> Any:
+    """The run of a suite's model with the first seed."""
+    run = next(run for run in part_of(suite, recipe)["runs"] if run["model"] == model)
+    return attentif.load(RUNS / f"{suite}-compare" / run["run"])
 
 
-def curves() -> go.Figure:
-    bands = [seeds("lstm", 9, 1.2), seeds("transformer", 8.5, 0.95), seeds("mamba", 7.5, 1.0)]
-    trigram = draw.Band("trigram", bands[0].x, [1.7] * 10, baseline=True)
-    return draw.banded_curves([*bands, trigram], TOKENS_READ.logarithmic(), Axis.of(metric("loss")), lang=LANG)
-
-
-SYSTEMS = {"rnn": (3, 0.80), "gru": (8, 0.85), "lstm": (10, 0.86), "mamba": (12, 0.905), "performer": (14, 0.84), "transformer": (20, 0.91)}
-
-
-def estimates() -> go.Figure:
-    rows = [
-        draw.Estimate(name, Score(value, value - 0.018, value + 0.018), [value - 0.012, value, value + 0.012], stressed=value > 0.9)
-        for name, (_, value) in sorted(SYSTEMS.items(), key=lambda one: -one[1][1])
-    ]
-    return draw.intervals(rows, Axis.of(metric("accuracy")), lang=LANG)
-
-
-def front() -> go.Figure:
-    choices = [
-        draw.Choice(name, Score(cost, 0.9 * cost, 1.1 * cost), Score(v, v - 0.018, v + 0.018)) for name, (cost, v) in SYSTEMS.items()
-    ]
-    return draw.pareto(choices, SECONDS.logarithmic(), Axis.of(metric("accuracy")), lang=LANG)
+def figure_of(blocks: Callable[[dict[str, Any]], list[Block]], suite: str, recipe: str) -> go.Figure:
+    """The first of the figures that a report has of a comparison."""
+    return next(block for block in blocks(part_of(suite, recipe)) if isinstance(block, FigureBlock)).draw(lang=LANG)
 
 
 def growth() -> go.Figure:
@@ -130,20 +119,29 @@ def flow() -> go.Figure:
     return draw.gradient_flow([path.removeprefix("decoder.blocks.") for path in paths], lines, lang=LANG)
 
 
+def code(model: str, text: str = CODE) -> tuple[Any, Batch, list[str]]:
+    """A model that was trained on Python's library, a piece of code as it reads it, and its tokens."""
+    run = run_of(TEN, "stdlib", model)
+    ids = run.tokenizer.encode(text, wrap="none").ids
+    return run.model, inspect.batch_of([ids]), [run.token_name(token) for token in ids]
+
+
 def opened() -> go.Figure:
-    gates = inspect.gates(model_of("lstm-tiny", layers=1), sentence())
-    own = next(iter(gates.values()))
+    model, batch, tokens = code("lstm-tiny")
+    own = next(iter(inspect.gates(model, batch).values()))
     named = {Text("entrée", "input"): "input", Text("oubli", "forget"): "forget", Text("sortie", "output"): "output"}
-    return draw.gates_over_time(WORDS, {name: own[key][0] for name, key in named.items()}, lang=LANG)
+    return draw.gates_over_time(tokens, {name: own[key][0] for name, key in named.items()}, lang=LANG)
 
 
 def routed() -> go.Figure:
-    found = next(iter(inspect.routing(model_of("mixtral-tiny", layers=2), sentence()).values()))
-    return draw.token_routing(WORDS, found.chosen, found.weights, found.logits.shape[1], lang=LANG)
+    model, batch, tokens = code("mixtral-tiny")
+    found = next(iter(inspect.routing(model, batch).values()))
+    return draw.token_routing(tokens, found.chosen, found.weights, found.logits.shape[1], lang=LANG)
 
 
 def shared() -> go.Figure:
-    found = inspect.routing(model_of("mixtral-tiny", layers=4), sentence(512))
+    model, batch, _ = code("mixtral-tiny", Path(json.__file__).read_text(encoding="utf-8"))
+    found = inspect.routing(model, batch)
     return draw.expert_shares({path.split(".")[2]: one.shares.tolist() for path, one in found.items()}, lang=LANG)
 
 
@@ -156,38 +154,44 @@ def merges() -> go.Figure:
 
 
 def beam() -> go.Figure:
-    tree = [
-        draw.Hypothesis("the", None, -0.6, chosen=True),
-        draw.Hypothesis("a", None, -1.1),
-        draw.Hypothesis("cat", 0, -1.9, chosen=True),
-        draw.Hypothesis("dog", 0, -2.0),
-        draw.Hypothesis("cat", 1, -2.6, kept=False),
-        draw.Hypothesis("small", 1, -2.7, kept=False),
-        draw.Hypothesis("sleeps", 2, -2.5, chosen=True),
-        draw.Hypothesis("is", 2, -3.4, kept=False),
-        draw.Hypothesis("barks", 3, -2.8),
-        draw.Hypothesis("sleeps", 3, -3.3, kept=False),
-    ]
-    return draw.beam_tree(tree, lang=LANG)
+    run = run_of(TEN, "stdlib", "decoder-tiny")
+    prompt = run.task.prompt(run.tokenizers, "        if not isinstance(")
+    (search,) = search_trees(run.model, [prompt], GenerateOptions(max_tokens=6, beams=2), tree=True)
+    return draw.beam_tree(draw.hypotheses_of(search, run.token_name), lang=LANG)
+
+
+def agreed(own: list[str], truth: list[str]) -> int:
+    """Words until the first that differs."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, truth, strict=False)))
 
 
 def errors() -> go.Figure:
-    steps = np.arange(1, 41)
-    lines = {"trained on the truth alone": 0.95**steps, "trained on its own text too": 0.965**steps}
-    return draw.error_accumulation(lines, error=0.03, lang=LANG)
+    """Of numbers that were kept apart, the share that is right up to each word."""
+    test = numbers.load(0)["test"]
+    asked, references = test["source"][:500], [text.split() for text in test["target"][:500]]
+    longest = max(map(len, references))
+    lines, risks = {}, []
+    for model in ("transformer-tiny", "sutskever-2014-tiny"):
+        written = [text.split() for text in run_of(FOUR, "numbers", model).translate(asked)]
+        right = [longest if own == truth else agreed(own, truth) for own, truth in zip(written, references, strict=True)]
+        lines[model] = [sum(words > place for words in right) / len(right) for place in range(longest)]
+        wrong = sum(words < longest for words in right)
+        risks.append(wrong / (wrong + sum(min(words, len(truth)) for words, truth in zip(right, references, strict=True))))
+    return draw.error_accumulation(lines, error=risks[0], lang=LANG)
 
 
-def words() -> go.Figure:
-    centres = {"animals": (3, 0), "places": (-2, 2), "verbs": (-1, -3)}
-    names = {
-        "animals": ["cat", "dog", "fox", "horse"],
-        "places": ["Paris", "Lyon", "Rome", "Nice"],
-        "verbs": ["runs", "sleeps", "jumps", "eats"],
+def vectors() -> go.Figure:
+    """What the encoder of a translation reads for the words of numbers."""
+    run = run_of(FOUR, "numbers", "transformer-tiny")
+    groups = {
+        Text("unités", "units"): ["deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf"],
+        Text("dizaines", "tens"): ["vingt", "trente", "quarante", "cinquante", "soixante"],
+        Text("puissances", "powers"): ["cent", "mille"],
     }
-    mix = RNG.normal(size=(2, 16))
-    vectors = [np.asarray(centres[group]) @ mix + 2.5 * RNG.normal(size=16) for group in names for _ in names[group]]
-    labels = [word for group in names.values() for word in group]
-    return draw.embedding_projection(vectors, labels, [group for group in names for _ in names[group]], lang=LANG)
+    words = [word for group in groups.values() for word in group]
+    table = run.model.frontend.tokens.weight.detach().numpy()
+    rows = [table[run.tokenizer.encode(f" {word}", wrap="none").ids[0]] for word in words]
+    return draw.embedding_projection(rows, words, [name for name, group in groups.items() for _ in group], lang=LANG)
 
 
 def positions() -> torch.Tensor:
@@ -195,35 +199,66 @@ def positions() -> torch.Tensor:
 
 
 def aligned() -> go.Figure:
-    target, source = ["j'", "ai", "un", "chat", "."], ["I", "have", "a", "cat", "today", "."]
-    weights = RNG.dirichlet(np.ones(6), 5) * 0.3 + 0.7 * np.eye(5, 6)[:, [0, 1, 2, 3, 5, 4]]
-    return draw.alignment(weights, target, source, lang=LANG)
+    (shown,) = run_of(FOUR, "numbers", "luong-2015-dot-tiny").maps("deux mille trois cent quarante-sept").maps
+    return draw.alignment(next(iter(shown.weights.values()))[0], shown.rows, shown.keys, lang=LANG)
 
 
-def honest() -> go.Figure:
-    announced = RNG.beta(4, 1.5, 800)
-    return draw.calibration(draw.reliability(announced, RNG.random(800) < announced**1.4), lang=LANG)
-
-
-def confused() -> go.Figure:
-    return draw.confusion_matrix([[46, 3, 1], [4, 40, 6], [0, 5, 45]], ["bad", "fair", "good"], lang=LANG)
+@cache
+def recalled() -> Any:
+    """The maps of an attention model that recalls values by their keys."""
+    return run_of(FOUR, "recall", "decoder-tiny").maps(KEYS).maps[0]
 
 
 def one_head() -> go.Figure:
-    return draw.attention_map(recorded("decoder-tiny")["layer 0"][0], WORDS, lang=LANG)
+    return draw.attention_map(recalled().weights["decoder 2 attn"][1], recalled().rows, lang=LANG)
+
+
+@cache
+def recognised() -> tuple[Any, Any]:
+    """Probabilities and classes of a third of scikit-learn's digits, by a logistic regression of the others."""
+    x, others, y, classes = train_test_split(*load_digits(return_X_y=True), test_size=1 / 3, random_state=0)
+    return LogisticRegression(C=1e-4, max_iter=1000).fit(x, y).predict_proba(others), classes
+
+
+def honest() -> go.Figure:
+    p, classes = recognised()
+    return draw.calibration(draw.reliability(p.max(1), p.argmax(1) == classes), lang=LANG)
+
+
+def confused() -> go.Figure:
+    p, classes = recognised()
+    return draw.confusion_matrix(confusion_matrix(classes, p.argmax(1)), [str(digit) for digit in range(10)], lang=LANG)
 
 
 FRESH = "Computed here: a small model with fresh weights."
 HERE = "Computed here."
 PROFILED = "Measured by `attentif profile`: [profile.md](profile.md)."
+FOUR_MODELS = "Measured by `attentif compare four-memories`: [four-memories.md](four-memories.md)."
+TEN_MODELS = "Measured by `attentif compare ten-models`: [ten-models.md](ten-models.md)."
+RECALL = "A decoder of [four-memories.md](four-memories.md) that finds values by their keys."
+PYTHON = "A model of [ten-models.md](ten-models.md) that read Python for a minute."
+NUMBERS = "A translator of numbers of [four-memories.md](four-memories.md)."
+DIGITS = "A logistic regression, held back on purpose, on a third of scikit-learn's digits."
 ENTRIES = (
-    Entry("banded_curves", "Curves with bands: several seeds of each model, a baseline dotted.", MADE_UP, curves),
-    Entry("intervals", "Intervals by model: the mean, its interval, each seed as a tick below.", MADE_UP, estimates),
-    Entry("pareto", "Quality against cost: the systems that no other beats at both, joined.", MADE_UP, front),
+    Entry(
+        "banded_curves", "Curves with bands: several seeds of each model.", FOUR_MODELS, lambda: figure_of(compared.curves, FOUR, "numbers")
+    ),
+    Entry(
+        "intervals",
+        "Intervals by model: the mean, its interval, each seed as a tick below; baselines in grey.",
+        TEN_MODELS,
+        lambda: figure_of(compared.quality, TEN, "reviews"),
+    ),
+    Entry(
+        "pareto",
+        "Quality against cost: the systems that no other beats at both, joined.",
+        TEN_MODELS,
+        lambda: figure_of(compared.costs, TEN, "stdlib"),
+    ),
     Entry("scaling", "Training time against length with the fitted power laws.", PROFILED, growth),
-    Entry("attention_map", "One head: the row's token looks at the column's.", FRESH, one_head),
-    Entry("alignment", "Which source tokens each target token was written from.", MADE_UP, aligned),
-    Entry("head_grid", "Every head of every layer at a glance.", FRESH, lambda: draw.head_grid(recorded("decoder-tiny"), lang=LANG)),
+    Entry("attention_map", "One head: the row's token looks at the column's.", RECALL, one_head),
+    Entry("alignment", "Which source tokens each target token was written from.", NUMBERS, aligned),
+    Entry("head_grid", "Every head of every layer at a glance.", RECALL, lambda: draw.head_grid(recalled().weights, lang=LANG)),
     Entry(
         "gradient_by_distance",
         "What earlier tokens still weigh in the last vector: a straight line is exponential decay.",
@@ -231,7 +266,7 @@ ENTRIES = (
         distances,
     ),
     Entry("gradient_flow", "The gradient of each sublayer's weights, normalised before or after.", FRESH, flow),
-    Entry("gates_over_time", "The gates of an LSTM, token after token: the median unit and the middle half.", FRESH, opened),
+    Entry("gates_over_time", "The gates of an LSTM, token after token: the median unit and the middle half.", PYTHON, opened),
     Entry(
         "position_encodings",
         "Sinusoidal encodings: a row a position, a column a component.",
@@ -239,14 +274,14 @@ ENTRIES = (
         lambda: draw.position_encodings(positions()),
     ),
     Entry("position_similarity", "How alike the encodings of two positions are.", HERE, lambda: draw.position_similarity(positions())),
-    Entry("token_routing", "Which experts each token goes to.", FRESH, routed),
-    Entry("expert_shares", "How evenly the experts of each layer are used.", FRESH, shared),
-    Entry("embedding_projection", "Vectors on their two principal components.", MADE_UP, words),
+    Entry("token_routing", "Which experts each token goes to.", PYTHON, routed),
+    Entry("expert_shares", "How evenly the experts of each layer are used.", PYTHON, shared),
+    Entry("embedding_projection", "Vectors on their two principal components.", NUMBERS, vectors),
     Entry("bpe_merges", "How byte-pair encoding puts a word together.", "Computed here: merges learned from a dozen words.", merges),
-    Entry("beam_tree", "A beam search: what was tried, kept, given up, and the answer.", MADE_UP, beam),
-    Entry("error_accumulation", "Errors that add up when a model follows its own text.", MADE_UP, errors),
-    Entry("confusion_matrix", "What a classifier takes for what.", MADE_UP, confused),
-    Entry("calibration", "Whether it knows when it is right.", MADE_UP, honest),
+    Entry("beam_tree", "A beam search: what was tried, kept, given up, and the answer.", PYTHON, beam),
+    Entry("error_accumulation", "Errors that add up when a model follows its own text.", NUMBERS, errors),
+    Entry("confusion_matrix", "What a classifier takes for what.", DIGITS, confused),
+    Entry("calibration", "Whether it knows when it is right.", DIGITS, honest),
 )
 
 
