@@ -8,6 +8,7 @@ from attentif.view.figures.scores import written
 from attentif.view.words import LANGS, Metric, Number, Text, Words, count, duration, fixed, metric, number, percent, say, size, split_name
 
 Part = Mapping[str, Any]
+LEVEL = 0.05  # of the tests
 ENOUGH_SEEDS = 5  # from here on, an interval over seeds is more than a hint
 UNEVEN = 1.25  # ratio of costs from which equal parameters are not equal work
 STILL_MOVING = 0.02  # of the whole way of a curve, made in its last step: more, and training was not over
@@ -96,33 +97,52 @@ def _established(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
     """Where the best one stands to each of the others."""
     if len(order) < 2:
         return []
-    best = order[0]
-    told: list[tuple[str, Any]] = []
-    untold: list[tuple[str, Any]] = []
+    best, pairs = order[0], part["statistics"]["differences"]
+    told, likely, untold = [], [], []
     for other in order[1:]:
-        pair = next((d for d in part["statistics"]["differences"] if {d["first"], d["second"]} == {best, other}), None)
-        (told if pair is not None and pair["different"] else untold).append((other, pair))
+        pair = next((d for d in pairs if {d["first"], d["second"]} == {best, other}), None)
+        if pair is not None and pair["different"]:
+            told.append(_by(other, pair, of))
+        elif pair is not None and pair["p"] is not None and pair["p"] < LEVEL:
+            likely.append(_by(other, pair, of))
+        else:
+            untold.append(other)
     found = []
     if told:
         found.append(
             Text(
                 "L’écart est établi, au seuil de 5 % (tests appariés, correction de Holm), avec {names}.",
                 "The difference from {names} is established at the 5% level (paired tests, Holm's correction).",
-            ).with_(names=listed([_by(other, pair, of) for other, pair in told]))
+            ).with_(names=listed(told))
         )
-    if untold:
+    else:
+        nothing = Text(
+            "Aucun écart avec les autres n’est établi au seuil de 5 % (tests appariés, correction de Holm)",
+            "No difference from the others is established at the 5% level (paired tests, Holm's correction)",
+        )
+        chance = Text(" : l’ordre observé peut être dû au hasard des graines.", ": the order observed may be the chance of the seeds.")
+        end = Text(".", ".") if likely else chance
+        found.append(Text(nothing.fr + end.fr, nothing.en + end.en))
+    if likely:
+        found.append(
+            Text(
+                "Avec {names}, il est vraisemblable sans être établi : ces paires, prises seules, passent le seuil, mais non après correction "
+                "pour {n} paires ; plus de graines en décideraient.",
+                "That from {names} is likely and not established: these pairs pass the level by themselves, but not after correction for "
+                "{n} pairs; more seeds would decide.",
+            ).with_(names=listed(likely), n=count(len(pairs)))
+        )
+    if untold and (told or likely):
         found.append(
             Text(
                 "Il ne l’est pas avec {names} : ces modèles peuvent se valoir.",
                 "That from {names} is not: these models may be as good as each other.",
-            ).with_(names=listed([other for other, _ in untold]))
-            if told
+            ).with_(names=listed(untold))
+            if not likely
             else Text(
-                "Aucun écart avec les autres n’est établi au seuil de 5 % (tests appariés, correction de Holm) : l’ordre observé peut être "
-                "dû au hasard des graines.",
-                "No difference from the others is established at the 5% level (paired tests, Holm's correction): the order observed may "
-                "be the chance of the seeds.",
-            )
+                "Rien ne le distingue de {names} : ces modèles peuvent se valoir.",
+                "Nothing tells it from {names}: these models may be as good as each other.",
+            ).with_(names=listed(untold))
         )
     return found
 

@@ -107,6 +107,16 @@ def test_what_the_tests_establish_is_said_and_what_they_do_not_too() -> None:
     assert untold.fr == "Il ne l’est pas avec <b>gru</b> : ces modèles peuvent se valoir."
 
 
+def test_a_pair_that_only_the_correction_holds_back_is_not_called_as_good() -> None:
+    part = comparison()
+    part["statistics"]["differences"][2] |= {"p": 0.003, "adjusted": 0.09, "different": False}
+    (_, nothing, likely, untold, _) = may(part)
+    assert nothing.en == "No difference from the others is established at the 5% level (paired tests, Holm's correction)."
+    assert likely.en.startswith("That from rnn (11.0 points) is likely and not established: these pairs pass the level by themselves")
+    assert "not after correction for 3 pairs" in likely.en
+    assert untold.en == "Nothing tells it from <b>gru</b>: these models may be as good as each other."
+
+
 @pytest.mark.parametrize(
     ("reached", "words"),
     [
