@@ -126,8 +126,8 @@ def _established(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
     if likely:
         found.append(
             Text(
-                "Avec {names}, il est vraisemblable sans être établi : ces paires, prises seules, passent le seuil, mais non après correction "
-                "pour {n} paires ; plus de graines en décideraient.",
+                "Avec {names}, il est vraisemblable sans être établi : ces paires, prises seules, passent le seuil, mais non après "
+                "correction pour {n} paires ; plus de graines en décideraient.",
                 "That from {names} is likely and not established: these pairs pass the level by themselves, but not after correction for "
                 "{n} pairs; more seeds would decide.",
             ).with_(names=listed(likely), n=count(len(pairs)))
