@@ -9,7 +9,9 @@ import torch
 from attentif.errors import ConfigError
 from attentif.models import Batch, Input, Model, ModelConfig, build, preset_description, preset_names, resolve
 from attentif.models.frontends.series import SeriesConfig
+from attentif.models.frontends.tokens import TokensConfig
 from attentif.models.presets import ALIASES
+from attentif.nn.position import SinusoidalConfig
 from attentif.nn.seq import Seq
 
 ISSUED = {
@@ -45,6 +47,15 @@ def sized(name: str, vocab: int = 100) -> ModelConfig:
     return resolve({"base": name}).with_sizes(
         vocab=vocab, classes=3, frontend=frontend, head=HORIZON | {"vocab": vocab, "places": places(name)}
     )
+
+
+def is_read_raw(name: str) -> bool:
+    """Whether fixed positions are added to its tokens, or cells read them that no norm stands before."""
+    config = resolve({"base": name})
+    if not isinstance(config.frontend, TokensConfig) or config.decoder is None or config.head.kind != "language":
+        return False
+    cells = any(sublayer.mixer.kind in ("rnn", "lstm", "gru") for sublayer in (config.decoder.block or {}).values())
+    return isinstance(config.frontend.position, SinusoidalConfig) or (cells and config.decoder.placement == "none")
 
 
 def parameters(model: Model) -> int:
@@ -170,3 +181,15 @@ def test_a_mistake_in_a_model_names_its_path() -> None:
         resolve({"base": "encoder-tiny", "encoder": {"block": {"attn": {"mixer": {"heds": 2}}}}})
     with pytest.raises(ConfigError, match=r"encoder.block.attn.plcement: unknown key; did you mean 'placement'\?"):
         resolve({"base": "encoder-tiny", "encoder": {"block": {"attn": {"plcement": "pre"}}}})
+
+
+@pytest.mark.parametrize("name", [name for name in preset_names() if name.endswith("-tiny") and is_read_raw(name)])
+def test_what_tokens_say_is_heard_from_the_beginning(name: str) -> None:
+    """Beside the positions added to them, and by cells that no norm stands before: of small vectors a language model learns late."""
+    torch.manual_seed(0)
+    frontend = build(sized(name)).frontend
+    tokens = frontend.scale * frontend.tokens.weight
+    assert tokens.std() > 0.5
+    if frontend.position is not None:
+        positions = frontend.position(torch.arange(64)[None], torch.float32)
+        assert tokens.square().mean() > 0.5 * positions.square().mean()
