@@ -170,14 +170,14 @@ def errors() -> go.Figure:
     test = numbers.load(0)["test"]
     asked, references = test["source"][:500], [text.split() for text in test["target"][:500]]
     longest = max(map(len, references))
-    lines, risks = {}, []
+    lines, risks = {}, {}
     for model in ("transformer-tiny", "sutskever-2014-tiny"):
         written = [text.split() for text in run_of(FOUR, "numbers", model).translate(asked)]
         right = [longest if own == truth else agreed(own, truth) for own, truth in zip(written, references, strict=True)]
         lines[model] = [sum(words > place for words in right) / len(right) for place in range(longest)]
         wrong = sum(words < longest for words in right)
-        risks.append(wrong / (wrong + sum(min(words, len(truth)) for words, truth in zip(right, references, strict=True))))
-    return draw.error_accumulation(lines, error=risks[0], lang=LANG)
+        risks[model] = wrong / (wrong + sum(min(words, len(truth)) for words, truth in zip(right, references, strict=True)))
+    return draw.error_accumulation(lines, error=risks["transformer-tiny"], lang=LANG)
 
 
 def vectors() -> go.Figure:

@@ -133,17 +133,10 @@ def _established(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
             ).with_(names=listed(likely), n=count(len(pairs)))
         )
     if untold and (told or likely):
-        found.append(
-            Text(
-                "Il ne l’est pas avec {names} : ces modèles peuvent se valoir.",
-                "That from {names} is not: these models may be as good as each other.",
-            ).with_(names=listed(untold))
-            if not likely
-            else Text(
-                "Rien ne le distingue de {names} : ces modèles peuvent se valoir.",
-                "Nothing tells it from {names}: these models may be as good as each other.",
-            ).with_(names=listed(untold))
-        )
+        established = Text("Il ne l’est pas avec {names}", "That from {names} is not")  # goes on from the sentence about `told`
+        begins = Text("Rien ne le distingue de {names}", "Nothing tells it from {names}") if likely else established
+        alike = Text(f"{begins.fr} : ces modèles peuvent se valoir.", f"{begins.en}: these models may be as good as each other.")
+        found.append(alike.with_(names=listed(untold)))
     return found
 
 
