@@ -65,7 +65,8 @@ def test_frozen_parameters_are_left_out(kind):
     assert "hidden.weight" not in groups_of(optimizers(model, toy.settings(optimizer=kind)), model)
 
 
-def test_muon_agrees_with_torch_up_to_its_bfloat16():
+def test_muon_agrees_with_torch_to_the_last_bits(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda self: self)  # theirs in float32 as ours: bfloat16 products stop some machines dead
     torch.manual_seed(0)
     ours, theirs = (nn.Parameter(torch.zeros(24, 40)) for _ in range(2))
     own = Muon([ours], lr=0.1, weight_decay=0.1)
@@ -75,7 +76,7 @@ def test_muon_agrees_with_torch_up_to_its_bfloat16():
         theirs.grad = ours.grad.clone()
         own.step()
         other.step()
-    assert (ours - theirs).norm() / theirs.norm() < 0.02
+    assert (ours - theirs).norm() / theirs.norm() < 1e-5  # float32, and products that may be summed in another order
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (8, 40), (40, 8)])
