@@ -10,8 +10,9 @@ from photograph import photograph
 from attentif.view.blocks import FigureBlock, Table
 from attentif.view.comparison_figures import costs, curves, quality
 from attentif.view.comparison_tables import cost_table, rates, sizes_table
+from attentif.view.doubts import may_not
 from attentif.view.markdown import table_lines
-from attentif.view.verdict import joined, may, may_not, setting
+from attentif.view.verdict import joined, may, setting
 from attentif.view.words import Lang, say
 
 DOCS = Path(__file__).parent

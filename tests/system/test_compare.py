@@ -171,6 +171,14 @@ def test_dry_run_shows_the_sizes_and_runs_nothing(capsys: pytest.CaptureFixture[
     assert not list(Path("dry").glob("classify/*/config.toml"))
 
 
+def test_a_shape_that_nobody_chose_is_said_before_anything_is_trained(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", "classify.toml", "--models", "encoder-tiny,encoder-small", "--budget", "params=50k", "--dry-run", "--out", "dry"]
+    assert command(words) == 0
+    said = capsys.readouterr().err
+    assert "the budget changes the width of encoder-small (" in said
+    assert "encoder-tiny (" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -148,10 +148,14 @@ def _size_data(one: "Planned") -> dict[str, Any]:
 def _show_sizes(planned: "Sequence[Planned]") -> None:
     from attentif.lab.compare.gather import sizes_data
     from attentif.view.comparison_tables import sizes_table
+    from attentif.view.doubts import reshaped
 
     for one in planned:
-        table = sizes_table(sizes_data(one))
+        data = sizes_data(one)
+        table = sizes_table(data)
         _print(table.columns, table.rows, f"{one.part.name}: sizes" + (f" at {one.part.budget}" if one.part.budget else ""))
+        for doubt in reshaped(data):
+            say(doubt.en)
 
 
 def _show(data: dict[str, Any]) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from attentif.view.blocks import Block, Cell, Code, Paragraph, Section, Table
 from attentif.view.comparison_figures import costs, curves, differences, quality
 from attentif.view.comparison_tables import cost_table, quality_table, rates, sizes_table
+from attentif.view.doubts import may_not
 from attentif.view.page import Fragment, Page, write
-from attentif.view.verdict import Part, joined, may, may_not, setting
+from attentif.view.verdict import Part, joined, may, setting
 from attentif.view.words import Text, count
 
 TITLE = Text("Comparaison", "Comparison")

@@ -5,8 +5,8 @@ from typing import Any
 
 from attentif.view.blocks import Block, Cell, Paragraph, Table
 from attentif.view.figures.scores import written
-from attentif.view.verdict import Part, big, ranking, score_of
-from attentif.view.words import Number, Text, Words, count, duration, metric, percent, size
+from attentif.view.verdict import Part, ranking, score_of
+from attentif.view.words import Number, Text, Words, big, count, duration, metric, percent, size
 
 
 def seeds_of(part: Part, model: str) -> list[float]:

@@ -1,20 +1,31 @@
-"""A comparison in words: what may be concluded from its numbers, and what may not. Every sentence is composed from them."""
+"""A comparison in words: what may be concluded from its numbers (what may not: `doubts`). Every sentence is composed from them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attentif.view.blocks import Score
+from attentif.view.doubts import may_not
 from attentif.view.figures.scores import written
-from attentif.view.words import LANGS, Metric, Number, Text, Words, count, duration, fixed, metric, number, percent, say, size, split_name
+from attentif.view.words import (
+    LANGS,
+    Metric,
+    Number,
+    Text,
+    big,
+    count,
+    duration,
+    fixed,
+    listed,
+    metric,
+    number,
+    percent,
+    plural,
+    size,
+    split_name,
+)
 
 Part = Mapping[str, Any]
 LEVEL = 0.05  # of the tests
-ENOUGH_SEEDS = 5  # from here on, an interval over seeds is more than a hint
-UNEVEN = 1.25  # ratio of costs from which equal parameters are not equal work
-STILL_MOVING = 0.02  # of the whole way of a curve, made in its last step: more, and training was not over
-FLOOR = 0.005  # of a share: up to here, nothing was learned
-CEILING = 0.995  # of a share: from here on, models have nothing left to differ in
-TOLERANCE = {"params": 0.02, "flops": 0.02, "tokens": 0.02, "seconds": 0.10, "memory": 0.10}
 
 NOTHING = Text("Aucun modèle n’a de score : rien ne peut être conclu.", "No model has a score: nothing can be concluded.")
 SPENT = {
@@ -40,9 +51,6 @@ def conclusion(part: Part) -> Text:
 
 def joined(sentences: Sequence[Text], between: str = " ") -> Text:
     return Text(*(between.join(sentence[lang] for sentence in sentences) for lang in LANGS))
-
-
-# ------------------------------------------------------------------------------------------------------------------ may
 
 
 def setting(part: Part) -> Text:
@@ -197,191 +205,3 @@ def _rate(part: Part) -> Text:
             "a learning rate chosen for each among {n} by short trials ({share} of a training run, on validation)",
         ).with_(n=count(len(search["rates"])), share=percent(search["share"], 0))
     return Text("un taux d’apprentissage donné d’avance", "a learning rate given beforehand")
-
-
-# -------------------------------------------------------------------------------------------------------------- may not
-
-
-def may_not(part: Part) -> list[Text]:
-    """Why not more: each reason that these numbers give."""
-    if not part["statistics"]["scores"]:
-        return _failures(part)
-    found = [*_failures(part), *_few_seeds(part), *_rates(part), *_budget(part), *_unfinished(part), *_ceiling(part)]
-    found += [*_floor(part), *_lengths(part)]
-    only = Text(
-        "Ce résultat vaut pour ces données, cette durée d’apprentissage et ces tailles ; d’autres données, ou des modèles cent fois plus "
-        "grands, peuvent en décider autrement.",
-        "This result holds for these data, this length of training and these sizes; other data, or models a hundred times larger, may "
-        "decide otherwise.",
-    )
-    return [*found, only]
-
-
-def _failures(part: Part) -> list[Text]:
-    failed = [run for run in part["runs"] if run["failed"]]
-    if not failed:
-        return []
-    names = listed(list(dict.fromkeys(run["model"] for run in failed)))
-    said = Text(
-        "{n} de {names} a échoué : ce modèle n’est pas comparé sur toutes les graines.",
-        "{n} of {names} failed: it is not compared over all seeds.",
-    )
-    many = Text(
-        "{n} de {names} ont échoué : ces modèles ne sont pas comparés sur toutes les graines.",
-        "{n} of {names} failed: they are not compared over all seeds.",
-    )
-    return [(said if len(failed) == 1 else many).with_(n=plural(len(failed), Text("apprentissage", "run")), names=names)]
-
-
-def _few_seeds(part: Part) -> list[Text]:
-    seeds = len(part["seeds"])
-    if seeds == 1:
-        return [
-            Text(
-                "Une seule graine : on ne sait pas de combien le hasard fait varier ces nombres, et aucun écart ne peut être établi.",
-                "A single seed: how far chance moves these numbers is not known, and no difference can be established.",
-            )
-        ]
-    if seeds < ENOUGH_SEEDS:
-        return [
-            Text(
-                "{seeds} graines sont peu : les intervalles sont larges, et un petit écart réel peut rester invisible.",
-                "{seeds} seeds are few: intervals are wide, and a small real difference may stay unseen.",
-            ).with_(seeds=count(seeds))
-        ]
-    return []
-
-
-def _rates(part: Part) -> list[Text]:
-    search = part["search"]
-    if search is None:
-        return [
-            Text(
-                "Le taux d’apprentissage n’a pas été choisi pour chaque modèle : celui-ci peut favoriser l’un d’eux.",
-                "The learning rate was not tuned for each model: this one may favour one of them.",
-            )
-        ]
-    edges = {search["rates"][0], search["rates"][-1]}
-    at_edge = [name for name, rate in search["chosen"].items() if rate in edges]
-    if not at_edge:
-        return []
-    return [
-        Text(
-            "Le taux choisi pour {names} est au bord de la grille : un meilleur se trouve peut-être au-delà.",
-            "The rate chosen for {names} is at the edge of the grid: a better one may lie beyond.",
-        ).with_(names=listed(at_edge))
-    ]
-
-
-def _budget(part: Part) -> list[Text]:
-    found, kind = [], part["budget"] and part["budget"]["kind"]
-    costs = {model["name"]: model["flops_per_token"] * model["tokens"] for model in part["models"]}
-    sizes = {model["name"]: model["parameters"] for model in part["models"]}
-    if kind != "flops" and (ratio := _ratio(costs)) >= UNEVEN:
-        found.append(_uneven(costs, ratio, Text("d’opérations d’apprentissage", "training operations")))
-    if kind != "params" and (ratio := _ratio(sizes)) >= UNEVEN:
-        found.append(_uneven(sizes, ratio, Text("de paramètres", "parameters")))
-    tolerance = TOLERANCE.get(str(kind), float("inf"))
-    off = [model["name"] for model in part["models"] if model["error"] is not None and abs(model["error"]) > tolerance]
-    if off:
-        found.append(
-            Text("{names} : le budget n’est pas tenu à {tolerance} près.", "{names}: the budget is not met within {tolerance}.").with_(
-                names=listed(off), tolerance=percent(tolerance, 0)
-            )
-        )
-    return found
-
-
-def _ratio(values: Mapping[str, float]) -> float:
-    return max(values.values()) / min(values.values()) if values and min(values.values()) > 0 else 1.0
-
-
-def _uneven(values: Mapping[str, float], ratio: float, what: Text) -> Text:
-    most, least = (choose(values, key=lambda name: values[name]) for choose in (max, min))
-    return Text(
-        "Tout n’est pas égal : {most} demande {ratio} fois plus {what} que {least}.",
-        "Not all is equal: {most} takes {ratio} times as many {what} as {least}.",
-    ).with_(most=most, least=least, ratio=fixed(ratio, 1), what=what)
-
-
-def _unfinished(part: Part) -> list[Text]:
-    """Whose curves were still on their way up when training ended."""
-    moving = []
-    for model in part["models"]:
-        curves = [run["curve"]["score"] for run in part["runs"] if run["model"] == model["name"] and run["scores"]]
-        shares = [abs(c[-1] - c[-2]) / (max(c) - min(c)) for c in curves if len(c) > 3 and max(c) > min(c)]
-        better = [(c[-1] > c[-2]) == part["higher_is_better"] for c in curves if len(c) > 3]
-        if shares and all(better) and sum(shares) / len(shares) > STILL_MOVING:
-            moving.append(model["name"])
-    if not moving:
-        return []
-    return [
-        Text(
-            "La validation progressait encore à la fin pour {names} : un apprentissage plus long peut changer l’ordre.",
-            "Validation was still improving at the end for {names}: longer training may change the order.",
-        ).with_(names=listed(moving))
-    ]
-
-
-def _ceiling(part: Part) -> list[Text]:
-    of = metric(part["metric"])
-    high = [name for name, score in part["statistics"]["scores"].items() if of.share and of.higher_is_better and score["value"] >= CEILING]
-    if len(high) < 2:
-        return []
-    return [
-        Text(
-            "{names} sont au plafond de cette tâche : elle est trop facile pour les départager.",
-            "{names} are at the ceiling of this task: it is too easy to tell them apart.",
-        ).with_(names=listed(high))
-    ]
-
-
-def _floor(part: Part) -> list[Text]:
-    of, values = metric(part["metric"]), [score["value"] for score in part["statistics"]["scores"].values()]
-    if not (of.share and of.higher_is_better) or max(values) > FLOOR:
-        return []
-    return [
-        Text(
-            "Aucun modèle n’a appris la tâche : il faut un apprentissage plus long, ou d’autres taux, avant de les comparer.",
-            "No model has learned the task: it takes longer training, or other rates, before they can be compared.",
-        )
-    ]
-
-
-def _lengths(part: Part) -> list[Text]:
-    contexts = {model["context"] for model in part["models"]}
-    if len(contexts) < 2:
-        return []
-    return [
-        Text(
-            "Les modèles ne lisent pas des textes de même longueur (de {low} à {high} jetons) : leur limite en décide.",
-            "The models do not read texts of the same length ({low} to {high} tokens): their limits decide it.",
-        ).with_(low=count(min(contexts)), high=count(max(contexts)))
-    ]
-
-
-# ---------------------------------------------------------------------------------------------------------------- words
-
-
-def listed(names: Sequence[Words]) -> Text:
-    """ "a, b and c" """
-    parts = []
-    for lang, last in (("fr", " et "), ("en", " and ")):
-        said = [say(name, lang) for name in names]  # type: ignore[arg-type]
-        parts.append(last.join([", ".join(said[:-1]), said[-1]]) if len(said) > 1 else "".join(said))
-    return Text(*parts)
-
-
-def big(value: float) -> Number:
-    """12.3 M"""
-    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor:
-            found = number(value / factor, 3)
-            return Number(f"{found.fr} {prefix}", f"{found.en} {prefix}")
-    return number(value, 3)
-
-
-def plural(number_of: int, noun: Text) -> Text:
-    many = "s" if number_of > 1 else ""
-    amount: Number = count(number_of)
-    return Text(f"{amount.fr} {noun.fr}{many}", f"{amount.en} {noun.en}{many}")

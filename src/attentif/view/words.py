@@ -1,7 +1,7 @@
 """Words in two languages: every label of a figure or a report is a `Text`, so that one page can show either language."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -193,3 +193,27 @@ UNITS: dict[str, tuple[Text, Writer]] = {
     "bytes": (Text("mémoire", "memory"), size),
 }
 Unit = Literal["parameters", "seconds", "bytes"]
+
+
+def listed(names: Sequence[Words]) -> Text:
+    """ "a, b and c" """
+    parts = []
+    for lang, last in (("fr", " et "), ("en", " and ")):
+        said = [say(name, lang) for name in names]  # type: ignore[arg-type]
+        parts.append(last.join([", ".join(said[:-1]), said[-1]]) if len(said) > 1 else "".join(said))
+    return Text(*parts)
+
+
+def big(value: float) -> Number:
+    """12.3 M"""
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            found = number(value / factor, 3)
+            return Number(f"{found.fr} {prefix}", f"{found.en} {prefix}")
+    return number(value, 3)
+
+
+def plural(number_of: int, noun: Text) -> Text:
+    many = "s" if number_of > 1 else ""
+    amount: Number = count(number_of)
+    return Text(f"{amount.fr} {noun.fr}{many}", f"{amount.en} {noun.en}{many}")

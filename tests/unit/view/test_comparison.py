@@ -11,7 +11,9 @@ from attentif.view.blocks import FigureBlock
 from attentif.view.comparison import comparison_fragment, comparison_page
 from attentif.view.comparison_figures import differences, mean_curve
 from attentif.view.comparison_tables import cost_table, rows_of, sizes_table
-from attentif.view.verdict import conclusion, listed, may, may_not, score_of, setting
+from attentif.view.doubts import may_not
+from attentif.view.verdict import conclusion, may, score_of, setting
+from attentif.view.words import listed
 
 SEEDS = [0, 1, 2, 3, 4]
 
@@ -20,6 +22,7 @@ def model(name: str, **changes: Any) -> dict[str, Any]:
     values = {
         "name": name,
         "base": name,
+        "own_width": 128,
         "changed": {"model.width": 64},
         "parameters": 200_000,
         "embedding_parameters": 50_000,
@@ -203,6 +206,7 @@ def change(part: dict[str, Any], **values: Any) -> dict[str, Any]:
         ),
         ({"models": [model("<b>gru</b>", error=0.04), model("mamba"), model("rnn")]}, "<b>gru</b>: the budget is not met within 2%."),
         ({"models": [model("<b>gru</b>", context=64), model("mamba"), model("rnn")]}, "(64 to 128 tokens)"),
+        ({"models": [model("<b>gru</b>"), model("mamba", own_width=512), model("rnn")]}, "the width of mamba (512 → 64) a lot"),
     ],
 )
 def test_each_reason_for_doubt_is_named(changes: dict[str, Any], words: str) -> None:

@@ -96,6 +96,7 @@ def size_record(model: Sized) -> dict[str, Any]:
     return {
         "name": model.name,
         "base": model.config.model.base,
+        "own_width": model.own_width,
         "changed": model.changed,
         "parameters": model.parameters,
         "embedding_parameters": model.embedding_parameters,

@@ -36,6 +36,7 @@ class Sized:
     name: str
     config: RunConfig
     lr: float | None  # its own, where one was given
+    own_width: int  # before the budget
     changed: dict[str, Any]  # by the budget: dotted keys of the run
     parameters: int
     embedding_parameters: int
@@ -119,6 +120,7 @@ def _sized(
         longest = prepared.sizes.max_len or int(np.max(prepared.train.lengths))
         values = {
             "config": to_toml(settled),
+            "own_width": model.width,
             "changed": solved.changed,
             "parameters": solved.parameters,
             "embedding_parameters": solved.embedding_parameters,

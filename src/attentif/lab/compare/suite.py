@@ -189,14 +189,17 @@ def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[
 
 
 def _base(recipe: str) -> tuple[Layer, tuple[list[str], list[Layer]]]:
-    """The recipe without its model. An average with a linear model would hide what the networks are worth: it is left out, unless asked."""
+    """The recipe without its model. A linear model's part in the answers would hide what the networks are worth: left out, unless asked."""
     layer = source_layer(recipe)
     first = replace(layer, values={key: value for key, value in layer.values.items() if key not in ("model", "made")})
     task = first.values.get("task")
-    if isinstance(task, Mapping) and task.get("blend"):
-        note = "answers are the network's own: the recipe's average with a linear model is left out (task.blend = false)"
-        return first, ([note], [Layer({"task": {"blend": False}}, "comparison")])
-    return first, ([], [])
+    helped = [key for key in ("blend", "evidence") if task.get(key)] if isinstance(task, Mapping) else []
+    if not helped:
+        return first, ([], [])
+    note = "answers are the network's own: the recipe's linear model is left out ({})".format(
+        ", ".join(f"task.{key} = false" for key in helped)
+    )
+    return first, ([note], [Layer({"task": dict.fromkeys(helped, False)}, "comparison")])
 
 
 def _changes(document: Document, suite: SuiteConfig, own: PartConfig, place: int) -> list[Layer]:

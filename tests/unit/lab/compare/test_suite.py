@@ -53,7 +53,7 @@ def test_words_of_the_command_change_all_models_alike(page: Path) -> None:
 
 def test_the_average_with_a_linear_model_is_left_out_unless_asked_for(page: Path) -> None:
     (part,) = loaded(page).parts
-    assert part.notes == ["answers are the network's own: the recipe's average with a linear model is left out (task.blend = false)"]
+    assert part.notes == ["answers are the network's own: the recipe's linear model is left out (task.blend = false)"]
     assert {getattr(model.config.task, "blend", None) for model in part.models} == {False}
     (asked,) = loaded(page, "task.blend=true").parts
     assert {getattr(model.config.task, "blend", None) for model in asked.models} == {True}
