@@ -37,6 +37,7 @@ class Batch:
         None  # what the task scores: (B,) classes, (B, horizon, C) values, or shaped as the decoder's input; -100 is not scored
     )
     rows: tuple[int, ...] = ()  # which examples of the split these are
+    offset: Tensor | None = None  # (B, C): what the head's logits are added to, where another model has answered before
 
     def to(self, device: torch.device | str) -> Self:
         return replace(
@@ -44,4 +45,5 @@ class Batch:
             source=self.source.to(device),
             target=None if self.target is None else self.target.to(device),
             labels=None if self.labels is None else self.labels.to(device, non_blocking=True),
+            offset=None if self.offset is None else self.offset.to(device, non_blocking=True),
         )

@@ -64,7 +64,8 @@ class Model(nn.Module):
     def forward(self, batch: Batch, state: StateTree | None = None) -> tuple[Tensor, Seq]:
         """The head's logits, and the Seq of what they stand for."""
         x, seq = self.hidden(batch, state)
-        return self.head(x, seq), seq
+        logits = self.head(x, seq)
+        return logits if batch.offset is None else logits + batch.offset, seq
 
     def hidden(self, batch: Batch, state: StateTree | None = None) -> tuple[Tensor, Seq]:
         """The last stack's vectors."""

@@ -43,16 +43,20 @@ class Ragged:
 
     def values(self, rows: Rows, *, packed: bool, fill: int) -> Tensor:
         """(B, T) with `fill` beyond each row's end, or (N,) packed."""
+        places, inside = self.places(rows, packed=packed)
+        return torch.from_numpy(np.where(inside, self.flat[places], fill).astype(np.int64))
+
+    def places(self, rows: Rows, *, packed: bool) -> tuple[Ints, NDArray[np.bool_]]:
+        """Where in `flat` the tokens of these rows stand, (B, T) or packed (N,), and which of these are no padding."""
         chosen = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[chosen]
         if packed:
             ends = np.cumsum(lengths)
             places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(self.starts[chosen] - ends + lengths, lengths)
-            return torch.from_numpy(self.flat[places].astype(np.int64))
+            return places, np.ones(len(places), dtype=bool)
         steps = np.arange(lengths.max(initial=0))
         inside = steps < lengths[:, None]
-        places = np.where(inside, self.starts[chosen, None] + steps, 0)
-        return torch.from_numpy(np.where(inside, self.flat[places], fill).astype(np.int64))
+        return np.where(inside, self.starts[chosen, None] + steps, 0), inside
 
     def input(self, rows: Rows, *, packed: bool, pad: int) -> Input:
         """What a frontend reads."""

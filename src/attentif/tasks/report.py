@@ -20,6 +20,7 @@ def classify_sections(evaluation: Evaluation) -> list[Section]:
         return []
     sections = [
         *_parts(evaluation),
+        *_overturned(details),
         Section(Text("Classe par classe", "Class by class"), _classes(details)),
         Section(Text("Le modèle sait-il quand il se trompe ?", "Does the model know when it is wrong?"), _calibration(details)),
     ]
@@ -68,6 +69,40 @@ def _parts(evaluation: Evaluation) -> list[Section]:
             Text("Une moyenne de deux modèles", "An average of two models"), [Paragraph(about), Table(heads, rows, strong={len(rows) - 1})]
         )
     ]
+
+
+def _overturned(details: dict[str, Any]) -> list[Section]:
+    """Where the network reads what a linear model says: what it makes of that."""
+    if "overturned" not in details:
+        return []
+    counts, examples = details["overturned"]["counts"], details["overturned"]["examples"]
+    about = Text(
+        "À côté de chaque mot, le réseau lit ce qu'en dit un modèle linéaire qui compte les mots, et ajoute ses scores aux siens. "
+        "Des réponses fausses du modèle linéaire, il corrige {mended} ; de ses réponses justes, il perd {lost}.",
+        "Beside each word, the network reads what a linear model that counts words says of it, and adds its scores to that model's. "
+        "Of the linear model's wrong answers it mends {mended}; of its right ones it loses {lost}.",
+    ).with_(
+        mended=Text("{n} sur {all}", "{n} of {all}").with_(n=count(counts["network"]), all=count(counts["network"] + counts["neither"])),
+        lost=Text("{n} sur {all}", "{n} of {all}").with_(n=count(counts["linear"]), all=count(counts["linear"] + counts["both"])),
+    )
+    blocks: list[Block] = [Paragraph(about)]
+    if examples:
+        shading = Text(
+            "Textes où le modèle linéaire se trompait le plus sûrement, et que le réseau lit bien. Ce qui parlait pour sa réponse est d'une"
+            " couleur, ce qui parlait contre elle de l'autre.",
+            "Texts that the linear model was most surely wrong about, and the network reads rightly. What spoke for its answer has "
+            "one colour, what spoke against it the other.",
+        )
+        heads: list[Words] = [
+            Text("vraie classe, et réponse", "true class, and answer"),
+            Text("modèle linéaire", "linear model"),
+            Text("sûr à", "sure at"),
+            Text("texte", "text"),
+            Text("où", "where"),
+        ]
+        rows = [[e["true"], e["linear"], percent(e["probability"]), _shaded(e["tokens"], e["values"]), e["place"]] for e in examples]
+        blocks += [Paragraph(shading, "note"), Table(heads, rows)]
+    return [Section(Text("Ce que le réseau change au modèle linéaire", "What the network makes of the linear model"), blocks)]
 
 
 def _labels(details: dict[str, Any]) -> list[Block]:

@@ -34,6 +34,7 @@ from attentif.train.rundir import RunFolder
 
 Shape = tuple[int, ...]
 HEAD = "head."
+EVIDENCE = "frontend.evidence."  # what a task gives beside tokens, another may not have given
 WRITERS = ("text-to-text", "translate", "summarise")
 # keys of a task that say how the body is used to be spoken to, whatever it is asked; and, asked the same, how it answers
 CUSTOMS = ("start", "prompt", "mean", "std", "fit", "features", "opening")
@@ -134,7 +135,10 @@ class Body:
         with torch.no_grad():
             for name in taken:
                 own[name].copy_(self.weights[name])
-        fresh = [name for name in own if name not in taken]
+            fresh = [name for name in own if name not in taken]
+            for name in fresh:
+                if name.startswith(EVIDENCE):
+                    own[name].zero_()  # the body begins as it was
         left = sorted({name.split(".")[0] for name in self.shapes if name not in taken})
         words = [f"{len(taken)} tensors of {self.path}"]
         words += [f"{len(fresh)} fresh ones ({', '.join(fresh[:4])}{', ...' if len(fresh) > 4 else ''})"] if fresh else []
@@ -142,9 +146,10 @@ class Body:
         return "the model begins with " + ", ".join(words)
 
     def _taken(self, model: nn.Module, fresh_head: bool) -> list[str]:
-        """The names of the tensors that the model takes from here; all others are its head's."""
+        """The names of the tensors that the model takes from here; all others are its head's, or read what this body was never given."""
         own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-        wanted = [name for name in own if not (fresh_head and name.startswith(HEAD))]
+        fresh = lambda name: (fresh_head and name.startswith(HEAD)) or (name.startswith(EVIDENCE) and name not in self.shapes)
+        wanted = [name for name in own if not fresh(name)]
         for name in wanted:
             here = f"{own[name]} here"
             if name not in self.shapes:

@@ -91,6 +91,17 @@ def test_every_weight_is_copied_to_the_last_bit(files, runs, tmp_path):
             assert torch.equal(after[name], before[name]), name
 
 
+def test_what_a_body_was_never_given_beside_its_tokens_begins_afresh(files, runs, tmp_path):
+    words = Words()
+    told = lambda folder, name: (config := classify(files, folder, name)).changed(task=config.task.changed(evidence=True))
+    train(told(runs, "masked"), out=tmp_path / "run", display=words)
+    (said,) = [line for line in words.lines if "begins with" in line]
+    assert "3 fresh ones (frontend.evidence.weight, head.out.weight, head.out.bias)" in said
+    assert read_tensors(tmp_path / "run" / "model.safetensors")["frontend.evidence.weight"].abs().max() <= 6.1 * TRAIN["lr"]  # from zero on
+    train(told(tmp_path, "run"), out=tmp_path / "again", display=words)
+    assert "fresh" not in [line for line in words.lines if "begins with" in line][-1]
+
+
 def test_the_resolved_configuration_names_the_run_and_trains_again_alike(files, runs, tmp_path):
     first = train(classify(files, runs, "masked"), out=tmp_path / "one", display=Silent())
     text = first.config.read_text()

@@ -1,7 +1,7 @@
 """Token ids to vectors."""
 
 import math
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -17,10 +17,10 @@ from attentif.nn.seq import Seq
 
 @FRONTENDS.register
 class TokensConfig(FrontendConfig):
-    """Token ids: embedding, position, segment, norm, dropout, and a linear map where embeddings are narrower, in this order."""
+    """Token ids: embedding, position, segment, norm, dropout, a linear map where embeddings are narrower, evidence, in this order."""
 
     kind: Literal["tokens"] = Field("tokens", description="token ids")
-    from_data = ("vocab",)
+    from_data = ("vocab", "evidence")
     vocab: int | None = Field(None, gt=0, description="tokens of the vocabulary; by default the tokenizer's")
     embedding: int | None = Field(
         None, gt=0, description="components of embeddings, positions and norm, where a linear map then leads to the model's width (ELECTRA)"
@@ -34,6 +34,11 @@ class TokensConfig(FrontendConfig):
         None,
         description="a file of word vectors (word2vec or GloVe) that the embedding begins with, read once; tokens without one are drawn",
     )
+    evidence: int | None = Field(
+        None,
+        gt=0,
+        description="numbers read beside each token, mapped to the width and added; by default those that the task gives, if any",
+    )
 
     def build(self, width: int, dropout: float) -> "Tokens":
         return Tokens(self, width, dropout)
@@ -41,6 +46,9 @@ class TokensConfig(FrontendConfig):
     @property
     def limit(self) -> int | None:
         return self.position.limit if self.position else None
+
+    def with_any_size(self) -> Self:
+        return super().with_any_size().changed(evidence=self.evidence)  # most tasks give none
 
 
 class Tokens(nn.Module):
@@ -54,6 +62,7 @@ class Tokens(nn.Module):
         self.position = config.position.build(width) if config.position else None
         self.norm = config.norm.build(width) if config.norm else nn.Identity()
         self.project = nn.Linear(width, out) if config.embedding else nn.Identity()
+        self.evidence = nn.Linear(config.evidence, out, bias=False) if config.evidence else None
         self.scale = math.sqrt(width) if config.scale else 1.0
         self.dropout = dropout if config.dropout is None else config.dropout
 
@@ -67,7 +76,10 @@ class Tokens(nn.Module):
             told_apart = source.segments is not None and self.segments.num_embeddings > 1  # RoBERTa has one vector for both texts
             x = x + (self.segments(source.segments) if told_apart else self.segments.weight[0])
         x = dropout(self.norm(x), self.dropout, self.training)
-        return self.project(x), source.seq
+        x = self.project(x)
+        if self.evidence is not None and source.beside is not None:
+            x = x + self.evidence(source.beside.data)
+        return x, source.seq
 
 
 def places(seq: Seq) -> Tensor:

@@ -48,6 +48,12 @@ class ClassifyHead(nn.Module):
         self.activation = ACTIVATIONS[config.activation]
         self.out = nn.Linear(inner, config.classes, bias=config.bias)
 
+    @torch.no_grad()
+    def answer_nothing(self) -> None:
+        """Begin with the same score for all classes, whatever is read."""
+        for parameter in self.out.parameters():
+            parameter.zero_()
+
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         x = self.pool(x, seq) if isinstance(self.pool, AttentionPool) else pooled(x, seq, self.pool)
         if self.hidden is not None:

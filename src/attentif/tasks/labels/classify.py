@@ -4,8 +4,9 @@ What training leaves behind is made fit for use on the validation split (`blend.
 `task.blend`, averaged with those of a linear model of words. Both are said wherever they are used.
 """
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,15 +19,18 @@ from torch import Tensor
 from attentif.data import CLASSIFY, DataConfig, Splits, Table, load_rows, load_table
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig
-from attentif.models.frontends import TokensConfig
-from attentif.models.heads import ClassifyHeadConfig, LanguageHeadConfig, TokensHeadConfig
+from attentif.models.frontends import Tokens, TokensConfig
+from attentif.models.heads import ClassifyHead, ClassifyHeadConfig, LanguageHeadConfig, TokensHeadConfig
 from attentif.tasks.baselines import Labelled, classification_baselines
 from attentif.tasks.feed import as_examples, counted, fitted, limit_of, on_paper
-from attentif.tasks.labels.adversarial import adversarial_loss, vectors_of
+from attentif.tasks.labels.adversarial import adversarial_loss
 from attentif.tasks.labels.blend import FEWEST, TINY, Answers, log_loss, probabilities
 from attentif.tasks.labels.classified import classified
 from attentif.tasks.labels.classify_data import LabelledTexts, all_logits, asked, encoded, shown_error
+from attentif.tasks.labels.evidence import FOLDS, Evidence, Told, numbers_beside
+from attentif.tasks.labels.hiding import hide
 from attentif.tasks.labels.linear import Floats, Linear
+from attentif.tasks.labels.overturned import overturned
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import by_group, by_length, classification_scores, confusion, share_of
 from attentif.tasks.ragged import Ints, Ragged
@@ -51,6 +55,7 @@ from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Section
 
 WORST = 12  # errors shown in the report
+MOST_CLASSES = 12  # of which evidence is read: four numbers a class beside every token
 
 
 @TASKS.register
@@ -69,7 +74,11 @@ class ClassifyConfig(TaskConfig):
     adversarial: float = Field(
         0.0, ge=0, description="train on the worst small step of the tokens' vectors too, of this length (0: no; 1 to 5 are usual)"
     )
+    hidden: float = Field(0.0, ge=0, lt=1, description="share of the tokens that are hidden in each step of training, as [UNK]")
     vectors: bool = Field(False, description="begin with word vectors (skip-gram) of the training texts, where no other run is begun with")
+    evidence: bool = Field(
+        False, description="tell the network what a linear model of words says of each token, and let it add to that model's answer"
+    )
     calibrate: bool = Field(True, description="divide logits by a temperature chosen on validation, after training")
     blend: bool = Field(False, description="answer with the average of the network and a linear model of words, weighted on validation")
 
@@ -88,6 +97,8 @@ class Classify(Task):
     def __init__(self, config: ClassifyConfig) -> None:
         super().__init__(config)
         self.answers = Answers(several=config.several)
+        self.tokenizer: Tokenizer | None = None  # once the training texts are read
+        self.evidence: Evidence | None = None  # once the training texts are read, or a run is opened
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """A head of classes where the preset has one of tokens: pooled over the text, or at the end where only the end has read it all."""
@@ -101,7 +112,7 @@ class Classify(Task):
         built = on_paper(model)
         if isinstance(model.head, ClassifyHeadConfig) and model.head.pool == "first" and built.caps.causal:
             raise ConfigError('model.head.pool: the first token of a causal model has read nothing else; pool = "last" has read it all')
-        for key in ("adversarial", "vectors"):
+        for key in ("adversarial", "hidden", "vectors", "evidence"):
             if getattr(self.config, key) and not isinstance(model.frontend, TokensConfig):
                 raise ConfigError(f"task.{key}: is about the vectors of tokens, and this model reads none")
 
@@ -118,12 +129,43 @@ class Classify(Task):
             notes.append("the two texts of a pair are told apart by [SEP] alone; model.frontend.segments=2 marks every token")
         longest = limit_of(self.config.max_len, model.max_len)
         train, valid, test = (self._encoded(table, tokenizer, labels, longest, notes) for table in tables)
+        frontend, without = {}, self._no_evidence(len(labels), pairs="pair" in roles)
+        if self.config.evidence and without:
+            notes.append(f"the network reads no evidence of a linear model (task.evidence): {without}")
+        elif self.config.evidence:
+            frontend = {"evidence": numbers_beside(len(train), train.labels, len(labels))}
+            learned = cache(partial(self._learn, train, len(labels), say))  # when the first batch is asked for: a dry run needs none of it
+            train = replace(train, told=lambda: learned()[1])
+            valid, test = (replace(own, told=cache(partial(self._told, own, len(labels), learned))) for own in (valid, test))
         for note in notes:
             say(note)
-        sizes = Sizes(tokenizer.vocab, classes=len(labels), max_len=max(int(split.lengths.max()) for split in (train, valid, test)))
-        task = self.config.changed(labels=labels, pairs="pair" in roles)
-        self.config = task
+        sizes = Sizes(
+            tokenizer.vocab, classes=len(labels), max_len=max(int(split.lengths.max()) for split in (train, valid, test)), frontend=frontend
+        )
+        task = self.config.changed(labels=labels, pairs="pair" in roles, evidence=bool(frontend))
+        self.config, self.tokenizer = task, tokenizer
         return Prepared(task, train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
+
+    def _no_evidence(self, classes: int, *, pairs: bool) -> str:
+        """Why these texts have none, if so."""
+        if pairs:
+            return "that is about single texts, and these are pairs"
+        return f"that is for at most {MOST_CLASSES} classes, and there are {classes}" if classes > MOST_CLASSES else ""
+
+    def _learn(self, train: LabelledTexts, classes: int, say: Say) -> tuple[Evidence, Told]:
+        say(f"fitting a linear model of words, {FOLDS} times on a part of the training texts and once on all of them")
+        self.evidence, told = Evidence.fit(train.joined(), train.labels, classes, train.tokenizer, train.ids)
+        return self.evidence, told
+
+    def _told(self, texts: LabelledTexts, classes: int, learned: Callable[[], tuple[Evidence, Told]]) -> Told:
+        return learned()[0].of(texts.joined(), classes, texts.tokenizer, texts.ids)
+
+    def _informed(self, texts: LabelledTexts) -> LabelledTexts:
+        """With what the linear model says of them, where the network of an opened run reads it."""
+        if self.evidence is None:
+            return texts
+        told = self.evidence.of(texts.joined(), len(self.config.labels), texts.tokenizer, texts.ids)
+        return replace(texts, told=lambda: told)
 
     def _load(self, data: DataConfig, say: Say) -> Splits:
         return load_table(data, CLASSIFY, say)
@@ -140,7 +182,7 @@ class Classify(Task):
         read = self._encoded(table, tokenizers["tokenizer"], self.config.labels, longest, notes)
         for note in notes:
             say(note)
-        return read
+        return self._informed(read)
 
     def _encoded(self, table: Table, tokenizer: Tokenizer, labels: list[str], longest: int, notes: list[str]) -> LabelledTexts:
         numbers = self._numbers(table, labels)
@@ -161,17 +203,25 @@ class Classify(Task):
     # ------------------------------------------------------------------------------------------------------------- training
 
     def begin(self, model: Model, prepared: Prepared, say: Say) -> None:
+        train = prepared.train
+        assert isinstance(train, LabelledTexts)
+        if train.told is not None:
+            train.told()  # before the clock of training starts
+            if isinstance(model.head, ClassifyHead):
+                model.head.answer_nothing()  # the first answers are the linear model's, and every step changes them
         if not self.config.vectors:
             return
         from attentif.tasks.labels.word_vectors import begin_with, skip_gram
 
         say("learning word vectors (skip-gram) from the training texts")
-        train = prepared.train
-        assert isinstance(train, LabelledTexts)
-        table = vectors_of(model)
+        assert isinstance(model.frontend, Tokens)
+        table = model.frontend.tokens
         begin_with(table, skip_gram(train.ids, table.num_embeddings, table.embedding_dim))
 
     def step(self, model: Model, batch: Batch) -> Loss:
+        if self.config.hidden and model.training:
+            assert self.tokenizer is not None
+            batch = hide(batch, self.config.hidden, self.tokenizer)
         assert batch.labels is not None
         loss_of = partial(self._loss, batch.labels)
         if self.config.adversarial and model.training:
@@ -193,7 +243,12 @@ class Classify(Task):
         assert isinstance(valid, LabelledTexts)
         assert isinstance(train, LabelledTexts)
         linear = None
-        if config.blend:
+        if train.told is not None:
+            train.told()  # where a run goes on that needed no step more, nothing has asked for it yet
+            assert self.evidence is not None
+            self.evidence.save(folder)
+            linear = self.evidence.linear if config.blend else None
+        elif config.blend:
             say("fitting the linear part on the training split")
             linear = Linear.fit(train.joined(), train.labels, len(config.labels))
         if not (config.calibrate or linear or config.several):
@@ -213,10 +268,13 @@ class Classify(Task):
     def recall(self, folder: Path) -> None:
         super().recall(folder)
         self.answers = Answers.load(folder, several=self.config.several)
+        if self.config.evidence:
+            self.evidence = Evidence.load(folder, several=self.config.several)
 
     @property
     def note(self) -> str:
-        return self.answers.note
+        told = "" if self.evidence is None else "the network reads what a linear model of words says of each token, and adds to its answer"
+        return "; ".join(part for part in (told, self.answers.note) if part)
 
     # -------------------------------------------------------------------------------------------------------------- scoring
 
@@ -259,6 +317,10 @@ class Classify(Task):
             "by_length": by_length(dataset.lengths, share_of(right)),
             "worst": self._worst(model, dataset, predicted, p.max(1)),
         }
+        if dataset.told is not None:
+            told = dataset.told()
+            assert self.evidence is not None
+            details["overturned"] = overturned(dataset, told, self.evidence, predicted, self.config.labels)
         if groups := dataset.table.columns.get("group"):
             details["by_group"] = by_group(groups, lambda rows: {"accuracy": float(right[rows].mean())})
         return found.scores, found.intervals, details
@@ -279,7 +341,8 @@ class Classify(Task):
         assert isinstance(train, LabelledTexts)
         assert isinstance(test, LabelledTexts)
         known, judged = (Labelled(split.joined(), split.labels) for split in (train, test))
-        return classification_baselines(known, judged, len(self.config.labels), say, linear=self.answers.linear)
+        linear = self.answers.linear if self.evidence is None else self.evidence.linear
+        return classification_baselines(known, judged, len(self.config.labels), say, linear=linear)
 
     # ------------------------------------------------------------------------------------------------------------ answering
 
@@ -298,7 +361,8 @@ class Classify(Task):
         return Prediction(" / ".join(example.values()), self.config.labels[order[0]], float(p[order[0]]), scores)
 
     def _asked(self, model: Model, tokenizer: Tokenizer, examples: Sequence[Example]) -> LabelledTexts:
-        return asked(tokenizer, examples, limit_of(self.config.max_len, model.config.max_len), pairs=self.config.pairs)
+        texts = asked(tokenizer, examples, limit_of(self.config.max_len, model.config.max_len), pairs=self.config.pairs)
+        return self._informed(texts)
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return classify_sections(evaluation)

@@ -1,8 +1,8 @@
 """Texts, or pairs of texts, with their labels, encoded: [CLS] text [SEP], or [CLS] text [SEP] pair [SEP] with segments."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from attentif.data import Table
 from attentif.errors import UsageError
 from attentif.models import Batch, Input, Model, evaluating
 from attentif.tasks.feed import each_batch
+from attentif.tasks.labels.evidence import Told
 from attentif.tasks.labels.linear import Floats
 from attentif.tasks.looking import influence, running_text
 from attentif.tasks.ragged import Ints, Ragged, Rows
@@ -26,11 +27,19 @@ class LabelledTexts(EncodedRows):
     """One split."""
 
     labels: Ints  # (N,) numbers of classes, or (N, C) of 0 and 1 where a text may have several
+    told: Callable[[], Told] | None = None  # what a linear model says of them
 
     def batch(self, rows: Rows, *, packed: bool = False) -> Batch:
         chosen = np.asarray(rows, dtype=np.int64)
         source = inputs(self.ids, chosen, self.tokenizer, pairs="pair" in self.table.columns, packed=packed)
-        return Batch(source, labels=torch.from_numpy(self.labels[chosen]), rows=tuple(chosen.tolist()))
+        labels, numbers = torch.from_numpy(self.labels[chosen]), tuple(chosen.tolist())
+        if self.told is None:
+            return Batch(source, labels=labels, rows=numbers)
+        places, inside = self.ids.places(chosen, packed=packed)
+        told = self.told()
+        evidence = torch.from_numpy(np.where(inside[..., None], told.tokens[places], 0))
+        source = replace(source, beside=Input(evidence, source.seq))
+        return Batch(source, labels=labels, rows=numbers, offset=torch.from_numpy(told.answers[chosen]))
 
     def example(self, row: int) -> Example:
         return {role: self.table[role][row] for role in ("text", "pair") if role in self.table.columns}

@@ -62,13 +62,21 @@ class Linear:
     @classmethod
     def fit(cls, texts: Sequence[str], labels: Ints, classes: int) -> "Linear":
         """`labels`: (N,) numbers of classes, or (N, classes) of 0 and 1 where a text may have several."""
+        return cls.fits(texts, labels, classes, [np.arange(len(texts))])[0]
+
+    @classmethod
+    def fits(cls, texts: Sequence[str], labels: Ints, classes: int, choices: Sequence[Ints]) -> "list[Linear]":
+        """A model of each choice of rows, all over the terms of all texts."""
         terms, parts = [], []
-        for reads in READS if len(texts) < PLENTY else ["words"]:
+        for reads in reads_of(len(texts)):
             vectorizer, counted = _counted(reads, texts)
             parts.append(counted)
             terms.append(Terms(reads, vectorizer.get_feature_names_out().tolist(), vectorizer.idf_))
-        columns = [_fitted(parts, own) for own in sides(labels, classes)]
-        return cls(terms, np.stack([column[0] for column in columns], axis=1), np.array([column[1] for column in columns]))
+        made = []
+        for rows in choices:
+            columns = [_fitted([part[rows] for part in parts], own[rows]) for own in sides(labels, classes)]
+            made.append(cls(terms, np.stack([column[0] for column in columns], axis=1), np.array([column[1] for column in columns])))
+        return made
 
     def log_odds(self, texts: Sequence[str]) -> Floats:
         """(N, columns)"""
@@ -78,18 +86,13 @@ class Linear:
 
     def logits(self, texts: Sequence[str], classes: int, *, several: bool = False) -> Floats:
         """(N, classes): log-odds where a text may have several labels, else logarithms of probabilities that add up to 1."""
-        s = self.log_odds(texts)
-        if several:
-            return s
-        if classes == 2:
-            s = np.concatenate([-s, s], axis=1)
-        log_p = -np.logaddexp(0, -s)
-        return log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)
+        return as_logits(self.log_odds(texts), classes, several=several)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, **beside: Floats) -> None:
+        """`beside`: numbers of whoever keeps it, under names of their own."""
         from safetensors.numpy import save_file
 
-        tensors: dict[str, NDArray[Any]] = {"weights": np.ascontiguousarray(self.weights), "bias": self.bias}
+        tensors: dict[str, NDArray[Any]] = {"weights": np.ascontiguousarray(self.weights), "bias": self.bias, **beside}
         for own in self.terms:
             names = "\n".join(own.names)  # no term has a line end
             tensors |= {own.reads: np.frombuffer(names.encode(), dtype=np.uint8), f"{own.reads}.idf": own.idf}
@@ -114,6 +117,11 @@ class Linear:
         return made
 
 
+def reads_of(texts: int) -> list[str]:
+    """What is counted in so many texts."""
+    return [*READS] if texts < PLENTY else ["words"]
+
+
 def _vectorizer(reads: str, **settings: Any) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -135,6 +143,16 @@ def _kept_terms(reads: str, tensors: Mapping[str, NDArray[Any]]) -> Terms:
     if len(made.names) != len(made.idf):
         raise ValueError(f"its {reads} have different sizes")
     return made
+
+
+def as_logits(s: Floats, classes: int, *, several: bool) -> Floats:
+    """(N, columns) of log-odds to (N, classes): the same where a text may have several labels, else logarithms of probabilities."""
+    if several:
+        return s
+    if classes == 2:
+        s = np.concatenate([-s, s], axis=1)
+    log_p = -np.logaddexp(0, -s)
+    return log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)
 
 
 def sides(labels: Ints, classes: int) -> list[Ints]:

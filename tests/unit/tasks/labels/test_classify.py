@@ -13,6 +13,7 @@ from attentif.models import ModelConfig
 from attentif.models.heads import ClassifyHeadConfig
 from attentif.tasks import ClassifyConfig, Evaluation, Prepared, Sizes
 from attentif.tasks.labels.classify import Classify
+from attentif.tasks.labels.hiding import hide
 from attentif.tasks.looking import influence, running_text
 from attentif.view.page import Page, render
 
@@ -127,6 +128,20 @@ def test_label_smoothing_changes_the_training_loss_only(reviews: Any) -> None:
     batch = prepared.train.batch(range(10))
     assert smooth.step(model, batch).total.item() > task.step(model, batch).total.item()
     assert smooth.evaluate(model, prepared.test).scores == task.evaluate(model, prepared.test).scores
+
+
+def test_words_are_hidden_in_training_alone_and_never_what_frames_a_text(write_csv: Any, ready: Any) -> None:
+    task, prepared, model = ready(ClassifyConfig(hidden=0.5).build(), "encoder-tiny", {"train": write_csv("avis.csv", ROWS)})
+    tokenizer = prepared.tokenizers["tokenizer"]
+    whole = prepared.train.batch(range(len(prepared.train)))
+    spoiled = hide(whole, 0.5, tokenizer).source.data
+    words = whole.source.seq.valid & (whole.source.data != tokenizer.cls) & (whole.source.data != tokenizer.sep)
+    changed = spoiled != whole.source.data
+    assert not (changed & ~words).any()
+    assert (spoiled[changed] == tokenizer.unk).all()
+    assert float(changed.sum() / words.sum()) == pytest.approx(0.5, abs=0.1)
+    losses = {mode: {task.step(model.train(mode), whole).total.item() for _ in range(3)} for mode in (True, False)}
+    assert len(losses[False]) == 1 < len(losses[True])
 
 
 def test_evaluation_leaves_the_model_as_it_was(reviews: Any) -> None:
