@@ -50,6 +50,9 @@ class LearnConfig(Config):
 
     eval_every: int | float = Field(1.0, gt=0, description="evaluate after so many steps (whole number) or epochs (1.0, 0.5)")
     patience: int = Field(0, ge=0, description="stop after so many evaluations without improvement and keep the best weights (0: never)")
+    best_by: Literal["score", "loss"] = Field(
+        "score", description="what patience judges by: the task's score, or the loss of validation, which fewer examples are enough for"
+    )
 
     def stretch(self, steps_per_epoch: int) -> float:
         """How many times `epochs` the run is long, so that small data get `min_steps` too."""

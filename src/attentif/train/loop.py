@@ -268,7 +268,7 @@ class Loop:
             if scores is None:
                 return
             place.pending = False
-            score = scores.get(self.job.task.metric)
+            score = scores.get("loss" if config.best_by == "loss" else self.job.task.metric)
             if self.is_better(score):
                 place.best, place.best_step, place.misses = score, place.step, 0
                 if config.patience and self.ranks.main:
@@ -301,8 +301,8 @@ class Loop:
     def is_better(self, score: float | None) -> bool:
         if score is None or not math.isfinite(score):
             return False
-        best = self.place.best
-        return best is None or (score > best if self.job.task.higher_is_better else score < best)
+        best, rising = self.place.best, self.config.best_by == "score" and self.job.task.higher_is_better
+        return best is None or (score > best if rising else score < best)
 
     # ------------------------------------------------------------------------------------------------- what is written
 

@@ -202,7 +202,8 @@ class Scored(toy.Task):
 
     def evaluate(self, model, dataset, **options):
         found = super().evaluate(model, dataset)
-        return type(found)({"accuracy": next(self.scores)}, examples=1)
+        score = next(self.scores)
+        return type(found)({"accuracy": score, "loss": score}, examples=1)
 
 
 def test_patience_ends_the_run_and_keeps_the_best_weights(tmp_path):
@@ -218,6 +219,11 @@ def test_a_score_that_should_be_low_improves_downwards(tmp_path):
     task.higher_is_better = False
     place = toy.train(tmp_path / "run", toy.settings(), task=task)
     assert (place.best, place.best_step) == (2.0, 12)
+
+
+def test_patience_can_judge_by_the_loss_instead(tmp_path):
+    place = toy.train(tmp_path / "run", toy.settings(eval_every=2, patience=2, best_by="loss"), task=Scored([0.5, 0.4, 0.6, 0.7]))
+    assert (place.step, place.ended, place.best, place.best_step) == (8, "patience", 0.4, 4)
 
 
 def test_the_averaged_weights_are_the_ones_that_are_kept(tmp_path):
