@@ -72,12 +72,14 @@ def _tokens(value: Tokens) -> str:
 
 def _shaded(value: Tokens) -> str:
     whole = value.whole or max((abs(v) for v in value.values), default=0) or 1
-    spans = []
+    parts = []
     for token, v in zip(value.tokens, value.values, strict=True):
         side = "tok neg" if v < 0 else "tok"
         shade = min(1.0, abs(v) / whole)
-        spans.append(f'<span class="{side}" style="--shade:{shade:.3f}" title="{v:.3g}">{escape(token)}</span>')
-    return "<wbr>".join(spans)
+        word = token.lstrip() or token  # the space before a word is not coloured, and a line may end there
+        before = escape(token[: -len(word)]) or "<wbr>"
+        parts.append(f'{before}<span class="{side}" style="--shade:{shade:.3f}" title="{v:.3g}">{escape(word)}</span>')
+    return "".join(parts)
 
 
 @block.register

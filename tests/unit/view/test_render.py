@@ -88,6 +88,11 @@ def test_tokens_are_shaded_by_their_value_and_coloured_by_its_sign():
     assert "--shade:0.000" in block(Tokens(["a"], [0.0]))
 
 
+def test_the_space_before_a_token_is_not_shaded():
+    html = block(Tokens(["on", " rit", " "], [1.0, 1.0, 1.0]))
+    assert re.sub(r'<span class="tok"[^>]*>', "[", html).replace("</span>", "]").count("<wbr>[on] [rit]<wbr>[ ]") == 1
+
+
 def test_toml_is_highlighted_without_losing_a_character():
     text = '# run\n[model.encoder]  # part\nlr = 1e-3\nname = "a # b"  # why\npath = \'c:\\x\'\nmany = [\n  "x",\n]\n'
     html = highlighted_toml(text)
