@@ -20,7 +20,7 @@ SMALL = ["model.width=32", "train.epochs=0", "train.min_steps=0", "train.steps=1
 STAGE = [
     "pretrain.task.kind=masked",
     "task.adversarial=1",
-    "task.evidence=true",
+    "task.blend=true",
     "pretrain.epochs=0",
     "pretrain.min_steps=0",
     "pretrain.steps=6",

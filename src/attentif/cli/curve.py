@@ -27,7 +27,7 @@ def curve(
 ) -> None:
     """Measure accuracy against the number of labelled examples, with and without pre-training. Called again, it goes on.
 
-    For example: attentif curve reviews --labels 100,500,all --from runs/masked-1
+    For example: attentif curve reviews task.evidence=false --labels 100,500,all --from runs/masked-1
     """
     numbers = _numbers(labels)
     from attentif.plugin import load_installed

@@ -1,6 +1,6 @@
 """Accuracy against the number of labelled examples, with and without pre-training.
 
-    attentif curve reviews --labels 100,500,2000,all --from runs/masked-1
+    attentif curve reviews task.evidence=false --labels 100,500,2000,all --from runs/masked-1
 
 Each system, number of labels and seed is a run of its own in the folder of the curve; the seed decides the weights and which examples keep
 their labels. Called again, runs that are finished are read, the one that was stopped goes on, and the rest follow. A recipe with a

@@ -27,7 +27,7 @@ from attentif.tasks.labels.adversarial import adversarial_loss
 from attentif.tasks.labels.blend import FEWEST, TINY, Answers, log_loss, probabilities
 from attentif.tasks.labels.classified import classified
 from attentif.tasks.labels.classify_data import LabelledTexts, all_logits, asked, encoded, shown_error
-from attentif.tasks.labels.evidence import FOLDS, Evidence, Told, numbers_beside
+from attentif.tasks.labels.evidence import Evidence, Told, numbers_beside
 from attentif.tasks.labels.hiding import hide
 from attentif.tasks.labels.linear import Floats, Linear
 from attentif.tasks.labels.overturned import overturned
@@ -153,8 +153,7 @@ class Classify(Task):
         return f"that is for at most {MOST_CLASSES} classes, and there are {classes}" if classes > MOST_CLASSES else ""
 
     def _learn(self, train: LabelledTexts, classes: int, say: Say) -> tuple[Evidence, Told]:
-        say(f"fitting a linear model of words, {FOLDS} times on a part of the training texts and once on all of them")
-        self.evidence, told = Evidence.fit(train.joined(), train.labels, classes, train.tokenizer, train.ids)
+        self.evidence, told = Evidence.fit(train.joined(), train.labels, classes, train.tokenizer, train.ids, say)
         return self.evidence, told
 
     def _told(self, texts: LabelledTexts, classes: int, learned: Callable[[], tuple[Evidence, Told]]) -> Told:

@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 from attentif.errors import RunError
 from attentif.tasks.labels.linear import READS, WORDS_AND_MARKS, Floats, Ints, Linear, Terms, as_logits, reads_of, sides
 from attentif.tasks.ragged import Ragged
+from attentif.tasks.task import Say
 from attentif.text import Tokenizer
 
 FILE = "evidence.safetensors"  # inside a run's folder
 FOLDS, SEED = 5, 0
 SPREADS, MOST = 2.0, 2.5  # of the evidence of a token: what is called 1, and where it is cut
 CHUNK = 512  # texts that are encoded at a time
+SHORTEST = 3  # tokens that a text may be cut to: those that frame it, and one
 
 Single = NDArray[np.float32]
 
@@ -48,11 +50,16 @@ class Evidence:
     several: bool
 
     @classmethod
-    def fit(cls, texts: Sequence[str], labels: Ints, classes: int, tokenizer: Tokenizer, ids: Ragged) -> tuple["Evidence", Told]:
+    def fit(cls, texts: Sequence[str], labels: Ints, classes: int, tokenizer: Tokenizer, ids: Ragged, say: Say) -> tuple["Evidence", Told]:
         """From the training texts, and what they are told themselves."""
+        say(f"fitting a linear model of words, {FOLDS} times on a part of the training texts and once on all of them")
         part = np.random.default_rng(SEED).permutation(len(texts)) % FOLDS
         choices = [np.arange(len(texts)), *(np.flatnonzero(part != own) for own in range(FOLDS))]
-        whole, *others = Linear.fits(texts, labels, classes, choices)
+        models = []
+        for model in Linear.fits(texts, labels, classes, choices):
+            models.append(model)
+            say(f"fitted {len(models)} of {len(choices)}")
+        whole, *others = models
         said, s = _said(texts, [others[own] for own in part.tolist()], tokenizer, ids)
         made = cls(whole, SPREADS * np.maximum(said.std(0), 1e-6).astype(np.float64), several=labels.ndim == 2)
         return made, made._told(said, s, classes)
@@ -118,7 +125,7 @@ def _token_of_character(texts: Sequence[str], tokenizer: Tokenizer, ids: Ragged)
     """For each text the token that each of its characters belongs to; -1 where it is in none, or cut away."""
     for start in range(0, len(texts), CHUNK):
         some = texts[start : start + CHUNK]
-        longest = int(ids.lengths[start : start + CHUNK].max())
+        longest = max(int(ids.lengths[start : start + CHUNK].max()), SHORTEST)
         for text, encoding in zip(some, tokenizer.encode_batch(some, max_len=longest), strict=True):
             place = np.full(len(text), -1, dtype=np.int64)
             for token, (low, high) in enumerate(encoding.offsets):

@@ -12,7 +12,7 @@ of series kept apart they took the loss from 0.29 to 0.25. A single answer among
 What is fitted is kept as numbers and words (safetensors): w ∘ r is one vector a class, and `Linear.load` needs nothing else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,21 +62,19 @@ class Linear:
     @classmethod
     def fit(cls, texts: Sequence[str], labels: Ints, classes: int) -> "Linear":
         """`labels`: (N,) numbers of classes, or (N, classes) of 0 and 1 where a text may have several."""
-        return cls.fits(texts, labels, classes, [np.arange(len(texts))])[0]
+        return next(cls.fits(texts, labels, classes, [np.arange(len(texts))]))
 
     @classmethod
-    def fits(cls, texts: Sequence[str], labels: Ints, classes: int, choices: Sequence[Ints]) -> "list[Linear]":
-        """A model of each choice of rows, all over the terms of all texts."""
+    def fits(cls, texts: Sequence[str], labels: Ints, classes: int, choices: Sequence[Ints]) -> "Iterator[Linear]":
+        """A model of each choice of rows, all over the terms of all texts, one after the other."""
         terms, parts = [], []
         for reads in reads_of(len(texts)):
             vectorizer, counted = _counted(reads, texts)
             parts.append(counted)
             terms.append(Terms(reads, vectorizer.get_feature_names_out().tolist(), vectorizer.idf_))
-        made = []
         for rows in choices:
             columns = [_fitted([part[rows] for part in parts], own[rows]) for own in sides(labels, classes)]
-            made.append(cls(terms, np.stack([column[0] for column in columns], axis=1), np.array([column[1] for column in columns])))
-        return made
+            yield cls(terms, np.stack([column[0] for column in columns], axis=1), np.array([column[1] for column in columns]))
 
     def log_odds(self, texts: Sequence[str]) -> Floats:
         """(N, columns)"""

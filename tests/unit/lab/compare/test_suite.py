@@ -51,12 +51,12 @@ def test_words_of_the_command_change_all_models_alike(page: Path) -> None:
     assert {(model.config.train.epochs, model.config.model.dropout) for model in part.models} == {(1, 0.3)}
 
 
-def test_the_average_with_a_linear_model_is_left_out_unless_asked_for(page: Path) -> None:
+def test_a_linear_models_part_in_the_answers_is_left_out_unless_asked_for(page: Path) -> None:
     (part,) = loaded(page).parts
-    assert part.notes == ["answers are the network's own: the recipe's linear model is left out (task.blend = false)"]
-    assert {getattr(model.config.task, "blend", None) for model in part.models} == {False}
-    (asked,) = loaded(page, "task.blend=true").parts
-    assert {getattr(model.config.task, "blend", None) for model in asked.models} == {True}
+    assert part.notes == ["answers are the network's own: the recipe's linear model is left out (task.evidence = false)"]
+    assert {getattr(model.config.task, "evidence", None) for model in part.models} == {False}
+    (asked,) = loaded(page, "task.evidence=true").parts
+    assert {getattr(model.config.task, "evidence", None) for model in asked.models} == {True}
 
 
 def test_several_comparisons_take_what_they_do_not_say_from_the_page(tmp_path: Path) -> None:

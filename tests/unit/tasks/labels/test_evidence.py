@@ -33,7 +33,7 @@ def tokens_of(texts: list[str], kind: str = "word", longest: int = 500) -> tuple
 
 def fitted(labels: np.ndarray = LABELS, classes: int = 2) -> tuple[Evidence, np.ndarray]:
     """And what each training text is told of its tokens, in log-odds."""
-    made, told = Evidence.fit(TEXTS, labels, classes, *tokens_of(TEXTS))
+    made, told = Evidence.fit(TEXTS, labels, classes, *tokens_of(TEXTS), say=lambda _: None)
     return made, told.tokens * made.scale
 
 
@@ -179,3 +179,11 @@ def test_training_begins_with_the_answers_of_the_linear_model(write_csv: Any, re
     task.begin(model, prepared, print)
     batch = prepared.valid.batch([0, 1, 2])
     torch.testing.assert_close(model.eval()(batch)[0], batch.offset)
+
+
+def test_of_a_text_without_a_word_nothing_is_said() -> None:
+    tokenizer, ids = tokens_of(["", " "])
+    made, _ = fitted()
+    told = made.of(["", " "], 2, tokenizer, ids)
+    assert not told.tokens.any()
+    assert told.answers[0].tolist() == told.answers[1].tolist()
