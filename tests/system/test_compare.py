@@ -145,6 +145,10 @@ def test_rates_are_tried_and_what_breaks_down_is_reported_while_the_others_go_on
     kept, broken = part["search"]["trials"]
     assert part["search"]["metric"] == "loss"
     assert kept["steps"] == 6
+    folder_of_trial = folder / "runs/wild-compare" / kept["run"]
+    assert (folder_of_trial / "trial.json").is_file()
+    assert not (folder_of_trial / "results.json").exists()  # the test split is not looked at while a rate is chosen
+    assert "encoder-tiny, rate 0.005: loss " in shown.err
     assert "not finite" in broken["failed"]
     assert [run["failed"] is None for run in part["runs"]] == [True, False]
     assert "1 run of shallow failed" in part["conclusion"]["en"]

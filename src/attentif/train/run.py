@@ -2,7 +2,7 @@
 
 import importlib.util
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,10 +43,13 @@ class Ready:
     prepared: Prepared
     ranks: Ranks
     display: Display
+    trial: bool = False  # judged on validation alone: neither the test split is looked at, nor is a report written
 
 
-def train(config: RunConfig, *, name: str = "run", out: Path | None = None, force: bool = False, display: Display) -> RunFolder:
-    """Train what `config` says, in `out` or in `runs/<name>-<n>`."""
+def train(
+    config: RunConfig, *, name: str = "run", out: Path | None = None, force: bool = False, trial: bool = False, display: Display
+) -> RunFolder:
+    """Train what `config` says, in `out` or in `runs/<name>-<n>`; a `trial` ends with its loss on validation."""
     model = check(config)[1]
     body = checked_body(config, model, out)
     check_learning(config, model)
@@ -57,7 +60,7 @@ def train(config: RunConfig, *, name: str = "run", out: Path | None = None, forc
             return go_on(RunFolder(Path(ranks.share(None))), ranks, Silent())
         folder, ready = make(config, vocabulary(config, body), name=name, out=out, force=force, ranks=ranks, display=display)
         ranks.share(str(folder.path))
-        return complete(folder, ready)
+        return complete(folder, replace(ready, trial=trial))
 
 
 def make(
@@ -83,7 +86,7 @@ def make(
     return create(out, name, fill, force=force), Ready(settled, task, prepared, ranks, display)
 
 
-def resume(path: Path, *, display: Display) -> RunFolder:
+def resume(path: Path, *, trial: bool = False, display: Display) -> RunFolder:
     """Go on with a run from its newest sound checkpoint; a finished run only says that it is."""
     folder = RunFolder.open(path)
     if folder.finished:
@@ -92,10 +95,10 @@ def resume(path: Path, *, display: Display) -> RunFolder:
     config = load_run_config(path)
     check(config)
     with Joined(device_of(config.train.device)) as ranks:
-        return go_on(folder, ranks, display if ranks.main else Silent())
+        return go_on(folder, ranks, display if ranks.main else Silent(), trial=trial)
 
 
-def go_on(folder: RunFolder, ranks: Ranks, display: Display) -> RunFolder:
+def go_on(folder: RunFolder, ranks: Ranks, display: Display, *, trial: bool = False) -> RunFolder:
     """Complete a run with the configuration and the tokenizers of its folder."""
     config = load_run_config(folder.path)
     task = config.task.build()
@@ -105,7 +108,7 @@ def go_on(folder: RunFolder, ranks: Ranks, display: Display) -> RunFolder:
         raise RunError("has no [made] table: it was not written by a run", file=folder.config)
     if prepared.digest != config.made.data:
         raise RunError("the data are not those that this run was started with; start another run", file=folder.path)
-    return complete(folder, Ready(config, task, prepared, ranks, display))
+    return complete(folder, Ready(config, task, prepared, ranks, display, trial))
 
 
 def check(config: RunConfig) -> tuple[Task, ModelConfig]:
@@ -250,13 +253,16 @@ def complete(folder: RunFolder, ready: Ready) -> RunFolder:
 
 
 def conclude(folder: RunFolder, ready: Ready, model: Model, place: Place) -> None:
-    """Scores of the test split and of the baselines; `results.json` comes last, for it says that all is there."""
+    """Scores of the test split and of the baselines; `results.json` comes last, for it says that all is there. Of a trial, `trial.json`."""
     task, prepared, display = ready.task, ready.prepared, ready.display
     model.eval()
     progress = lambda done, total: display.work("evaluate", done, total)
     budget = ready.config.train.batch_tokens
     task.settle(model, prepared, folder.path, budget=budget, say=display.say, progress=progress)
     valid = task.evaluate(model, prepared.valid, budget=budget, quick=True, progress=progress)
+    if ready.trial:
+        write_json(folder.trial, {"metric": task.metric, "valid": valid.scores, "steps": place.step, "seconds": place.seconds})
+        return
     test = task.evaluate(model, prepared.test, budget=budget, progress=progress)
     baselines = task.baselines(prepared, display.say) if ready.config.train.baselines else []
     trained = Trained(ready.config, task, model, prepared, place, test, valid, baselines)

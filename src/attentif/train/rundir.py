@@ -4,7 +4,8 @@
 
 A run of adapters has `adapter.safetensors` instead of `model.safetensors`, and its configuration names the base that they stand beside.
 It appears with its configuration and tokenizers in one step, never half-made; from then on it can be resumed. `results.json` is written
-last: a run that has it is finished.
+last: a run that has it is finished. One that was trained only to choose a learning rate has `trial.json` instead, what it reached on
+validation: resumed, it is scored and finished as any other.
 """
 
 import json
@@ -37,6 +38,7 @@ class RunFolder:
         self.config, self.readme = path / "config.toml", path / "README.md"
         self.weights, self.adapter = path / "model.safetensors", path / "adapter.safetensors"
         self.results, self.report = path / "results.json", path / "report.html"
+        self.trial = path / "trial.json"
         self.metrics = Metrics(path / "metrics.jsonl")
 
     @classmethod
@@ -82,10 +84,19 @@ class RunFolder:
 
 def read_results(folder: RunFolder) -> dict[str, Any]:
     """`results.json`, or nothing where the run is not finished."""
+    return _read(folder.results)
+
+
+def read_trial(folder: RunFolder) -> dict[str, Any]:
+    """What a trial is judged by: `trial.json`, or nothing where it is not over; of a finished run its results."""
+    return read_results(folder) or _read(folder.trial)
+
+
+def _read(file: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(folder.results.read_text(encoding="utf-8"))) if folder.finished else {}
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
     except ValueError:
-        raise RunError("is damaged: not JSON", file=folder.results) from None
+        raise RunError("is damaged: not JSON", file=file) from None
 
 
 def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:

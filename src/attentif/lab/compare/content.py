@@ -51,6 +51,7 @@ class Wanted:
     config: RunConfig
     data: str  # SHA-256 of the data
     plugins: tuple[Path, ...] = ()
+    trial: bool = False  # of a learning rate: judged on validation, without scores
 
     @cached_property
     def key(self) -> str:
@@ -64,8 +65,15 @@ class Wanted:
         return RunFolder(self.within / f"{self.stem}-{self.key[:DIGITS]}")
 
     @property
+    def done(self) -> bool:
+        return self._is_done(self.folder)
+
+    def _is_done(self, folder: RunFolder) -> bool:
+        return folder.finished or (self.trial and folder.trial.is_file())
+
+    @property
     def note(self) -> Path:
-        return cache_folder() / "runs" / f"{self.key}.json"
+        return cache_folder() / ("trials" if self.trial else "runs") / f"{self.key}.json"
 
     def publish(self) -> None:
         """Let other comparisons find it."""
@@ -78,7 +86,7 @@ class Wanted:
             found = RunFolder(Path(json.loads(self.note.read_text(encoding="utf-8"))["run"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        if not found.finished or not found.path.name.endswith(self.key[:DIGITS]) or found.path == self.folder.path.resolve():
+        if not self._is_done(found) or not found.path.name.endswith(self.key[:DIGITS]) or found.path == self.folder.path.resolve():
             return None
         skip = shutil.ignore_patterns("checkpoints", "lock", ".*")
         create(self.folder.path, self.stem, lambda path: shutil.copytree(found.path, path, dirs_exist_ok=True, ignore=skip))

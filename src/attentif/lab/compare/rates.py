@@ -2,8 +2,8 @@
 
 A trial is a run of its own, of a stated share of the length of a whole one, with the first seed; rates are judged by the loss on
 validation at its end, for a score is often still at 0, or at chance, when a trial is over: all rates would look alike. Where a task has
-no loss, by its score. Of losses that a short run of one seed cannot tell apart the smallest rate is taken, for a large one breaks a long
-run sooner than a short one. A rate at which training breaks down is a trial that failed, no more.
+no loss, by its score. The test split is not looked at. Of losses that a short run of one seed cannot tell apart the smallest rate is
+taken, for a large one breaks a long run sooner than a short one. A rate at which training breaks down is a trial that failed, no more.
 """
 
 import math
@@ -16,7 +16,7 @@ from attentif.lab.compare.content import Wanted
 from attentif.lab.compare.plan import Planned, Sized
 from attentif.lab.compare.suite import SearchConfig
 from attentif.train.config import RunConfig, TrainConfig
-from attentif.train.rundir import read_results
+from attentif.train.rundir import read_trial
 
 PLACE = "search"
 LOSS = "loss"
@@ -44,7 +44,7 @@ def trials(planned: Planned, folder: Path, plugins: Sequence[Path]) -> list[Tria
             label = f"{planned.part.name}: {model.name}, rate {rate:g}"
             stem = f"{model.name}-{rate:g}"
             config = model.config.changed(train=train)
-            found.append(Trial(model.name, rate, Wanted(label, stem, folder / PLACE, config, planned.data, tuple(plugins))))
+            found.append(Trial(model.name, rate, Wanted(label, stem, folder / PLACE, config, planned.data, tuple(plugins), trial=True)))
     return found
 
 
@@ -64,8 +64,8 @@ def record(
     search = planned.part.lr
     if not isinstance(search, SearchConfig):
         return None
-    ended = [read_results(trial.wanted.folder) for trial in found]
-    metric = LOSS if all(LOSS in results["valid"] for results in ended if "valid" in results) else planned.metric
+    ended = [read_trial(trial.wanted.folder) for trial in found]
+    metric = judged_by(ended, planned.metric)
     rows = []
     for trial, results in zip(found, ended, strict=True):
         row = {"model": trial.model, "lr": trial.lr, "score": _score(results, metric), "steps": results.get("steps")}
@@ -78,6 +78,11 @@ def record(
         chosen[model] = (lowest_loss(own) if metric == LOSS else best_rate(own, planned.higher_is_better)) if whole else None
     made = {"rates": sorted(search.rates), "share": search.share, "seed": planned.part.seeds[0], "metric": metric}
     return made | {"trials": rows, "chosen": chosen}
+
+
+def judged_by(ended: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """The loss, where all trials that are over have one; else the metric of the task."""
+    return LOSS if all(LOSS in results["valid"] for results in ended if results) else metric
 
 
 def lowest_loss(rows: Sequence[Mapping[str, Any]]) -> float | None:

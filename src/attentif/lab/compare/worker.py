@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -45,17 +46,17 @@ class Telling:
     def close(self) -> None: ...
 
 
-def train(work: dict[str, Any], telling: Telling) -> None:
-    """Start the run, or go on with it."""
+def train(work: dict[str, Any], telling: Telling, *, trial: bool = False) -> None:
+    """Start the run, or go on with it; a trial is judged on validation alone."""
     from attentif.train.run import resume
     from attentif.train.run import train as start
 
     folder = Path(work["folder"])
     if (folder / "config.toml").is_file():
         _wait_for(folder)
-        resume(folder, display=telling)
+        resume(folder, trial=trial, display=telling)
     else:
-        start(_config(work), name=work["name"], out=folder, display=telling)
+        start(_config(work), name=work["name"], out=folder, trial=trial, display=telling)
 
 
 def baselines(work: dict[str, Any], telling: Telling) -> list[dict[str, Any]]:
@@ -77,7 +78,12 @@ def decode(work: dict[str, Any], _: Telling) -> dict[str, Any] | None:
     return decoding_speed(Path(work["folder"]), threads=work["threads"])
 
 
-WORKS: dict[str, Callable[[dict[str, Any], Telling], Any]] = {"train": train, "baselines": baselines, "decode": decode}
+WORKS: dict[str, Callable[[dict[str, Any], Telling], Any]] = {
+    "train": train,
+    "trial": partial(train, trial=True),
+    "baselines": baselines,
+    "decode": decode,
+}
 
 
 def _config(work: dict[str, Any]) -> Any:

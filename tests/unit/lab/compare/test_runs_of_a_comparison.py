@@ -1,6 +1,7 @@
 """How runs are known and found again, how rates are tried and chosen, what is read from a finished run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,6 +82,23 @@ def test_a_note_about_a_run_that_is_gone_is_worth_nothing(config: RunConfig, tmp
     assert second.fetch() is None
     first.note.write_text("not JSON")
     assert second.fetch() is None
+
+
+def test_a_trial_that_was_never_scored_is_no_run_and_a_run_will_do_for_a_trial(config: RunConfig, tmp_path: Path) -> None:
+    """Even at the same length: a comparison must not find a trial where it looks for scores."""
+    trial, run = (replace(wanted(config, tmp_path / name), trial=name == "search") for name in ("search", "runs"))
+    assert trial.key == run.key
+    finish(trial)
+    trial.folder.results.rename(trial.folder.trial)
+    assert trial.done
+    assert not trial.folder.finished
+    trial.publish()
+    assert run.fetch() is None
+    again = replace(trial, within=tmp_path / "again")
+    assert again.fetch() == trial.folder.path.resolve()
+    assert again.done
+    finish(run)
+    assert replace(run, trial=True).done
 
 
 def test_what_was_measured_is_kept(tmp_path: Path) -> None:
