@@ -197,7 +197,7 @@ def test_a_shape_that_nobody_chose_is_said_before_anything_is_trained(capsys: py
         (["classify.toml", "--models", "encoder-tiny", "--seeds", "0"], "--seeds: one at least is needed"),
         (["classify.toml", "--models", "encoder-tiny", "--seeds", "many"], "--seeds: must be how many, or which ones"),
         (["classify.toml", "--models", "encoder-tiny", "--seeds", "1,1"], "option --seeds: seeds: seeds are different numbers"),
-        (["classify.toml", "--models", "encoder-tiny", "--budget", "params=3"], "models: encoder-tiny: "),
+        (["classify.toml", "--models", "encoder-tiny", "--budget", "params=3"], "error: models: encoder-tiny cannot be brought to 3"),
         (["classify.toml", "--models", "encoder-tiny", "--budget", "5min"], "budget '5min' is not of the form kind=amount"),
         (["classify.toml", "--models", "encoder-tiny", "--budget", "seconds=9", "--jobs", "2"], "--jobs: where seconds are the budget"),
         (["classify.toml", "--models", "encoder-tiny", "--lr", "fast"], "--lr: must be a learning rate"),

@@ -4,6 +4,9 @@ What a model takes grows with its width w, nearly as c w^b. Widths are multiples
 Between a width that takes too little and one that takes too much, the next one to try is where a power law through both says. When no
 width lies between them, the hidden layers of the feed-forward networks close the gap, from the side on which they must change least.
 Depth is kept, unless the narrowest model is still too large.
+
+What is measured may be disturbed by whatever else the machine does: where a narrower model came out dearer than a wider one and no size
+was found, the search begins again, a few times, before it gives up.
 """
 
 import math
@@ -18,6 +21,7 @@ GRAINS = (8, 4, 2, 1)
 NARROWEST, WIDEST = 8, 16384
 LEAST_HIDDEN, MOST_HIDDEN = 0.5, 2.0  # factor on hidden layers, beyond which it would be another architecture
 LITTLE = 1.1  # factor on hidden layers that need not be bettered
+ATTEMPTS = 3  # searches by measurements that contradict each other
 CLOSE = 0.1  # share of the tolerance within which a counted amount need not come closer
 
 
@@ -53,12 +57,30 @@ class Search:
         self.tried: list[Candidate] = []
 
     def run(self) -> Candidate:
+        for attempt in range(1, ATTEMPTS + 1):
+            if (found := self._once()) is not None:
+                return found
+            if not self._disturbed() or attempt == ATTEMPTS:
+                break
+            self.say("a narrower model took more than a wider one: something else uses this machine; once more")
+            self.known, self.tried = {}, []
+        raise self._unreachable()
+
+    def _once(self) -> Candidate | None:
         for layers in range(self.sizing.layers, 0, -1):
             if (found := self._at_depth(layers)) is not None:
                 return found
             if not all(candidate.amount > self.wanted for candidate in self.tried):
                 break  # not for want of narrowness
-        raise self._unreachable()
+        return None
+
+    def _disturbed(self) -> bool:
+        """Whether measurements contradict each other: at one depth, a narrower model that takes more than a wider one."""
+        if self.counted:
+            return False
+        plain = [one for one in self.tried if one.hidden == 1]
+        pairs = [(a, b) for a in plain for b in plain if a.layers == b.layers and a.width < b.width]
+        return any(narrow.amount > wide.amount for narrow, wide in pairs)
 
     def _at_depth(self, layers: int) -> Candidate | None:
         """The best model of this depth, or None where none is near enough."""
@@ -181,9 +203,10 @@ class Search:
         name, nearest = self.sizing.model.base or "this model", self._nearest(self.tried)
         if nearest is None:
             return UsageError(f"{name} cannot be had at any other size: its parts contradict each other at every width")
+        why = "; measurements contradict each other, for something else uses this machine" if self._disturbed() else ""
         return UsageError(
             f"{name} cannot be brought to {self.words(self.wanted)}: the nearest size that it can have takes "
-            f"{self.words(nearest.amount)} ({_size(nearest)})"
+            f"{self.words(nearest.amount)} ({_size(nearest)}){why}"
         )
 
 

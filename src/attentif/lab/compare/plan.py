@@ -95,7 +95,8 @@ def plan(part: Part, *, threads: int, folder: Path, say: Say) -> Planned:
         try:
             models.append(_sized(replace(contestant, config=config), part.budget, task, model, prepared, kept, say))
         except UsageError as error:
-            raise UsageError(f"models: {contestant.name}: {error.message}") from None
+            named = error.message.startswith(f"{contestant.name} ")
+            raise UsageError(f"models: {error.message}" if named else f"models: {contestant.name}: {error.message}") from None
     assert prepared is not None
     assert task is not None
     first = next(iter(reading.found.values()))

@@ -235,6 +235,29 @@ def test_what_is_measured_comes_within_ten_percent(kind: str, monkeypatch: pytes
         assert size == pytest.approx(50, rel=0.13)
 
 
+@pytest.mark.parametrize("bad", [[0], [0, 1], range(99)], ids=["first", "two", "all"])
+def test_a_measurement_that_was_disturbed_is_made_again(bad: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size a little below the one wanted comes out twice too dear: from then on only those that are too small are looked at."""
+    calls: list[int] = []
+
+    def taken(_: Any, model: Model) -> float:
+        size = sum(p.numel() for p in model.parameters())
+        calls.append(size)
+        return 1e-4 * size * (2 if 120_000 < size < 149_000 and calls.count(size) - 1 in bad else 1)
+
+    monkeypatch.setattr(measure, "seconds", taken)
+    lines: list[str] = []
+    model = resolve({"base": "rnn-tiny", "width": 512})
+    solve_it = lambda: solve(model, Budget.parse("seconds=15"), setting(model), lines.append)
+    if len(bad) < 3:
+        assert abs(solve_it().error) <= 0.10
+        assert any("something else uses this machine; once more" in line for line in lines)
+    else:
+        with pytest.raises(UsageError, match="measurements contradict each other, for something else uses this machine") as caught:
+            solve_it()
+        assert "\n" not in str(caught.value)
+
+
 def test_a_model_that_memory_has_no_room_for_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "available_memory", lambda: 16 * 200_000)
     lines: list[str] = []
