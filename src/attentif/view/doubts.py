@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attentif.view.words import Text, count, fixed, listed, metric, percent, plural
+from attentif.view.words import Text, count, duration, fixed, listed, metric, percent, plural
 
 Part = Mapping[str, Any]
 ENOUGH_SEEDS = 5  # from here on, an interval over seeds is more than a hint
@@ -20,7 +20,7 @@ def may_not(part: Part) -> list[Text]:
     if not part["statistics"]["scores"]:
         return _failures(part)
     found = [*_failures(part), *_few_seeds(part), *_rates(part), *_budget(part), *reshaped(part), *_unfinished(part), *_ceiling(part)]
-    found += [*_floor(part), *_lengths(part)]
+    found += [*_floor(part), *_lengths(part), *_stopped(part), *_off_time(part)]
     only = Text(
         "Ce résultat vaut pour ces données, cette durée d’apprentissage et ces tailles ; d’autres données, ou des modèles cent fois plus "
         "grands, peuvent en décider autrement.",
@@ -121,6 +121,39 @@ def reshaped(part: Part) -> list[Text]:
             "Le budget change beaucoup la largeur, à profondeur égale, de {names} : un préréglage plus proche du budget serait plus juste.",
             "At the same depth, the budget changes the width of {names} a lot: a preset nearer to this budget would be fairer.",
         ).with_(names=listed(found))
+    ]
+
+
+def _stopped(part: Part) -> list[Text]:
+    """Whose runs ended before their time, because the suite asked for `patience`."""
+    early = {run["model"] for run in part["runs"] if run.get("ended") == "patience"}
+    if not early:
+        return []
+    return [
+        Text(
+            "{names} : l’apprentissage s’est arrêté avant la fin, la validation ne progressant plus ; tout le budget n’est pas dépensé.",
+            "{names}: training was stopped before its end, as validation no longer improved; not all of the budget was spent.",
+        ).with_(names=listed([model["name"] for model in part["models"] if model["name"] in early]))
+    ]
+
+
+def _off_time(part: Part) -> list[Text]:
+    """Whose runs took another time than the few steps foretold that the size was chosen by."""
+    if not part["budget"] or part["budget"]["kind"] != "seconds":
+        return []
+    taken = {model["name"]: model["timing"]["seconds"] for model in part["models"] if "timing" in model}
+    wanted, tolerance = part["budget"]["amount"], TOLERANCE["seconds"]
+    off = [(name, seconds) for name, seconds in taken.items() if abs(seconds / wanted - 1) > tolerance]
+    if not off:
+        return []
+    named = [Text("{name} ({time})", "{name} ({time})").with_(name=name, time=duration(seconds)) for name, seconds in off]
+    return [
+        Text(
+            "Le temps réellement pris par {names} s’écarte du budget de plus de {tolerance} : la machine faisait autre chose, pendant la "
+            "mesure ou après.",
+            "The time really taken by {names} is more than {tolerance} off the budget: the machine did something else, while it was "
+            "measured or since.",
+        ).with_(names=listed(named), tolerance=percent(tolerance, 0))
     ]
 
 

@@ -214,6 +214,24 @@ def test_each_reason_for_doubt_is_named(changes: dict[str, Any], words: str) -> 
     assert words in said(change(comparison(), **changes))
 
 
+def test_the_time_that_runs_really_took_is_held_against_a_budget_of_seconds() -> None:
+    """It is timing: without timings, which no two comparisons share, nothing is said of it."""
+    part = comparison() | {"budget": {"kind": "seconds", "amount": 60.0, "words": "1 min"}}
+    assert "The time really taken" not in said(part)
+    part["models"][1]["timing"] = part["models"][1]["timing"] | {"seconds": 132.0}
+    assert "The time really taken by mamba (2 min) is more than 10% off the budget" in said(part)
+    assert "Le temps réellement pris par mamba" in conclusion(part).fr
+    assert "The time really taken" not in said(part | {"budget": {"kind": "params", "amount": 2e5, "words": ""}})
+    without = [{key: value for key, value in one.items() if key != "timing"} for one in part["models"]]
+    assert "The time really taken" not in said(part | {"models": without})
+
+
+def test_runs_that_were_stopped_early_are_named() -> None:
+    part = comparison()
+    part["runs"][0]["ended"] = "patience"
+    assert "<b>gru</b>: training was stopped before its end" in said(part)
+
+
 def test_a_rate_at_the_edge_a_curve_that_climbs_a_ceiling_and_a_failure_are_named() -> None:
     part = comparison()
     part["search"]["chosen"]["mamba"] = 1e-2

@@ -15,7 +15,7 @@ from attentif.files import cache_folder, finite
 from attentif.lab.compare.board import Board
 from attentif.lab.compare.content import Kept, Wanted, digest, program
 from attentif.lab.compare.crew import Crew, Ended, Work
-from attentif.lab.compare.gather import TIMING, budget_record, model_record, run_record, statistics, without_run
+from attentif.lab.compare.gather import TIMING, budget_record, model_record, run_record, statistics, timeless, without_run
 from attentif.lab.compare.plan import Planned
 from attentif.lab.compare.rates import Whole, judged_by, rate_of, record, trials, whole_runs
 from attentif.lab.compare.suite import Suite
@@ -188,7 +188,7 @@ class Event:
             "baselines": [_baseline(rival) for rival in kept.get(self.baselines_key(one)) or ()],
             "statistics": statistics(one, runs),
         }
-        said = conclusion(finite(found))
+        said = conclusion(timeless(finite(found)))
         return found | {"conclusion": {"fr": said.fr, "en": said.en}}
 
 
