@@ -33,6 +33,7 @@ steps = 24
 checkpoint_every = 4
 log_every = 4
 lr = 5e-3
+patience = 1
 """
 SUITE = """\
 # Shallow or deep?
@@ -86,6 +87,7 @@ def test_a_comparison_is_one_json_with_everything(undisturbed: dict[str, Any], f
         assert run["failed"] is None
         assert 0 <= run["scores"]["accuracy"] <= 1
         assert len(run["curve"]["steps"]) == 4
+        assert (run["steps"], run["ended"]) == (24, "steps")  # though the recipe would stop early
         assert run["curve"]["tokens"] == sorted(run["curve"]["tokens"])
         assert (folder / "runs/suite-compare" / run["run"] / "report.html").is_file()  # an ordinary run
     for model in part["models"]:

@@ -109,7 +109,8 @@ def _sized(
     contestant: Contestant, budget: Budget | None, task: Task, model: ModelConfig, prepared: Prepared, kept: Kept, say: Say
 ) -> Sized:
     config = contestant.config
-    key = digest({"config": to_toml(config), "budget": str(budget), "data": prepared.digest, "program": program(loaded_plugins())})
+    asked = {"config": to_toml(config), "budget": str(budget), "evaluations": contestant.evaluations, "stops": contestant.stops}
+    key = digest(asked | {"data": prepared.digest, "program": program(loaded_plugins())})
     if (values := kept.get(key)) is None:
         setting = Setting.of(task, prepared, config.train)
         solved = _solved(model, budget, setting, lambda line: say(f"{contestant.name}: {line}"))
@@ -118,6 +119,8 @@ def _sized(
         if contestant.evaluations is not None:
             every = math.ceil(setting.steps / contestant.evaluations)
             settled = changed(settled, {"train.eval_every": every})
+        if settled.train.patience and not contestant.stops:
+            settled = changed(settled, {"train.patience": setting.steps})  # the best weights are kept, and the whole budget is spent
         longest = prepared.sizes.max_len or int(np.max(prepared.train.lengths))
         values = {
             "config": to_toml(settled),

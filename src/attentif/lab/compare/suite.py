@@ -109,6 +109,7 @@ class Contestant:
     config: RunConfig
     lr: float | None = None  # its own, where one was given
     evaluations: int | None = None  # along a run; None where the recipe's changes ask for their own
+    stops: bool = False  # early, where the changes ask for it
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,9 @@ def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[
     if clash := _twice(model.name for model in contestants):
         raise document.error(where("models"), f"two models are called {clash!r}: give one of them a name of its own")
     lr, seeds = chosen("lr"), _seeds(document, where("seeds"), chosen("seeds"))
-    if not any("eval_every" in layer.values.get("train", {}) for layer in common):
-        contestants = [replace(model, evaluations=chosen("evaluations") or EVALUATIONS) for model in contestants]
+    asked = {key for layer in common for key in layer.values.get("train", {})}
+    evaluations = None if "eval_every" in asked else chosen("evaluations") or EVALUATIONS
+    contestants = [replace(model, evaluations=evaluations, stops="patience" in asked) for model in contestants]
     _check_sizes(document, where("models"), contestants, budget)
     name = own.name or (suite.name if not suite.on and suite.name else source_name(recipe))
     return Part(_safe(name), str(recipe), contestants, seeds, budget, lr, notes[0])

@@ -51,6 +51,12 @@ def test_words_of_the_command_change_all_models_alike(page: Path) -> None:
     assert {(model.config.train.epochs, model.config.model.dropout) for model in part.models} == {(1, 0.3)}
 
 
+def test_runs_spend_their_whole_budget_unless_early_stopping_is_asked_for(page: Path) -> None:
+    assert [model.stops for model in loaded(page).parts[0].models] == [False, False]
+    (asked,) = loaded(page, "train.patience=2", "train.eval_every=5").parts
+    assert [(model.stops, model.evaluations) for model in asked.models] == [(True, None)] * 2
+
+
 def test_a_linear_models_part_in_the_answers_is_left_out_unless_asked_for(page: Path) -> None:
     (part,) = loaded(page).parts
     assert part.notes == ["answers are the network's own: the recipe's linear model is left out (task.evidence = false)"]
