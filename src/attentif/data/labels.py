@@ -8,6 +8,8 @@ from attentif.data.table import Table
 from attentif.errors import DataError
 
 MOST_CLASSES = 1000
+SEPARATORS = ";|,"  # that stand between several labels of one cell
+MANY = 0.1  # rows with several labels in one, as a share, from which it is said
 
 
 def label_key(label: str) -> str:
@@ -20,15 +22,31 @@ def label_key(label: str) -> str:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-def check_labels(table: Table, *, normalised: bool) -> None:
-    """Refuse labels that are no classes: one only, one for each row, or two spellings of the same."""
+def several_in_one(labels: Sequence[str]) -> str | None:
+    """What to say where many labels look like lists of them: pieces between separators that other labels have too."""
+    counts = Counter(labels)
+    for separator in SEPARATORS:
+        pieces = {label: {piece for part in label.split(separator) if (piece := part.strip())} for label in counts}
+        known = Counter(piece for own in pieces.values() for piece in own)
+        lists = [label for label, own in pieces.items() if len(own) > 1 and any(known[piece] > 1 for piece in own)]
+        rows = sum(counts[label] for label in lists)
+        if rows >= MANY * len(labels) and lists:
+            keys = "task.several=true" + ("" if separator == ";" else f" 'task.separator=\"{separator}\"'")
+            held = f"{rows:,} of {len(labels):,} rows have a label with {separator!r} in it, such as {lists[0]!r}"
+            return f"{held}: each is read as one label; several labels at once need {keys}"
+    return None
+
+
+def check_labels(table: Table, *, normalised: bool, hint: str | None = None) -> None:
+    """Refuse labels that are no classes: one only, one for each row, or two spellings of the same. The hint is a way out of the second."""
     counts = Counter(table["label"])
     file = table.files[0]
     if len(counts) == 1:
         raise DataError(f"all {len(table):,} rows have the label {table['label'][0]!r}: there is nothing to tell apart", file=file)
     if len(counts) > MOST_CLASSES or (len(table) >= 20 and len(counts) > len(table) // 2):
         what = "a number to predict" if _mostly_numbers(counts) else "an identifier or free text"
-        raise DataError(f"{len(counts):,} different labels in {len(table):,} rows: that looks like {what}, not like classes", file=file)
+        problem = f"{len(counts):,} different labels in {len(table):,} rows"
+        raise DataError(f"{problem}; {hint}" if hint else f"{problem}: that looks like {what}, not like classes", file=file)
     if normalised:
         return
     spellings: dict[str, list[str]] = defaultdict(list)

@@ -8,7 +8,7 @@ import numpy as np
 
 from attentif.data.columns import Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
-from attentif.data.labels import check_labels, class_names, label_key
+from attentif.data.labels import check_labels, class_names, label_key, several_in_one
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import PlainText, Row, Tolerance, is_plain, open_reader, text_lines
 from attentif.data.split import cut, duplicate_notes, sample
@@ -31,7 +31,9 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open
         _same_columns(tables)
     labelled = "label" in tables["train"].columns
     if labelled:
-        tables = {split: _checked_labels(table, config) for split, table in tables.items()}
+        hint = several_in_one(tables["train"]["label"]) if "label" in roles.lists else None
+        tables = {split: _checked_labels(table, config, hint) for split, table in tables.items()}
+        notes += [hint] if hint else []
     if apart := {split: config.fraction(split) for split in ("test", "valid") if split not in tables}:
         tables |= cut(tables["train"], apart, config.seed)
         notes.append(_how_cut(tables, apart, config))
@@ -168,11 +170,11 @@ def _same_columns(tables: dict[str, Table]) -> None:
             raise DataError(f"{has} has a {odd} column and {lacks} has none", file=table.files[0])
 
 
-def _checked_labels(table: Table, config: DataConfig) -> Table:
+def _checked_labels(table: Table, config: DataConfig, hint: str | None) -> Table:
     if config.normalise_labels:
         table = _normalised(table)
     if table.name == "train":
-        check_labels(table, normalised=config.normalise_labels)
+        check_labels(table, normalised=config.normalise_labels, hint=hint)
     return table
 
 

@@ -123,6 +123,26 @@ def labelled(path: Path, labels: list[str]) -> str:
     return table(path, "text,label", [f"avis {i},{label}" for i, label in enumerate(labels)])
 
 
+@pytest.mark.parametrize(("separator", "keys"), [(";", "task.several=true"), ("|", "task.several=true 'task.separator=\"|\"'")])
+def test_labels_that_look_like_lists_are_said_with_the_keys_that_read_them_so(tmp_path, separator, keys):
+    path = labelled(tmp_path / "a.csv", (["sport"] * 4 + [f"sport{separator}vélo"] * 2 + ["vélo"] * 4) * 5)
+    loaded = load(train=path)
+    assert len(loaded.labels) == 3
+    held = f"10 of 50 rows have a label with '{separator}' in it, such as 'sport{separator}vélo'"
+    assert f"{held}: each is read as one label; several labels at once need {keys}" in loaded.notes
+
+
+@pytest.mark.parametrize("labels", [["roman; essai", "théâtre; poésie"] * 20, ["a"] * 48 + ["b"] * 48 + ["a;b"] * 4])
+def test_a_separator_alone_or_in_a_few_labels_makes_no_list(tmp_path, labels):
+    assert not any("task.several" in note for note in load(train=labelled(tmp_path / "a.csv", labels)).notes)
+
+
+def test_lists_in_which_no_two_rows_agree_are_not_taken_for_identifiers(tmp_path):
+    labels = [f"genre{i % 7};pays{i % 8}" for i in range(56)]
+    with pytest.raises(DataError, match=r"56 different labels in 56 rows; 56 of 56 rows have a label with ';' .* need task\.several=true$"):
+        load(train=labelled(tmp_path / "a.csv", labels))
+
+
 def test_one_class_only_is_refused(tmp_path):
     with pytest.raises(DataError, match="all 30 rows have the label 'positif'"):
         load(train=labelled(tmp_path / "a.csv", ["positif"] * 30))
