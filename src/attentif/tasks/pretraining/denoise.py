@@ -205,8 +205,8 @@ class Denoise(Task):
         """Pieces of the split in words: what was read, what stood in the gaps, what the model put there."""
         rows = np.unique(np.linspace(0, len(dataset) - 1, SHOWN).astype(np.int64))
         batch = self.hidden(dataset.batch(rows.tolist()).to(device_of(model)))
-        found = self._fills(model, batch.source)
-        decode, shown = dataset.tokenizer.decode, []
+        found, shown = self._fills(model, batch.source), []
+        decode = lambda tokens: _in_words(dataset.tokenizer, tokens)
         for place, row in enumerate(rows.tolist()):
             tokens = dataset.tokens(row)
             spans = hidden_spans(len(tokens), self.config.density, self.config.mean_span, np.random.default_rng([0, row]))
@@ -290,6 +290,12 @@ class Denoise(Task):
             title = f"« {example['text']} » → « {answer.output} »"
             found += attention_maps(model, batch, tokens[:-1], source=shown_tokens(tokenizer, read), writes=tokens[1:], title=title)
         return found
+
+
+def _in_words(tokenizer: Tokenizer, tokens: Ints | list[int]) -> str:
+    """Tokens as text, ¶ where one document ends and the next begins."""
+    ids = np.asarray(tokens, dtype=np.int64)
+    return " ¶ ".join(tokenizer.decode(part) for part in np.split(ids, np.flatnonzero(ids == tokenizer.sep)))
 
 
 def _paired(pairs: Sequence[tuple[Ints, Ints]], marks: Marks, rows: tuple[int, ...], *, packed: bool) -> Batch:

@@ -54,8 +54,10 @@ def denoise_sections(evaluation: Evaluation) -> list[Section]:
     if len(details["by_span"]) > 1:
         blocks.append(length_figure("token_accuracy", details["by_span"], Text("Selon la taille du trou", "By size of the gap")))
     about = Text(
-        "Des morceaux du test. Une couleur marque ce que le modèle a retrouvé, l'autre ce qu'il a écrit à la place de ⟨ce qui était là⟩.",
-        "Pieces of the test. One colour marks what the model restored, the other what it wrote in place of ⟨what stood there⟩.",
+        "Des morceaux du test. Une couleur marque ce que le modèle a retrouvé, l'autre ce qu'il a écrit à la place de ⟨ce qui était là⟩ ; "
+        "¶ sépare deux documents.",
+        "Pieces of the test. One colour marks what the model restored, the other what it wrote in place of ⟨what stood there⟩; "
+        "¶ stands between two documents.",
     )
     heads: list[Words] = [Text("texte, trous remplis par le modèle", "text, gaps filled by the model")]
     rows: list[list[Cell]] = [[_filled(entry)] for entry in details["gaps"]]

@@ -90,6 +90,17 @@ def test_a_model_that_has_learned_its_text_fills_its_gaps(pieces: Any) -> None:
     assert "The gaps of the text" in render(Page("essai", task.sections(Evaluation(found.scores, details=stored))))
 
 
+def test_pieces_are_shown_with_a_mark_between_documents(tmp_path: Path, ready: Any) -> None:
+    rows = [f"le chat numéro {n} dort" for n in range(60)]
+    (tmp_path / "textes.csv").write_text("\n".join(["text", *rows]), encoding="utf-8")
+    task, prepared, model = ready(DenoiseConfig(context=40).build(), "t5-tiny", {"train": str(tmp_path / "textes.csv")}, WORDS)
+    piece, *_ = task.evaluate(model, prepared.test).details["gaps"]
+    true = [fill["true"] for fill in piece["fills"]]
+    whole = " ".join(part for pair in zip(piece["texts"], [*true, ""], strict=True) for part in pair)
+    documents = int((prepared.test.tokens(0) == prepared.tokenizers["tokenizer"].sep).sum())
+    assert whole.count("¶") == documents > 1
+
+
 def test_a_text_without_gaps_or_with_too_many_is_refused(pieces: Any) -> None:
     task, prepared, model = pieces
     with pytest.raises(UsageError, match="write ___ for what is missing"):
