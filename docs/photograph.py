@@ -24,9 +24,6 @@ def photograph(figures: dict[str, go.Figure], folder: Path) -> None:
 
 def _pictures(figures: dict[str, go.Figure]) -> dict[str, Image.Image]:
     """One page with all figures one under the other, one picture of it, cut up."""
-    browser = shutil.which("chromium")
-    if browser is None:
-        sys.exit("error: the pictures are taken with chromium, which is not installed")
     parts, places, top = [], {}, 0
     for name, figure in figures.items():
         height = int(figure.layout.height)
@@ -36,11 +33,19 @@ def _pictures(figures: dict[str, go.Figure]) -> dict[str, Image.Image]:
         parts.append(f'<div style="position:absolute;top:{top}px;left:0;width:{WIDTH}px">{drawn}</div>')
         places[name] = (top, height)
         top += height + GAP
-    with tempfile.TemporaryDirectory() as folder:
-        page, picture = Path(folder) / "gallery.html", Path(folder) / "gallery.png"
-        page.write_text(f'<body style="margin:0;background:{SURFACE["light"]}">{"".join(parts)}</body>', encoding="utf-8")
-        quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking")
-        command = [browser, *quiet, f"--user-data-dir={folder}/profile", f"--window-size={WIDTH},{top}", "--virtual-time-budget=30000"]
-        subprocess.run([*command, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True, timeout=300)
-        whole = Image.open(BytesIO(picture.read_bytes())).convert("RGB")
+    whole = screenshot(f'<body style="margin:0;background:{SURFACE["light"]}">{"".join(parts)}</body>', WIDTH, top)
     return {name: whole.crop((0, top, WIDTH, top + height)) for name, (top, height) in places.items()}
+
+
+def screenshot(html: str, width: int, height: int) -> Image.Image:
+    """A page as a browser of that size shows it."""
+    browser = shutil.which("chromium")
+    if browser is None:
+        sys.exit("error: the pictures are taken with chromium, which is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        page, picture = Path(folder) / "page.html", Path(folder) / "page.png"
+        page.write_text(html, encoding="utf-8")
+        quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking")
+        command = [browser, *quiet, f"--user-data-dir={folder}/profile", f"--window-size={width},{height}", "--virtual-time-budget=30000"]
+        subprocess.run([*command, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True, timeout=300)
+        return Image.open(BytesIO(picture.read_bytes())).convert("RGB")
