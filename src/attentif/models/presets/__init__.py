@@ -7,7 +7,7 @@ from attentif.config import Layer, did_you_mean, read_toml
 from attentif.errors import ConfigError
 
 FOLDER = Path(str(files(__name__)))
-ALIASES = {"gpt2-small": "gpt2", "vaswani-2017": "transformer-base", "window-mlp": "bengio-2003"}
+ALIASES = {"gpt2-small": "gpt2", "vaswani-2017": "transformer-base", "window-mlp": "bengio-2003", "camembert-tiny": "roberta-tiny"}
 
 
 def preset_names() -> list[str]:
