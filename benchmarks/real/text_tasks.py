@@ -23,6 +23,8 @@ TRIALS = [
     Trial("summarise", "summarise", "One-sentence summaries: ROUGE by rouge-score. Goal: ROUGE-L above 90."),
     Trial("text-to-text", "text-to-text", "Four tasks in one model, told apart by their prefix. Goal: above 85 % exactly right."),
     Trial("denoise", "denoise", "T5's span corruption on the built-in reviews: the hidden tokens, after those before them."),
+    Trial("masked", "masked", "BERT's hidden words of the built-in reviews: the share that is found."),
+    Trial("replaced", "replaced", "ELECTRA's replaced tokens of the built-in reviews, beside the counts they are drawn from."),
     Trial("dna", "dna", "Promoters against decoys with the same boxes, letter by letter. Goal: above 95 %."),
 ]
 
