@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from attentif.errors import ConfigError
 from attentif.models import Input
-from attentif.models.frontends.frames import Frames, FramesConfig, normalised
+from attentif.models.frontends.frames import Frames, FramesConfig, group_norm, normalised
 from attentif.nn.seq import Seq
 
 LENGTHS = (37, 8, 1, 64, 23)
@@ -16,6 +16,7 @@ KINDS = {
     "conformer-positions": FramesConfig.model_validate(
         {"mels": 18, "channels": 5, "position": {"kind": "learned", "max_len": 20}, "norm": {"kind": "layer"}}
     ),
+    "stages": FramesConfig(mels=18, subsample="stages", stages=(4, 8, 12), normalise="mean"),
     "whisper": FramesConfig(mels=18, subsample="whisper", normalise="whisper"),
     "patches": FramesConfig(mels=18, subsample="patches", patch=(6, 8), stride=(4, 5)),
     "none": FramesConfig(mels=18, subsample="none", normalise="mean"),
@@ -70,6 +71,7 @@ def test_no_gradient_reaches_the_padding(name: str) -> None:
 def test_lengths_are_those_of_the_convolutions() -> None:
     frames = torch.tensor([1, 2, 3, 4, 5, 8, 9, 100])
     assert KINDS["conformer"].shortened(frames).tolist() == [1, 1, 1, 1, 2, 2, 3, 25]
+    assert KINDS["stages"].shortened(frames).tolist() == [1, 1, 1, 1, 1, 1, 2, 13]
     assert KINDS["whisper"].shortened(frames).tolist() == [1, 1, 2, 2, 3, 4, 5, 50]
     assert KINDS["none"].shortened(frames).tolist() == frames.tolist()
     assert KINDS["patches"].shortened(torch.tensor([3, 6, 7, 10, 11])).tolist() == [3, 3, 6, 6, 9]  # three patches above one another
@@ -80,11 +82,22 @@ def test_the_longest_sound_is_what_its_positions_reach() -> None:
     assert config.limit == 80
     assert int(config.shortened(torch.tensor(config.limit))) == 20
     learned = {"position": {"kind": "learned", "max_len": 30}}
-    for subsample, most in (("whisper", 60), ("none", 30), ("patches", 42)):
+    for subsample, most in (("stages", 240), ("whisper", 60), ("none", 30), ("patches", 42)):
         own = FramesConfig.model_validate({"mels": 18, "subsample": subsample, "patch": [6, 8], "stride": [4, 5], **learned})
         assert own.limit == most
         assert int(own.shortened(torch.tensor(most))) <= 30 < int(own.shortened(torch.tensor(most + 1)))
     assert KINDS["conformer"].limit is None
+
+
+def test_the_norm_of_a_stage_is_torchs_of_each_sound_alone() -> None:
+    torch.manual_seed(2)
+    x, lengths = torch.randn(3, 8, 9, 5, dtype=torch.float64), torch.tensor([9, 4, 1])
+    norm = torch.nn.GroupNorm(4, 8).double()
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    found = group_norm(x, lengths, norm)
+    for row, length in enumerate(lengths.tolist()):
+        assert_close(found[row, :, :length], norm(x[row : row + 1, :, :length])[0])
 
 
 def test_each_sound_is_normalised_by_its_own_valid_frames() -> None:
@@ -101,6 +114,8 @@ def test_each_sound_is_normalised_by_its_own_valid_frames() -> None:
 def test_what_cannot_be_read_is_refused() -> None:
     with pytest.raises(ConfigError, match="bands of a frame are not known"):
         FramesConfig().build(8, 0.0)
+    with pytest.raises(ConfigError, match="stages: 6 channels make no 4 groups"):
+        FramesConfig(mels=18, subsample="stages", stages=(4, 6)).build(8, 0.0)
     with pytest.raises(ConfigError, match="16 bands high, and a frame has 10"):
         FramesConfig(mels=10, subsample="patches").build(8, 0.0)
     with pytest.raises(ValueError, match="frames of 3 bands given to a model of 18"):

@@ -1,15 +1,18 @@
 """Frames of sound to vectors: fewer and wider ones, by convolutions or patches.
 
     conformer   relu(conv 3×3, stride 2), twice, over time and bands; then a linear map of what is left of the bands       T → ⌈⌈T/2⌉/2⌉
+    stages      relu(norm(conv 3×3, stride 2)) over time and bands, once for each number of channels; then a linear map     T → ⌈T/2ⁿ⌉
     whisper     gelu(conv 3 over time), gelu(conv 3 over time, stride 2)                                                T → ⌈T/2⌉
     patches     a linear map of each rectangle of frames and bands, which may overlap; those of one time stand together  (AST)
     none        a linear map of each frame                                                                              T → T
 
 Gulati et al. 2020 (Conformer), Radford et al. 2022 (Whisper), Gong et al. 2021 (AST). Before anything else, each sound is normalised by
 itself: `mean` takes off each band's mean over its frames (a microphone's colour), `mean-variance` divides by its deviation too, `whisper`
-is Whisper's range. Padding is zero before every convolution, as what lies beyond a sound alone is: no valid frame sees it.
+is Whisper's range. The norm of `stages` is over all frames and bands and a quarter of the channels of each sound (Wu & He 2018). Padding is
+zero before every convolution, as what lies beyond a sound alone is: no valid frame sees it.
 """
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import torch
@@ -28,6 +31,7 @@ from attentif.nn.position import Position
 from attentif.nn.seq import Seq, unpack
 
 Normalise = Literal["none", "mean", "mean-variance", "whisper"]
+GROUPS = 4  # of channels, in the norms of `stages`
 Pair = Annotated[tuple[int, int], Field(strict=False)]
 
 
@@ -39,8 +43,13 @@ class FramesConfig(FrontendConfig):
     from_data = ("mels",)
     mels: int | None = Field(None, gt=0, description="bands of a frame; by default the data's")
     normalise: Normalise = Field("mean-variance", description="each sound by itself: none, mean, mean-variance (of each band), whisper")
-    subsample: Literal["conformer", "whisper", "patches", "none"] = Field(
-        "conformer", description="fewer frames: conformer (4 times, 3×3 convolutions), whisper (2 times), patches (AST), none"
+    subsample: Literal["conformer", "stages", "whisper", "patches", "none"] = Field(
+        "conformer",
+        description="fewer frames: conformer (4 times, 3×3 convolutions), stages (as many as wanted, with norms), whisper (2 times), "
+        "patches (AST), none",
+    )
+    stages: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] = Field(
+        (16, 32, 64), description="channels of each of the `stages`, multiples of 4; each halves frames and bands"
     )
     channels: int | None = Field(None, gt=0, description="of the conformer's convolutions; by default the model's width")
     patch: Pair = Field((16, 16), description="frames and bands of a patch")
@@ -60,7 +69,7 @@ class FramesConfig(FrontendConfig):
             return None
         if self.subsample == "patches":
             return max(places // self.rows - 1, 0) * self.stride[0] + self.patch[0]
-        return places * {"conformer": 4, "whisper": 2, "none": 1}[self.subsample]
+        return places << self.halvings
 
     @property
     def rows(self) -> int:
@@ -71,9 +80,11 @@ class FramesConfig(FrontendConfig):
         """How many vectors sounds of so many frames become."""
         if self.subsample == "patches":
             return self.rows * (-(-(frames - self.patch[0]).clamp(min=0) // self.stride[0]) + 1)
-        for _ in range({"conformer": 2, "whisper": 1, "none": 0}[self.subsample]):
-            frames = (frames + 1) // 2
-        return frames
+        return halved(frames, self.halvings)
+
+    @property
+    def halvings(self) -> int:
+        return {"conformer": 2, "stages": len(self.stages), "whisper": 1, "none": 0, "patches": 0}[self.subsample]
 
 
 class Frames(nn.Module):
@@ -139,6 +150,46 @@ class Conformer4(nn.Module):
         return self.out(x.transpose(1, 2).flatten(2))
 
 
+class Stages(nn.Module):
+    """3×3 convolutions of stride 2, each with a norm and a ReLU, then a linear map."""
+
+    def __init__(self, config: FramesConfig, width: int) -> None:
+        super().__init__()
+        if wrong := [channels for channels in config.stages if channels % GROUPS or channels < 1]:
+            raise ConfigError(f"stages: {wrong[0]} channels make no {GROUPS} groups of one size; take a multiple of {GROUPS}")
+        sizes = (1, *config.stages)
+        self.convs = nn.ModuleList(nn.Conv2d(before, after, 3, 2, 1) for before, after in pairwise(sizes))
+        self.norms = nn.ModuleList(nn.GroupNorm(GROUPS, channels) for channels in config.stages)
+        self.out = nn.Linear(sizes[-1] * int(halved(torch.tensor(config.mels or 1), len(config.stages))), width)
+
+    def forward(self, x: Tensor, seq: Seq) -> Tensor:
+        x, lengths = x[:, None], seq.lengths  # (B, channels, T, mels), both halved by each stage
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            assert isinstance(norm, nn.GroupNorm)
+            x, lengths = conv(x), halved(lengths, 1)
+            x = F.relu(norm(x) if seq.dense else group_norm(x, lengths, norm))
+            x = x if seq.dense else _silent_beyond(x, lengths, 2)
+        return self.out(x.transpose(1, 2).flatten(2))
+
+
+def group_norm(x: Tensor, lengths: Tensor, norm: nn.GroupNorm) -> Tensor:
+    """What `norm` makes of each row (channels, T, mels) alone, without what is beyond its length."""
+    rows, channels, _, bands = x.shape
+    groups = _silent_beyond(x, lengths, 2).view(rows, norm.num_groups, -1)
+    count = (lengths * bands * (channels // norm.num_groups))[:, None, None]
+    mean = groups.sum(2, keepdim=True) / count
+    inside = _silent_beyond((x.view(rows, norm.num_groups, -1) - mean).view_as(x), lengths, 2)
+    spread = inside.view(rows, norm.num_groups, -1).square().sum(2, keepdim=True) / count
+    scaled = (inside.view(rows, norm.num_groups, -1) * torch.rsqrt(spread + norm.eps)).view_as(x)
+    return scaled * norm.weight[:, None, None] + norm.bias[:, None, None]
+
+
+def halved(frames: Tensor, times: int) -> Tensor:
+    for _ in range(times):
+        frames = (frames + 1) // 2
+    return frames
+
+
 class Whisper2(nn.Module):
     """A convolution over time, then one of stride 2."""
 
@@ -179,4 +230,10 @@ class EachFrame(nn.Linear):
         return super().forward(x)
 
 
-SUBSAMPLING: dict[str, type[nn.Module]] = {"conformer": Conformer4, "whisper": Whisper2, "patches": SoundPatches, "none": EachFrame}
+SUBSAMPLING: dict[str, type[nn.Module]] = {
+    "conformer": Conformer4,
+    "stages": Stages,
+    "whisper": Whisper2,
+    "patches": SoundPatches,
+    "none": EachFrame,
+}
