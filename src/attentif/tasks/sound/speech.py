@@ -111,6 +111,10 @@ class Speech(Task):
         if isinstance(model.frontend, WavesConfig) != (kind == "samples"):
             other = "samples" if kind == "log-mel" else "log-mel"
             raise ConfigError(f"task.features.kind: {kind!r} with a model that reads {other}; say task.features.kind={other}")
+        if self.config.features.frames_each is not None and self.config.objective != "label":
+            raise ConfigError(
+                'task.features.frames_each: stretched sounds are labelled as a whole (task.objective = "label"), not spelt out'
+            )
         if model.encoder is None:
             raise ConfigError("model: speech is heard by an encoder; take conformer-tiny, say")
         writes = model.decoder is not None
@@ -354,6 +358,8 @@ class Speech(Task):
             vectors = int(frontend.shortened(source.seq.lengths)[0])
             seconds = source.seq.max_len * self.config.features.step / vectors
             times = [f"{place * seconds:.2f} s" for place in range(vectors)]
+            if self.config.features.frames_each is not None:
+                times = [f"{place / vectors:.0%}" for place in range(vectors)]
             title = f"{Path(name).name} → « {answer} »"
             if self.config.objective != "seq2seq":
                 found += attention_maps(model, Batch(source), times, title=title)

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -53,6 +53,23 @@ class FeaturesConfig(Config):
     seconds: float | None = Field(
         None, gt=0, description="what every sound is made to last: silence is put after it, or its end cut (Whisper: 30)"
     )
+    trim: float = Field(
+        0.0, ge=0, description="of log-mel: both ends are cut off while they are so many decibels below the loudest (0: none is)"
+    )
+    range: float = Field(
+        0.0, ge=0, description="of log-mel: what is so many decibels below a sound's loudest counts as no quieter (0: all counts)"
+    )
+    frames_each: int | None = Field(
+        None, gt=1, description="of log-mel: every sound is stretched to so many frames, to be labelled as a whole"
+    )
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.kind == "samples" and (wrong := next((key for key in ("trim", "range", "frames_each") if getattr(self, key)), None)):
+            raise ValueError(f"{wrong}: is for log-mel frames, and samples are read as they are")
+        if self.frames_each is not None and self.seconds is not None:
+            raise ValueError("frames_each: a sound cannot be both stretched and followed by silence (seconds); take one of them")
+        return self
 
     def sizes(self) -> dict[str, int]:
         """Window, hop and transform in samples."""
@@ -111,7 +128,7 @@ class FeaturesConfig(Config):
         pulse = Pulse(say)
         found: list[Tensor] = []
         for wave in waves:
-            found.append(self._log_mel(self.lasting(torch.from_numpy(wave))))
+            found.append(self._stretched(self._ranged(self._log_mel(self.lasting(self._trimmed(torch.from_numpy(wave)))))))
             pulse(lambda: f"log-mel frames: {len(found):,} of {len(waves):,} sounds")
         return found
 
@@ -129,6 +146,24 @@ class FeaturesConfig(Config):
 
     def _log_mel(self, wave: Tensor) -> Tensor:
         return log_mel(wave, self.filters(), **self.sizes())
+
+    def _trimmed(self, wave: Tensor) -> Tensor:
+        """(samples,) from the first hop that is loud enough to the last."""
+        hop = self.sizes()["hop"]
+        if not self.trim or len(wave) < hop:
+            return wave
+        power = wave[: len(wave) // hop * hop].view(-1, hop).square().mean(1)
+        loud = (power >= power.max() * 10 ** (-self.trim / 10)).nonzero()[:, 0]
+        return wave[int(loud[0]) * hop : (int(loud[-1]) + 1) * hop]
+
+    def _ranged(self, frames: Tensor) -> Tensor:
+        return frames if not self.range else frames.clamp(min=float(frames.max()) - self.range * math.log(10) / 10)
+
+    def _stretched(self, frames: Tensor) -> Tensor:
+        """(T, mels) to (frames_each, mels), between neighbours linearly."""
+        if self.frames_each is None:
+            return frames
+        return F.interpolate(frames.T[None], size=self.frames_each, mode="linear", align_corners=False)[0].T.contiguous()
 
     def _normalised(self, wave: Tensor) -> Tensor:
         if not self.normalise:

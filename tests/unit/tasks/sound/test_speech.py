@@ -332,3 +332,41 @@ def test_samples_are_changed_and_stay_silent_behind_their_end() -> None:
 def test_frames_and_samples_are_not_mixed_up() -> None:
     with pytest.raises(ConfigError, match=r"task\.features\.kind: 'samples' with a model that reads log-mel"):
         Speech(SpeechConfig(features=FeaturesConfig(kind="samples"))).check(model_config())
+
+
+def test_quiet_ends_are_cut_off_and_what_is_far_below_the_loudest_counts_as_no_quieter() -> None:
+    random = np.random.default_rng(0)
+    said_loud = (0.3 * np.sin(2 * np.pi * 440 * np.arange(2400) / 8000)).astype(np.float32)
+    hush = (1e-4 * random.standard_normal(1600)).astype(np.float32)
+    plain, cut = (FeaturesConfig(rate=8000, mels=24, trim=trim) for trim in (0.0, 30.0))
+    sound = np.concatenate([hush, said_loud, hush])
+    assert_close(cut.frames([sound]), plain.frames([said_loud]))
+    assert_close(cut.frames([said_loud]), plain.frames([said_loud]))
+    assert len(cut.frames([np.zeros(1600, np.float32)])[0]) == 20  # all of it is as loud
+    assert len(cut.frames([said_loud[:40]])[0]) == 1  # shorter than a hop
+    (whole,), (narrow,) = plain.frames([sound]), FeaturesConfig(rate=8000, mels=24, range=20.0).frames([sound])
+    lowest = whole.max() - 20 * np.log(10) / 10
+    assert_close(narrow, whole.clamp(min=float(lowest)))
+    assert (whole < lowest).any()
+
+
+def test_stretched_sounds_have_as_many_frames_whatever_they_last() -> None:
+    slow = FeaturesConfig(rate=8000, mels=24, frames_each=32)
+    waves = [np.random.default_rng(size).standard_normal(size).astype(np.float32) for size in (100, 2560, 9000)]
+    found = slow.frames(waves)
+    assert [tuple(own.shape) for own in found] == [(32, 24)] * 3
+    assert_close(found[1], FeaturesConfig(rate=8000, mels=24).frames(waves[1:2])[0])  # 32 hops: as it was
+
+
+@pytest.mark.parametrize(
+    "changes", [{"kind": "samples", "trim": 30.0}, {"kind": "samples", "range": 30.0}, {"frames_each": 32, "seconds": 2.0}]
+)
+def test_features_that_contradict_each_other_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(key for key in ("trim", "range", "frames_each") if key in changes)):
+        FeaturesConfig.model_validate(changes)
+
+
+def test_stretched_sounds_are_not_spelt_out() -> None:
+    task = Speech(SpeechConfig.model_validate({"features": {"frames_each": 32}}))
+    with pytest.raises(ConfigError, match="frames_each: stretched sounds are labelled as a whole"):
+        task.check(model_config())
