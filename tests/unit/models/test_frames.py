@@ -68,6 +68,12 @@ def test_no_gradient_reaches_the_padding(name: str) -> None:
     assert torch.count_nonzero(gradient[inside]) > 0
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_a_frontend_can_be_built_on_paper(name: str) -> None:
+    with torch.device("meta"):
+        assert next(KINDS[name].build(12, 0.0).parameters()).is_meta
+
+
 def test_lengths_are_those_of_the_convolutions() -> None:
     frames = torch.tensor([1, 2, 3, 4, 5, 8, 9, 100])
     assert KINDS["conformer"].shortened(frames).tolist() == [1, 1, 1, 1, 2, 2, 3, 25]

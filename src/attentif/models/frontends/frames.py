@@ -80,7 +80,7 @@ class FramesConfig(FrontendConfig):
         """How many vectors sounds of so many frames become."""
         if self.subsample == "patches":
             return self.rows * (-(-(frames - self.patch[0]).clamp(min=0) // self.stride[0]) + 1)
-        return halved(frames, self.halvings)
+        return -(-frames // 2**self.halvings)
 
     @property
     def halvings(self) -> int:
@@ -160,13 +160,13 @@ class Stages(nn.Module):
         sizes = (1, *config.stages)
         self.convs = nn.ModuleList(nn.Conv2d(before, after, 3, 2, 1) for before, after in pairwise(sizes))
         self.norms = nn.ModuleList(nn.GroupNorm(GROUPS, channels) for channels in config.stages)
-        self.out = nn.Linear(sizes[-1] * int(halved(torch.tensor(config.mels or 1), len(config.stages))), width)
+        self.out = nn.Linear(sizes[-1] * -(-(config.mels or 1) // 2 ** len(config.stages)), width)
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         x, lengths = x[:, None], seq.lengths  # (B, channels, T, mels), both halved by each stage
         for conv, norm in zip(self.convs, self.norms, strict=True):
             assert isinstance(norm, nn.GroupNorm)
-            x, lengths = conv(x), halved(lengths, 1)
+            x, lengths = conv(x), (lengths + 1) // 2
             x = F.relu(norm(x) if seq.dense else group_norm(x, lengths, norm))
             x = x if seq.dense else _silent_beyond(x, lengths, 2)
         return self.out(x.transpose(1, 2).flatten(2))
@@ -182,12 +182,6 @@ def group_norm(x: Tensor, lengths: Tensor, norm: nn.GroupNorm) -> Tensor:
     spread = inside.view(rows, norm.num_groups, -1).square().sum(2, keepdim=True) / count
     scaled = (inside.view(rows, norm.num_groups, -1) * torch.rsqrt(spread + norm.eps)).view_as(x)
     return scaled * norm.weight[:, None, None] + norm.bias[:, None, None]
-
-
-def halved(frames: Tensor, times: int) -> Tensor:
-    for _ in range(times):
-        frames = (frames + 1) // 2
-    return frames
 
 
 class Whisper2(nn.Module):
