@@ -54,7 +54,9 @@ class FramesConfig(FrontendConfig):
     channels: int | None = Field(None, gt=0, description="of the conformer's convolutions; by default the model's width")
     patch: Pair = Field((16, 16), description="frames and bands of a patch")
     stride: Pair = Field((10, 10), description="frames and bands from one patch to the next")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="dropped components, of `stages` before their linear map too; by default the model's"
+    )
     position: Position | None = Field(None, description="positions added to the vectors")
     norm: Norm | None = Field(None, description="normalise the sum")
 
@@ -157,6 +159,7 @@ class Stages(nn.Module):
         super().__init__()
         if wrong := [channels for channels in config.stages if channels % GROUPS or channels < 1]:
             raise ConfigError(f"stages: {wrong[0]} channels make no {GROUPS} groups of one size; take a multiple of {GROUPS}")
+        self.dropout = config.dropout or 0.0
         sizes = (1, *config.stages)
         self.convs = nn.ModuleList(nn.Conv2d(before, after, 3, 2, 1) for before, after in pairwise(sizes))
         self.norms = nn.ModuleList(nn.GroupNorm(GROUPS, channels) for channels in config.stages)
@@ -169,7 +172,7 @@ class Stages(nn.Module):
             x, lengths = conv(x), (lengths + 1) // 2
             x = F.relu(norm(x) if seq.dense else group_norm(x, lengths, norm))
             x = x if seq.dense else _silent_beyond(x, lengths, 2)
-        return self.out(x.transpose(1, 2).flatten(2))
+        return self.out(dropout(x.transpose(1, 2).flatten(2), self.dropout, self.training))
 
 
 def group_norm(x: Tensor, lengths: Tensor, norm: nn.GroupNorm) -> Tensor:
