@@ -1,6 +1,8 @@
 """Sounds a little different each time they are trained on, made from their log-mel frames (B, T, mels) or their samples (B, T).
 
     speed    frames are read r times as fast, r ~ U(1 - s, 1 + s), between neighbours linearly               (Ko et al. 2015)
+    ends     a sound begins up to a share e of itself earlier or later, and ends so too, then is brought back to its length; what lies
+             beyond it is its first or last frame
     pitch    band f takes the value of f / w, w ~ U(1 - p, 1 + p): a longer or shorter vocal tract           (Jaitly & Hinton 2013)
     noise    y ← ln(eʸ + eⁿ), n a noise of random colour, drawn so many decibels below the sound's mean loudness
     masks    runs of frames, and of bands, are replaced by the sound's mean                                  (SpecAugment, Park et al. 2019)
@@ -25,6 +27,9 @@ class SoundAugmentConfig(Config):
     """How sounds are changed in training; 0 leaves something out."""
 
     speed: float = Field(0.1, ge=0, lt=1, description="faster or slower by up to this share")
+    ends: float = Field(
+        0.0, ge=0, lt=0.5, description="of frames: beginning and end moved by up to this share of the sound, as if cut elsewhere"
+    )
     pitch: float = Field(0.1, ge=0, lt=1, description="frequencies stretched by up to this share: other voices")
     noise: float = Field(0.5, ge=0, le=1, description="share of the sounds that noise is added to")
     noise_db: tuple[float, float] = Field((0.0, 30.0), strict=False, description="how far the noise is below the sound, in decibels")
@@ -48,6 +53,8 @@ class SoundAugment:
         config = self.config
         if config.speed:
             x, seq = faster(x, seq, 1 + config.speed * _even(len(x), x.device))
+        if config.ends:
+            x = recut(x, seq, config.ends * _even(len(x), x.device), config.ends * _even(len(x), x.device))
         if config.pitch:
             x = self.stretched(x, 1 + config.pitch * _even(len(x), x.device))
         if config.noise:
@@ -100,13 +107,24 @@ class WaveAugment:
 def faster(x: Tensor, seq: Seq, rate: Tensor) -> tuple[Tensor, Seq]:
     """Each row read at its own rate (B,): fewer frames above 1, more below."""
     lengths = (seq.lengths / rate).round().long().clamp(min=1)
-    places = torch.arange(int(lengths.max()), device=x.device) * rate[:, None]
-    places = torch.minimum(places, (seq.lengths - 1)[:, None].to(places))
+    return _read_at(x, seq, torch.arange(int(lengths.max()), device=x.device) * rate[:, None]), Seq.padded(lengths)
+
+
+def recut(x: Tensor, seq: Seq, begin: Tensor, end: Tensor) -> Tensor:
+    """Each row from `begin` to 1 + `end` (B,), as shares of its length, in as many frames as before."""
+    last = (seq.lengths - 1)[:, None]
+    share = torch.arange(x.shape[1], device=x.device) / last.clamp(min=1)
+    return _read_at(x, seq, (begin[:, None] + share * (1 + end - begin)[:, None]) * last)
+
+
+def _read_at(x: Tensor, seq: Seq, places: Tensor) -> Tensor:
+    """(B, places, ...): rows read between their frames, linearly, and at their first or last one beyond them."""
+    last = (seq.lengths - 1)[:, None]
+    places = torch.minimum(places.clamp(min=0), last.to(places))
     before = places.long()
     weight = (places - before)[..., None].to(x)
     rows = torch.arange(len(x), device=x.device)[:, None]
-    after = torch.minimum(before + 1, (seq.lengths - 1)[:, None])
-    return torch.lerp(x[rows, before], x[rows, after], weight), Seq.padded(lengths)
+    return torch.lerp(x[rows, before], x[rows, torch.minimum(before + 1, last)], weight)
 
 
 def masked(x: Tensor, seq: Seq, config: SoundAugmentConfig) -> Tensor:

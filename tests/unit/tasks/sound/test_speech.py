@@ -16,7 +16,7 @@ from attentif.models import Batch, Input, Model, ModelConfig, build
 from attentif.models.config import resolve
 from attentif.nn.seq import Seq
 from attentif.tasks.sound.speech import Speech, SpeechConfig
-from attentif.tasks.sound.speech_augment import SoundAugment, SoundAugmentConfig, WaveAugment, faster, masked
+from attentif.tasks.sound.speech_augment import SoundAugment, SoundAugmentConfig, WaveAugment, faster, masked, recut
 from attentif.tasks.sound.speech_data import FeaturesConfig, sound_input
 from attentif.tasks.sound.speech_scores import speech_scores
 from attentif.tasks.task import Prepared
@@ -370,3 +370,17 @@ def test_stretched_sounds_are_not_spelt_out() -> None:
     task = Speech(SpeechConfig.model_validate({"features": {"frames_each": 32}}))
     with pytest.raises(ConfigError, match="frames_each: stretched sounds are labelled as a whole"):
         task.check(model_config())
+
+
+def test_moved_ends_keep_the_length_and_repeat_what_stands_at_the_edge() -> None:
+    x = torch.arange(9.0, dtype=torch.float64)[None, :, None].repeat(3, 1, 2)
+    seq = Seq.padded([9, 9, 5], 9)
+    found = recut(x, seq, torch.tensor([0.0, -0.25, 0.5]), torch.tensor([0.0, 0.25, 0.0]))
+    assert_close(found[0], x[0])
+    assert_close(found[1, :, 0], torch.tensor([0, 0, 1, 2.5, 4, 5.5, 7, 8, 8], dtype=torch.float64))
+    assert_close(found[2, :5, 0], torch.tensor([2, 2.5, 3, 3.5, 4], dtype=torch.float64))
+    changed, same = SoundAugment(
+        SoundAugmentConfig(speed=0, ends=0.2, pitch=0, noise=0, time_masks=0, band_masks=0), 2, 0.0, 4000.0, "htk"
+    )(x, seq)
+    assert same is seq
+    assert not torch.equal(changed, x)
