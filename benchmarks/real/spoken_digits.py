@@ -23,7 +23,7 @@ of the Conformer's convolutions, first with a small convolutional network alone)
 weights), then by two (wider stages with more dropout). Every speaker was the third in some of them, so that no figure below is of a speaker
 whom nobody had listened to while choosing; none trained on three and listened to the fourth. The settings before these were measured once
 on george's fold, 69.4 %, to see where things stood. Those of the sequences were chosen by no trial: single digits' own, with two stages,
-two layers and no stretching, and as few epochs as there was time for. Sequences are recordings of one speaker joined with short pauses,
+two layers and no stretching. Sequences are recordings of one speaker joined with short pauses,
 2 to 6 digits each; those of the speaker left out are made of their recordings alone.
 """
 LONG = True

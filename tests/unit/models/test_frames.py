@@ -126,3 +126,9 @@ def test_what_cannot_be_read_is_refused() -> None:
         FramesConfig(mels=10, subsample="patches").build(8, 0.0)
     with pytest.raises(ValueError, match="frames of 3 bands given to a model of 18"):
         built("none")(Input(torch.zeros(1, 4, 3, dtype=torch.float64), Seq.padded([4])))
+
+
+@pytest.mark.parametrize(("own", "models", "used"), [(None, 0.3, 0.3), (0.0, 0.3, 0.0), (0.4, 0.3, 0.4)])
+def test_stages_drop_what_the_frontend_says_and_by_default_what_the_model_says(own: float | None, models: float, used: float) -> None:
+    made = FramesConfig(mels=18, subsample="stages", stages=(4, 8), dropout=own).build(8, models)
+    assert (made.dropout, made.subsample.dropout) == (used, used)

@@ -94,11 +94,13 @@ class Frames(nn.Module):
         super().__init__()
         if config.mels is None:
             raise ConfigError("mels: the bands of a frame are not known yet; give them, or train on sounds")
+        if config.dropout is None:
+            config = config.changed(dropout=dropout)
         self.config, self.mels = config, config.mels
         self.subsample = SUBSAMPLING[config.subsample](config, width)
         self.position = config.position.build(width) if config.position else None
         self.norm = config.norm.build(width) if config.norm else nn.Identity()
-        self.dropout = dropout if config.dropout is None else config.dropout
+        self.dropout = config.dropout or 0.0
 
     def forward(self, source: Input) -> tuple[Tensor, Seq]:
         x, seq = source.data, source.seq
