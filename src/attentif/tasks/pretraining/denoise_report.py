@@ -73,6 +73,6 @@ def _filled(entry: dict[str, Any]) -> Cell:
         if place < len(entry["fills"]):
             fill = entry["fills"][place]
             right = fill["true"] == fill["found"]
-            tokens.append(fill["found"] if right else f"{fill['found']}⟨{fill['true']}⟩")
+            tokens.append(fill["found"] if right else f"{fill['found'].rstrip()} ⟨{fill['true'].strip()}⟩")
             values.append(0.5 if right else -0.8)
     return Tokens(tokens, values, whole=1.0)
