@@ -84,7 +84,9 @@ def test_texts_are_written_by_an_imported_model(ask: Ask) -> None:
 
 
 def test_a_run_begins_with_the_body_and_the_words_of_a_folder(ask: Ask, place: Path) -> None:
-    code, _, err = ask("train", "reviews", "--data", "avis.csv", "model.from=camembert-masked", "--out", "runs/begun", *SHORT)
+    code, _, err = ask(
+        "train", "reviews", "--data", "avis.csv", "model.from=camembert-masked", "task.evidence=false", "--out", "runs/begun", *SHORT
+    )
     assert code == 0, err
     assert "the model begins with" in err
     run = attentif.load(place / "runs/begun")
@@ -107,7 +109,9 @@ def test_a_head_that_fits_is_kept(ask: Ask, place: Path) -> None:
     labels = ["mauvais", "moyen", "très bon"]
     rows = "\n".join(f"texte numéro {number},{labels[number % 3]}" for number in range(48))
     (place / "trois.csv").write_text(f"text,label\n{rows}\n")
-    code, _, err = ask("train", "reviews", "--data", "trois.csv", "model.from=roberta-classes", "--out", "runs/three", *SHORT)
+    code, _, err = ask(
+        "train", "reviews", "--data", "trois.csv", "model.from=roberta-classes", "task.evidence=false", "--out", "runs/three", *SHORT
+    )
     assert code == 0, err
     assert "fresh" not in err
 
