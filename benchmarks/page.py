@@ -10,7 +10,7 @@ Speed against named peers first (`make bench`; `python -m benchmarks NAME` measu
 
 Speed: contestants take turns in one process, round after round, with the same number of threads. A ratio is the median over the rounds
 of the ratio within a round, its quartiles in brackets; above 1, the contestant took longer than the first one of its table.
-Quality: every figure is on test examples that training never saw, and nothing was chosen on them.
+Quality: every figure is on test examples that training never saw, and nothing was chosen on them unless its section says so.
 """
 
 
