@@ -56,6 +56,28 @@ def test_a_table_of_sounds_is_learned_answered_and_shown(tmp_path: Path, capsys:
     assert "nothing.wav: there is no such file" in capsys.readouterr().err
 
 
+def test_sounds_are_labelled_as_a_whole_by_the_recipe_and_by_the_body_of_its_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recipe's tokenizer, or that of the run begun with, has no use there, and is nothing that a user could take away."""
+    table = sounds(tmp_path, 24)
+    header, *rows = (line.split("\t") for line in table.read_text().splitlines())
+    labelled = [[name, "even" if int(said[-1]) % 2 == 0 else "odd", caller] for name, said, caller in rows]
+    table.write_text("\n".join("\t".join(row) for row in [header, *labelled]) + "\n")
+    speech = ["train", "speech", "--data", str(table), *SMALL]
+    assert attentif([*speech, "--out", str(tmp_path / "spelt")]) == 0, capsys.readouterr().err
+    body = f"model.from={tmp_path / 'spelt'}"
+    for place, words in {"fresh": [], "begun": [body]}.items():
+        run = str(tmp_path / place)
+        assert attentif([*speech, *words, "task.objective=label", "--out", run]) == 0, capsys.readouterr().err
+        assert not Path(run, "tokenizer.json").exists()
+        capsys.readouterr()
+        assert attentif(["predict", run, str(tmp_path / "0.wav"), "--json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)[0]["scores"]) > 1
+    assert attentif([*speech, "task.objective=label", "tokenizer.kind=char"]) == 2
+    assert "reads no text: leave it out" in capsys.readouterr().err
+
+
 def test_the_recipes_of_tones_run_with_both_kinds_of_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

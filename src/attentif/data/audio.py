@@ -31,6 +31,7 @@ from attentif.errors import ConfigError, DataError
 
 Wave = NDArray[np.float32]
 SPEECH = Roles(("audio", "text"))
+LABELLED = Roles(("audio", "text"), classes="text")
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au")
 UNKNOWN_SIZE = (0, 0xFFFFFFFF)  # what a program that writes to a pipe puts for the size of the data
 HIGHEST_RATE = 16_000  # kept by default: speech has little above 8 kHz
@@ -54,11 +55,11 @@ class SoundSplits:
     digest: str
 
 
-def load_sounds(config: DataConfig, rate: int | None, say: Say) -> SoundSplits:
+def load_sounds(config: DataConfig, rate: int | None, say: Say, roles: Roles = SPEECH) -> SoundSplits:
     """The three splits at `rate` samples a second, by default the first training file's, or 16,000 where that is lower."""
     if config.name:
         return _built_in(config, rate)
-    splits = load_table(config, SPEECH, say, open_rows=sound_rows)
+    splits = load_table(config, roles, say, open_rows=sound_rows)
     tables = {split: getattr(splits, split) for split in SPLITS}
     tolerance = Tolerance(config.skip_bad)
     rate = rate or min(_first_rate(splits.train), HIGHEST_RATE)

@@ -70,6 +70,7 @@ class Roles:
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     lists: Mapping[str, str] = field(default_factory=dict)  # what to say where a value of a role is a list, which it may not be here
+    classes: str = "label"  # the role of which every split has each value, in its share
 
 
 CLASSIFY = Roles(("text", "label"), optional=("pair",), lists={"label": "lists of labels need task.several=true"})

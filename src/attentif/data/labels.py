@@ -54,7 +54,8 @@ def check_labels(table: Table, *, normalised: bool, hint: str | None = None) -> 
         spellings[label_key(label)].append(label)
     for alike in spellings.values():
         if len(alike) > 1:
-            shown = " and ".join(f"{label!r} ({counts[label]:,} rows)" for label in sorted(alike, key=lambda x: -counts[x]))
+            rows = {label: f"{counts[label]:,} row{'s' if counts[label] > 1 else ''}" for label in alike}
+            shown = " and ".join(f"{label!r} ({rows[label]})" for label in sorted(alike, key=lambda x: -counts[x]))
             raise DataError(f"{shown} look like one label; correct the file, or take them as one: data.normalise_labels=true", file=file)
 
 
@@ -69,9 +70,15 @@ def class_names(train: Table, others: Sequence[Table]) -> list[str]:
                 alike = [other for other in known if label_key(other) == label_key(label)]
                 way_out = f"; {alike[0]!r} has: take them as one with data.normalise_labels=true" if alike else ""
                 raise DataError(f"the label {label!r} is in {table.name} ({rows}) but has no example in train{way_out}")
-    if len(known) == 1:
-        raise DataError(f"all rows of train have the label {known.pop()!r}: there is nothing to tell apart", file=train.files[0])
+    refuse_one(train, "label")
     return sorted(known, key=_order)
+
+
+def refuse_one(table: Table, role: str) -> None:
+    """Refuse a table whose rows all have the same answer: whoever gives it is always right, and has learned nothing."""
+    if len(set(table[role])) == 1:
+        which = f"all rows of {table.name} have the {role} {table[role][0]!r}"
+        raise DataError(f"{which}: there is nothing to tell apart", file=table.files[0])
 
 
 def _order(label: str) -> tuple[bool, float, str]:

@@ -35,8 +35,8 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open
         tables = {split: _checked_labels(table, config, hint) for split, table in tables.items()}
         notes += [hint] if hint else []
     if apart := {split: config.fraction(split) for split in ("test", "valid") if split not in tables}:
-        tables |= cut(tables["train"], apart, config.seed)
-        notes.append(_how_cut(tables, apart, config))
+        tables |= cut(tables["train"], apart, config.seed, roles.classes)
+        notes.append(_how_cut(tables, apart, config, roles.classes))
     train, valid, test = (tables[split] for split in SPLITS)
     if 0 < config.limit < len(train):
         notes.append(f"trained on {config.limit:,} of {len(train):,} rows, as data.limit asks")
@@ -142,7 +142,12 @@ def _aligned(source: Path, target: Path, tolerance: Tolerance) -> Iterator[Row]:
     left, right = (next(side, None) for side in rows)
     while left is not None and right is not None:
         if left[0] == right[0]:
-            yield left[0], [*left[1], *right[1]]
+            row = [*left[1], *right[1]]
+            empty = [file for file, text in zip((source, target), row, strict=True) if not text.strip()]
+            if empty:
+                tolerance.bad("the line is empty", empty[0], left[0])
+            else:
+                yield left[0], row
         step_left, step_right = left[0] <= right[0], right[0] <= left[0]
         left = next(rows[0], None) if step_left else left
         right = next(rows[1], None) if step_right else right
@@ -182,7 +187,7 @@ def _normalised(table: Table) -> Table:
     return Table(table.name, table.columns | {"label": [label_key(label) for label in table["label"]]}, table.files, table.places)
 
 
-def _how_cut(tables: dict[str, Table], apart: dict[str, float], config: DataConfig) -> str:
-    how = f"by {config.group!r}" if config.group else "at random, class by class" if "label" in tables["train"].columns else "at random"
+def _how_cut(tables: dict[str, Table], apart: dict[str, float], config: DataConfig, classes: str) -> str:
+    how = f"by {config.group!r}" if config.group else "at random, class by class" if classes in tables["train"].columns else "at random"
     sizes = ", ".join(f"{len(tables[split]):,} {split}" for split in SPLITS)
     return f"{' and '.join(reversed(apart))} cut from train {how} (seed {config.seed}): {sizes} rows"

@@ -29,10 +29,10 @@ class Unit:
     rows: list[int]
 
 
-def cut(table: Table, fractions: dict[str, float], seed: int) -> dict[str, Table]:
+def cut(table: Table, fractions: dict[str, float], seed: int, classes: str = "label") -> dict[str, Table]:
     """Parts of the table by name, each with about its fraction of the rows, and the rest as "train".
 
-    By the column "group" where there is one; else each class by itself, so that it has its share everywhere.
+    By the column "group" where there is one; else each value of the role `classes` by itself, so that it has its share everywhere.
     """
     by_group = "group" in table.columns
     units = _units([group.encode() for group in table["group"]] if by_group else table.contents, seed)
@@ -41,7 +41,7 @@ def cut(table: Table, fractions: dict[str, float], seed: int) -> dict[str, Table
             f"only {len(units)} different groups, too few to keep some apart; give files for valid and test", file=table.files[0]
         )
     taken: dict[str, list[int]] = {name: [] for name in (*fractions, "train")}
-    for stratum in [units] if by_group or "label" not in table.columns else _by_label(units, table["label"]):
+    for stratum in [units] if by_group or classes not in table.columns else _by_class(units, table[classes]):
         rest = stratum
         total = sum(len(unit.rows) for unit in stratum)
         for name, fraction in fractions.items():
@@ -63,11 +63,11 @@ def _units(keys: Sequence[bytes], seed: int) -> list[Unit]:
     return sorted((Unit(drawn(seed, key), rows) for key, rows in together.items()), key=lambda unit: unit.number)
 
 
-def _by_label(units: Sequence[Unit], labels: Sequence[str]) -> list[list[Unit]]:
+def _by_class(units: Sequence[Unit], classes: Sequence[str]) -> list[list[Unit]]:
     strata: dict[str, list[Unit]] = defaultdict(list)
     for unit in units:
-        strata[labels[unit.rows[0]]].append(unit)
-    return [strata[label] for label in sorted(strata)]
+        strata[classes[unit.rows[0]]].append(unit)
+    return [strata[name] for name in sorted(strata)]
 
 
 def _lowest(units: Sequence[Unit], wanted: float) -> tuple[list[Unit], list[Unit]]:

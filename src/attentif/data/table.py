@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -42,8 +43,10 @@ class Table:
 
     @cached_property
     def contents(self) -> list[bytes]:
-        """A digest of what a model reads of each row: rows alike here are duplicates."""
-        roles = ["audio"] if "audio" in self.columns else [role for role in READ if role in self.columns]
+        """A digest of what a model reads of each row, wherever it lies: rows alike here are duplicates."""
+        if "audio" in self.columns:
+            return [content_of_file(path) for path in self.columns["audio"]]
+        roles = [role for role in READ if role in self.columns]
         return [content_of(*row) for row in zip(*(self.columns[role] for role in roles), strict=True)]
 
 
@@ -51,6 +54,14 @@ def content_of(*texts: str) -> bytes:
     """A digest of texts, without regard to case and spaces."""
     joined = "\0".join(" ".join(text.casefold().split()) for text in texts)
     return hashlib.blake2b(joined.encode(), digest_size=16).digest()
+
+
+def content_of_file(path: str) -> bytes:
+    """A digest of a file's bytes; of its name where it is none (a built-in set) or cannot be read, which is told when it is used."""
+    try:
+        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).digest()
+    except OSError:
+        return content_of(path)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from attentif.data import DataConfig
-from attentif.data.audio import load_sound_rows, load_sounds, read_sound, resampled, sound_paths
+from attentif.data.audio import LABELLED, load_sound_rows, load_sounds, read_sound, resampled, sound_paths
 from attentif.errors import ConfigError, DataError
 
 RATE = 8000
@@ -130,9 +130,9 @@ def test_a_wav_written_to_a_pipe_announces_no_size_and_is_read(tmp_path: Path) -
 
 def digits(folder: Path) -> Path:
     for digit in range(3):
-        for speaker in ("ann", "bob", "eve"):
+        for voice, speaker in enumerate(("ann", "bob", "eve")):
             for take in range(2):
-                write(folder / f"{digit}_{speaker}_{take}.wav", tone(hz=200.0 + 90 * digit + 7 * take))
+                write(folder / f"{digit}_{speaker}_{take}.wav", tone(hz=200.0 + 90 * digit + 7 * take + 20 * voice))
     return folder
 
 
@@ -164,6 +164,30 @@ def test_a_random_cut_is_of_sounds_and_not_of_transcripts(tmp_path: Path) -> Non
     splits = load_sounds(config(train=str(digits(tmp_path / "digits")), pattern="{text}_{speaker}_{take}"), None, said)
     assert set(splits.train.table["text"]) == {"0", "1", "2"}
     assert len(splits.train.waves) > 12
+
+
+def test_a_random_cut_is_the_same_wherever_the_sounds_lie(tmp_path: Path) -> None:
+    told = [config(train=str(digits(tmp_path / place)), pattern="{text}_{speaker}_{take}") for place in ("here", "there/deeper")]
+    here, there = (load_sounds(one, None, said) for one in told)
+    assert here.digest == there.digest
+    names = [[Path(path).name for path in splits.test.table["audio"]] for splits in (here, there)]
+    assert names[0] == names[1]
+
+
+def test_the_same_recording_twice_stays_on_one_side(tmp_path: Path) -> None:
+    place = digits(tmp_path / "digits")
+    for path in list(place.iterdir()):
+        (place / path.name.replace(".wav", "0.wav")).write_bytes(path.read_bytes())
+    splits = load_sounds(config(train=str(place), pattern="{text}_{speaker}_{take}"), None, said)
+    heard = [wave for part in (splits.train, splits.valid, splits.test) for wave in {wave.tobytes() for wave in part.waves}]
+    assert len(heard) == len(set(heard)) == 18
+
+
+def test_where_transcripts_are_classes_each_split_has_its_share_of_all(tmp_path: Path) -> None:
+    told = config(train=str(digits(tmp_path / "digits")), pattern="{text}_{speaker}_{take}", test_fraction=0.2, valid_fraction=0.2)
+    splits = load_sounds(told, None, said, LABELLED)
+    assert [sorted(part.table["text"]) for part in (splits.valid, splits.test)] == [["0", "1", "2"]] * 2
+    assert any("class by class" in note for note in splits.notes)
 
 
 def test_the_digest_is_of_the_samples(tmp_path: Path) -> None:

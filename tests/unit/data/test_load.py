@@ -282,7 +282,7 @@ def test_a_pair_with_an_empty_side_is_a_bad_row_and_keeps_the_others_aligned(tmp
     english, french = [f"en {i}" for i in range(50)], [f"fr {i}" for i in range(50)]
     french[7] = "  "
     given = aligned(tmp_path, english, french)
-    with pytest.raises(DataError, match=r"train.en.gz:8: the target is empty"):
+    with pytest.raises(DataError, match=r"train.fr.gz:8: the line is empty"):
         load(TRANSLATE, **given)
     splits = load(TRANSLATE, **given, skip_bad=1)
     assert all(en.replace("en", "fr") == fr for en, fr in zip(splits.train["source"], splits.train["target"], strict=True))

@@ -19,7 +19,8 @@ from pydantic import Field
 from torch import Tensor
 
 from attentif.data import DataConfig
-from attentif.data.audio import load_sound_rows, load_sounds, read_sound, sound_paths
+from attentif.data.audio import LABELLED, SPEECH, load_sound_rows, load_sounds, read_sound, sound_paths
+from attentif.data.labels import refuse_one
 from attentif.data.readers import Tolerance
 from attentif.decode import GenerateOptions, generate
 from attentif.decode.ctc import greedy, prefix_beam
@@ -136,11 +137,13 @@ class Speech(Task):
         if self.config.opening is not None and self.config.opening.listens:
             known = ", ".join(self.config.opening.languages[:8])
             raise ConfigError(f"task.opening.language: say which language the transcripts are in ({known} ...)")
-        splits = load_sounds(data, self.config.features.rate, say)
+        splits = load_sounds(data, self.config.features.rate, say, LABELLED if self.config.objective == "label" else SPEECH)
         read = f", a frame each {1000 * self.config.features.hop:g} ms" if self.config.features.kind == "log-mel" else ""
         notes = [*splits.notes, f"sounds at {splits.rate:,} samples a second{read}"]
         texts = splits.train.table["text"]
         labels = (self.config.labels or sorted(set(texts))) if self.config.objective == "label" else []
+        if labels:
+            refuse_one(splits.train.table, "text")
         if len(labels) > MOST_LABELS:
             raise ConfigError(f'task.objective: {len(labels):,} different transcripts are no closed set of labels; "ctc" spells them out')
         task = self.config.changed(features=self.config.features.changed(rate=splits.rate), labels=labels)

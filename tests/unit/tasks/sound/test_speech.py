@@ -159,6 +159,13 @@ def test_characters_too_rare_to_be_known_are_told_and_unseen_ones_counted(tmp_pa
     assert any("test: 1 transcript of 1 hold what training has not ('ß')" in note for note in notes)
 
 
+def test_one_answer_for_all_sounds_is_refused(tmp_path: Path) -> None:
+    train = str(clips(tmp_path, ["4", "4", "4"]))
+    task = Speech(SpeechConfig(objective="label"))
+    with pytest.raises(DataError, match=r"clips\.csv: all rows of train have the text '4': there is nothing to tell apart"):
+        task.prepare(DataConfig(train=train, valid=train, test=train), {}, task.adapt(model_config()), said)
+
+
 def test_an_answer_that_training_has_not_is_refused(tmp_path: Path) -> None:
     train = clips(tmp_path, ["4", "1"])
     (tmp_path / "test.csv").write_text("audio,text\n0.wav,7\n")
