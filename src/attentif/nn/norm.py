@@ -1,7 +1,7 @@
 """Normalisation of each token's vector.
 
 layer   y = (x - mean) / √(var + ε) · g + b         (Ba et al. 2016)
-rms     y = x / √(mean(x²) + ε) · g                 (Zhang & Sennrich 2019);  · (c + g) around a constant c
+rms     y = x / √(mean(x²) + ε) · g                 (Zhang & Sennrich 2019);  · (c + g) around a constant c;  the mean over a group of x
 """
 
 from typing import Annotated, Literal
@@ -60,3 +60,16 @@ class RMSNormAround(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, x.shape[-1:], self.around + self.weight, self.eps)
+
+
+class RMSNormByGroup(nn.Module):
+    """The same with a mean square for each of several groups of neighbours in the vector."""
+
+    def __init__(self, width: int, eps: float, groups: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps, self.groups = eps, groups
+
+    def forward(self, x: Tensor) -> Tensor:
+        by_group = x.unflatten(-1, (self.groups, -1))
+        return F.rms_norm(by_group, by_group.shape[-1:], None, self.eps).flatten(-2) * self.weight

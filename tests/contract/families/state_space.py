@@ -104,7 +104,8 @@ def mamba2_twin(mixer: Mamba2, x: Tensor, marks: Tensor | None = None) -> Tensor
         h = torch.exp(step[t] * A)[:, None, None] * h + new
         steps.append((torch.einsum("hs,hsk->hk", C[t], h) + mixer.D[:, None] * u[t]).flatten())
     y = torch.stack(steps) * silu(mixer.gate(x))
-    return mixer.out(y / (y.square().mean(-1, keepdim=True) + mixer.config.eps).sqrt() * mixer.norm.weight)
+    groups = y.unflatten(-1, (mixer.config.groups, -1))
+    return mixer.out((groups / (groups.square().mean(-1, keepdim=True) + mixer.config.eps).sqrt()).flatten(-2) * mixer.norm.weight)
 
 
 def mamba2_maps(mixer: Mamba2, x: Tensor, marks: Tensor | None = None) -> Tensor:

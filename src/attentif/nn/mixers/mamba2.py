@@ -5,7 +5,7 @@
     out = W_o rms(y ⊙ silu(z))
 
 `kernels/ssd.py` has the recurrence, `kernels/conv.py` the convolution. Heads of width K share one decay; `groups` of heads share B and C,
-as keys and queries are shared in grouped attention.
+as keys and queries are shared in grouped attention, and each group has an rms of its own, as in the authors' code.
 
 Before training: A between −1 and −16 (uniform), D = 1, Δ between 0.001 and 0.1 (log-uniform), W_z, W_u, W_Δ and the convolution
 ~ U(±fan_in^−½), as the paper's own code has them; W_o as `nn/init.py` says.
@@ -28,6 +28,7 @@ from attentif.kernels.gate import silu_gate
 from attentif.kernels.ssd import ssd
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.norm import RMSNormByGroup
 from attentif.nn.past import back_only, whole_past, with_past
 from attentif.nn.ragged import groups_of
 from attentif.nn.selective import begin_selective
@@ -90,7 +91,7 @@ class Mamba2(Mixer):
         self.conv_bias = nn.Parameter(torch.empty(self.inp.out_features)) if config.conv_bias else None
         self.A_log = nn.Parameter(torch.empty(self.heads))
         self.D = nn.Parameter(torch.empty(self.heads))
-        self.norm = nn.RMSNorm(E, config.eps)
+        self.norm = nn.RMSNorm(E, config.eps) if G == 1 else RMSNormByGroup(E, config.eps, G)
         self.out = Linear(E, site.width, bias=config.bias)
         self.init_weights()
 
