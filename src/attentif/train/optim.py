@@ -15,7 +15,7 @@ Weight decay is for matrices: biases, gains of norms (1-D) and embedding tables 
 would shrink at every step and be lifted by few. Muon takes the matrices of the hidden layers; the head's and the tables stay with AdamW.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from attentif.nn.stack import Stack
 from attentif.train.config import TrainConfig
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+TOGETHER = 1 << 20  # numbers that are made orthogonal at once: a copy of so many gradients, and no more
 
 
 class Muon(Optimizer):
@@ -45,31 +46,47 @@ class Muon(Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group)
+            for some in alike([parameter for parameter in group["params"] if parameter.grad is not None]):
+                self._update(some, group)
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
-        state = self.state[parameter]
-        if not state:
-            state["momentum"] = torch.zeros_like(parameter)
-        momentum = state["momentum"].lerp_(gradient, 1 - group["momentum"])
-        direction = orthogonal(torch.lerp(gradient, momentum, group["momentum"]), group["steps"])  # Nesterov's look ahead
-        parameter.mul_(1 - group["lr"] * group["weight_decay"])
-        parameter.add_(direction, alpha=-group["lr"] * 0.2 * max(parameter.shape) ** 0.5)
+    def _update(self, parameters: list[Tensor], group: Mapping[str, Any]) -> None:
+        """Of matrices of one shape."""
+        ahead = []
+        for parameter in parameters:
+            state, gradient = self.state[parameter], parameter.grad
+            assert gradient is not None
+            if not state:
+                state["momentum"] = torch.zeros_like(parameter)
+            momentum = state["momentum"].lerp_(gradient, 1 - group["momentum"])
+            ahead.append(torch.lerp(gradient, momentum, group["momentum"]))  # Nesterov's look ahead
+        directions = orthogonal(torch.stack(ahead), group["steps"])
+        for parameter, direction in zip(parameters, directions, strict=True):
+            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+            parameter.add_(direction, alpha=-group["lr"] * 0.2 * max(parameter.shape) ** 0.5)
 
 
-def orthogonal(matrix: Tensor, steps: int) -> Tensor:
-    """Nearly UVᵀ of the singular value decomposition: singular values end between 0.7 and 1.2."""
+def alike(parameters: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """Matrices of one shape, as many as make small products worth several threads."""
+    shapes: dict[torch.Size, list[Tensor]] = {}
+    for parameter in parameters:
+        shapes.setdefault(parameter.shape, []).append(parameter)
+    for shape, some in shapes.items():
+        most = max(1, TOGETHER // shape.numel())
+        for first in range(0, len(some), most):
+            yield some[first : first + most]
+
+
+def orthogonal(matrices: Tensor, steps: int) -> Tensor:
+    """Nearly UVᵀ of each one's singular value decomposition: singular values end between 0.7 and 1.2."""
     a, b, c = NEWTON_SCHULZ
-    x = matrix.bfloat16() if matrix.is_cuda else matrix
-    tall = x.shape[0] > x.shape[1]
-    x = x.T if tall else x
-    x = x / x.norm().clamp(min=1e-7)
+    x = matrices.bfloat16() if matrices.is_cuda else matrices  # (matrices, A, B)
+    tall = x.shape[1] > x.shape[2]
+    x = x.mT if tall else x
+    x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
     for _ in range(steps):
-        gram = x @ x.T
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return (x.T if tall else x).to(matrix.dtype)
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return (x.mT if tall else x).to(matrices.dtype)
 
 
 def optimizers(model: nn.Module, config: TrainConfig) -> list[Optimizer]:
