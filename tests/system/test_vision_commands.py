@@ -44,7 +44,9 @@ def test_a_question_about_a_picture_from_training_to_maps(base: str, user: Path,
     results = json.loads(capsys.readouterr().out)
     assert results["metric"] == "exact_match"
     assert len(results["baselines"]) == 3
-    assert "Words over the picture" in (user / "run" / "report.html").read_text(encoding="utf-8")
+    page = (user / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Words over the picture" in page
+    assert " pictures, chosen on " in page  # the scores are of questions, of which a picture has several
     write_questions(user)
     assert attentif(["predict", "run", "--file", "questions.csv", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 20

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from attentif.data import DataConfig, Table
 from attentif.data.images import Fit, Frame, as_shown, data_uri, open_picture
+from attentif.data.labels import refuse_one
 from attentif.data.questions import Questions, asked_in, load_question_rows, load_questions
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import ConfigError
@@ -54,6 +55,7 @@ from attentif.tasks.task import (
 from attentif.tasks.tokens import scored_logits, token_loss
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Picture, Section
+from attentif.view.words import Text
 
 LIGHTLY = AugmentConfig(shift=0.02, rotate=4.0, scale=0.05, shear=4.0, elastic=0.02)  # what is left of what must not change
 SIDE_BY_SIDE = 64  # pictures whose questions are answered at once
@@ -83,6 +85,7 @@ class VisionLanguage(Task):
     config: VisionLanguageConfig
     metric = "exact_match"
     reads = "question"
+    unit = Text("images", "pictures")
 
     # ------------------------------------------------------------------------------------------------------------- model
 
@@ -120,6 +123,7 @@ class VisionLanguage(Task):
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
         splits = load_questions(data, self.frame(model), say)
         table, notes = splits.train.table, list(splits.notes)
+        refuse_one(table, "answer")
         tokenizer = fitted(text, "tokenizer", [*table["question"], *table["answer"]], say)
         _, channels, height, width = splits.train.pixels.shape
         frontend = {"channels": channels, "height": height, "width": width}

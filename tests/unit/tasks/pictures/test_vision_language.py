@@ -257,6 +257,12 @@ def test_what_is_wrong_with_a_table_is_said_in_one_line(
         task.prepare(DataConfig(train=table), {}, small(DESIGNS[0]), lambda line: None)
 
 
+def test_one_answer_to_all_questions_is_refused(write_table: Any, small: Callable[..., ModelConfig]) -> None:
+    task = VisionLanguageConfig().build()
+    with pytest.raises(DataError, match=r"questions\.csv: all rows of train have the answer 'oui': there is nothing to tell apart"):
+        task.prepare(DataConfig(train=write_table(answer="oui")), {}, small(DESIGNS[1]), lambda line: None)
+
+
 def test_unreadable_pictures_can_be_left_out(ready: Any, tmp_path: Path, write_table: Any) -> None:
     table = write_table()
     (tmp_path / "pictures" / "3.png").unlink()
