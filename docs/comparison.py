@@ -29,7 +29,8 @@ quarter of a million parameters each, the learning rate of each searched in the 
 Reading opinions, writing Python, recalling by key, translating numbers: ten kinds of memory at a quarter of a million parameters each, the
 learning rate of each searched in the same way, three seeds. Runs are short, so this says who learns well in a minute on one core,
 and not who would win in the end: [how to read it](reading-a-comparison.md). Made in several takes, some with other work beside: scores do
-not depend on that, times do.
+not depend on that, times do. It was measured before comparisons left a recipe's early stopping out, which only `reviews` has: no run of it
+was cut short (all curves have their six points), but trials of its learning rates may have been.
 """,
 }
 DRAWN = {"quality": quality, "curve": curves, "cost": costs}  # of each the first figure

@@ -181,7 +181,7 @@ def test_a_shape_that_nobody_chose_is_said_before_anything_is_trained(capsys: py
     words = ["compare", "classify.toml", "--models", "encoder-tiny,encoder-small", "--budget", "params=50k", "--dry-run", "--out", "dry"]
     assert command(words) == 0
     said = capsys.readouterr().err
-    assert "the budget changes the width of encoder-small (" in said
+    assert "The budget changes the width of encoder-small (" in said
     assert "encoder-tiny (" not in said
 
 
@@ -189,7 +189,8 @@ def test_a_shape_that_nobody_chose_is_said_before_anything_is_trained(capsys: py
     ("words", "message"),
     [
         (["nothing", "--models", "lstm-tiny"], "no recipe or TOML file is called 'nothing'"),
-        (["classify.toml"], "models: the list of models is empty"),
+        (["nothing.toml"], "nothing.toml"),
+        (["classify.toml"], "models: none are named: give --models lstm-tiny,mamba-tiny, or a suite"),
         (["classify.toml", "--models", ","], "option --models: models: the list of models is empty"),
         (["classify.toml", "--models", "lstm-tinny"], "no model preset is called 'lstm-tinny'; did you mean 'lstm-tiny'"),
         (

@@ -31,7 +31,7 @@ CLAIM, VERDICT = Text("affirmation", "claim"), Text("verdict", "verdict")
 def write_one(path: Path, result: Result) -> None:
     """The page of one experiment."""
     head, *rest = _blocks(result)
-    write(path, Page(_title(result), [Section(Text("Mesure", "Measurement"), rest)], [head]))
+    write(path, Page(_title(result), [Section(Text("Mesure", "Measurement"), rest), _documents()], [head]))
 
 
 def write_book(path: Path, results: Sequence[Result]) -> None:
@@ -41,9 +41,13 @@ def write_book(path: Path, results: Sequence[Result]) -> None:
     ]
     lead: list[Block] = [Paragraph(LEAD, "lead"), Table(["", CLAIM, VERDICT], rows), Paragraph(_totals(results), "note")]
     sections = [Section(_title(result), _blocks(result)) for result in results]
-    documents: list[list[Cell]] = [[f"[{number}]", title] for number, title in DOCUMENTS.items()]
-    sections.append(Section(Text("Les documents", "The documents"), [Table(["", Text("titre", "title")], documents)]))
-    write(path, Page(TITLE, sections, lead))
+    write(path, Page(TITLE, [*sections, _documents()], lead))
+
+
+def _documents() -> Section:
+    """What the numbers in brackets stand for."""
+    rows: list[list[Cell]] = [[f"[{number}]", title] for number, title in DOCUMENTS.items()]
+    return Section(Text("Les documents", "The documents"), [Table(["", Text("titre", "title")], rows)])
 
 
 def marked(outcome: Outcome) -> Text:

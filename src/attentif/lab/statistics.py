@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from attentif.tasks.metrics import interval
 from attentif.tasks.seeds import mean
-from attentif.view.words import Text, Words, number
+from attentif.view.words import Text, Words, number, than
 
 ALPHA = 0.05
 EFFECTS = ((0.2, "negligible"), (0.5, "small"), (0.8, "medium"), (math.inf, "large"))  # Cohen 1988, upper ends
@@ -59,7 +59,7 @@ class Difference:
         bounds = sorted((abs(self.low), abs(self.high)))
         filled: dict[str, Words] = {
             "better": better,
-            "worse": worse,
+            "than": than(worse),
             "gap": number(abs(self.value), 3),
             "low": number(self.low if not self.different else bounds[0], 3),
             "high": number(self.high if not self.different else bounds[1], 3),
@@ -79,8 +79,8 @@ class Difference:
                 "{first} and {second}: {runs} seeds do not tell them apart (difference between {low} and {high} at 95%, p = {p}).",
             ).with_(**filled)
         return Text(
-            "{better} fait mieux que {worse} de {gap} ({low} à {high} à 95 %, p = {p}, {runs} graines ; effet {size}).",
-            "{better} does better than {worse} by {gap} ({low} to {high} at 95%, p = {p}, {runs} seeds; {size} effect).",
+            "{better} fait mieux {than} de {gap} ({low} à {high} à 95 %, p = {p}, {runs} graines ; effet {size}).",
+            "{better} does better {than} by {gap} ({low} to {high} at 95%, p = {p}, {runs} seeds; {size} effect).",
         ).with_(size=EFFECT_WORDS[effect_size(self.effect)], **filled)
 
 

@@ -69,7 +69,7 @@ def differences(part: Part) -> list[Block]:
         )
         for one in shown
     ]
-    axis = Axis(Text(f"écart, {of.name.fr}{unit}", f"difference, {of.name.en}{unit}"))
+    axis = Axis(Text(f"écart, {of.name.fr}{unit}", f"difference, {of.name.en}{unit}"), decimals=1 if of.share else None)
     title = Text("Écarts appariés", "Paired differences")
     return [FigureBlock(title, partial(intervals, drawn, axis, reference=0.0), about), Table(heads, rows)]
 
@@ -152,7 +152,7 @@ def costs(part: Part) -> list[Block]:
         (Text("Qualité et durée", "Quality and time"), SECONDS, lambda m: (m.get("timing") or {}).get("seconds")),
         (Text("Qualité et paramètres", "Quality and parameters"), PARAMETERS, lambda m: m["parameters"]),
     ]
-    blocks: list[Block] = [cost_table(part, [key for key in ALL if key not in SIZE], score=False), Paragraph(ABOUT_COSTS, "note")]
+    blocks: list[Block] = [cost_table(part, [key for key in ALL if key not in SIZE], score=False), Paragraph(_about_costs(part), "note")]
     for title, axis, cost in wanted:
         found = [value for model in known if (value := cost(model)) is not None]
         if len(found) == len(known) > 1 and max(found) >= ALIKE * min(found):
@@ -161,9 +161,19 @@ def costs(part: Part) -> list[Block]:
     return blocks
 
 
-ABOUT_COSTS = Text(
-    "Durée de l’apprentissage, sans l’évaluation ; mémoire du processus au plus haut, Python et données compris ; écriture d’un texte à la "
-    "fois ; état : ce que le modèle retient, en écrivant, d’un texte de la longueur des plus longs exemples.",
-    "Time of training, without evaluation; peak memory of the process, Python and data included; writing of one text at a time; state: "
-    "what the model keeps, while writing, of a text as long as the longest examples.",
+def _about_costs(part: Part) -> Text:
+    """What the columns mean; of writing only where models write."""
+    known = TRAINING_COSTS
+    if any(model["state_bytes"] is not None for model in part["models"]):
+        known = Text(known.fr + WRITING_COSTS.fr, known.en + WRITING_COSTS.en)
+    return Text(f"{known.fr}.", f"{known.en}.")
+
+
+TRAINING_COSTS = Text(
+    "Durée de l’apprentissage, sans l’évaluation ; mémoire du processus au plus haut, Python et données compris",
+    "Time of training, without evaluation; peak memory of the process, Python and data included",
+)
+WRITING_COSTS = Text(
+    " ; écriture d’un texte à la fois ; état : ce que le modèle retient, en écrivant, d’un texte de la longueur des plus longs exemples",
+    "; writing of one text at a time; state: what the model keeps, while writing, of a text as long as the longest examples",
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from attentif.view.blocks import Block, Cell, Paragraph, Table
 from attentif.view.figures.scores import written
-from attentif.view.verdict import Part, ranking, score_of
+from attentif.view.verdict import Part, lower_is_better, ranking, score_of
 from attentif.view.words import Number, Text, Words, big, count, duration, metric, percent, size
 
 
@@ -102,9 +102,14 @@ def rates(part: Part) -> list[Block]:
         return []
     of = metric(search["metric"])
     about = Text(
-        "Sur la validation ({metric}) après {share} d’un apprentissage, graine {seed}. Le taux retenu est le meilleur de la ligne.",
-        "On validation ({metric}) after {share} of a training run, seed {seed}. The rate kept is the best of its row.",
-    ).with_(metric=of.title, share=percent(search["share"], 0), seed=count(search["seed"]))
+        "Sur la validation ({metric}) après {share} d’un apprentissage, graine {seed}. {kept}",
+        "On validation ({metric}) after {share} of a training run, seed {seed}. {kept}",
+    ).with_(
+        metric=lower_is_better(of),
+        share=percent(search["share"], 0),
+        seed=count(search["seed"]),
+        kept=KEPT_BY_LOSS if of.key == "loss" else KEPT,
+    )
     heads: list[Words] = [Text("modèle", "model"), *(rate_words(rate) for rate in search["rates"]), Text("retenu", "kept")]
     rows: list[list[Cell]] = []
     for name, chosen in search["chosen"].items():
@@ -112,6 +117,13 @@ def rates(part: Part) -> list[Block]:
         cells = [_trial(own.get(rate), of) for rate in search["rates"]]
         rows.append([name, *cells, None if chosen is None else rate_words(chosen)])
     return [Paragraph(about), Table(heads, rows)]
+
+
+KEPT = Text("Le taux retenu est le meilleur de la ligne.", "The rate kept is the best of its row.")
+KEPT_BY_LOSS = Text(
+    "Le taux retenu est celui de la perte la plus basse de la ligne ; à moins de 1 % près, le plus petit.",
+    "The rate kept is that of the lowest loss of its row; of losses within 1% of each other, the smallest rate.",
+)
 
 
 def _trial(trial: Mapping[str, Any] | None, of: Any) -> Cell:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attentif.view.words import Text, count, duration, fixed, listed, metric, percent, plural
+from attentif.view.words import Text, count, duration, fixed, listed, metric, percent, plural, than
 
 Part = Mapping[str, Any]
 ENOUGH_SEEDS = 5  # from here on, an interval over seeds is more than a hint
@@ -106,7 +106,7 @@ def _budget(part: Part) -> list[Text]:
 
 
 def reshaped(part: Part) -> list[Text]:
-    """Whom a budget has made far narrower or wider at the same depth: a shape that nobody chose."""
+    """Whom a budget has made far narrower or wider: a shape that nobody chose."""
     found = []
     for model in part["models"]:
         own, width = model["own_width"], model["changed"].get("model.width", model["own_width"])
@@ -118,8 +118,8 @@ def reshaped(part: Part) -> list[Text]:
         return []
     return [
         Text(
-            "Le budget change beaucoup la largeur, à profondeur égale, de {names} : un préréglage plus proche du budget serait plus juste.",
-            "At the same depth, the budget changes the width of {names} a lot: a preset nearer to this budget would be fairer.",
+            "Le budget change beaucoup la largeur de {names} : un préréglage plus proche du budget serait plus juste.",
+            "The budget changes the width of {names} a lot: a preset nearer to this budget would be fairer.",
         ).with_(names=listed(found))
     ]
 
@@ -164,9 +164,9 @@ def _ratio(values: Mapping[str, float]) -> float:
 def _uneven(values: Mapping[str, float], ratio: float, what: Text) -> Text:
     most, least = (choose(values, key=lambda name: values[name]) for choose in (max, min))
     return Text(
-        "Tout n’est pas égal : {most} demande {ratio} fois plus {what} que {least}.",
+        "Tout n’est pas égal : {most} demande {ratio} fois plus {what} {than}.",
         "Not all is equal: {most} takes {ratio} times as many {what} as {least}.",
-    ).with_(most=most, least=least, ratio=fixed(ratio, 1), what=what)
+    ).with_(most=most, least=least, than=than(least), ratio=fixed(ratio, 1), what=what)
 
 
 def _unfinished(part: Part) -> list[Text]:

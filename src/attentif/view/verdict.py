@@ -198,10 +198,13 @@ def _spent(part: Part) -> Text:
 
 
 def _rate(part: Part) -> Text:
-    search = part["search"]
-    if search is not None:
-        return Text(
-            "un taux d’apprentissage choisi pour chacun parmi {n} par de courts essais ({share} d’un apprentissage, sur la validation)",
-            "a learning rate chosen for each among {n} by short trials ({share} of a training run, on validation)",
-        ).with_(n=count(len(search["rates"])), share=percent(search["share"], 0))
-    return Text("un taux d’apprentissage donné d’avance", "a learning rate given beforehand")
+    search, given = part["search"], [model["name"] for model in part["models"] if model["lr_from"] == "given"]
+    if search is None or len(given) == len(part["models"]):
+        return Text("un taux d’apprentissage donné d’avance", "a learning rate given beforehand")
+    chosen = Text(
+        "un taux d’apprentissage choisi pour chacun parmi {n} par de courts essais ({share} d’un apprentissage, sur la validation)",
+        "a learning rate chosen for each among {n} by short trials ({share} of a training run, on validation)",
+    ).with_(n=count(len(search["rates"])), share=percent(search["share"], 0))
+    if not given:
+        return chosen
+    return Text(f"{chosen.fr}, sauf pour {{names}} (donné)", f"{chosen.en}, but for {{names}} (given)").with_(names=listed(given))

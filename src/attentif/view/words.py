@@ -10,6 +10,7 @@ LANGS: tuple[Lang, Lang] = ("fr", "en")
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 THIN_SPACE = "\u202f"  # before a French % and between French thousands; does not break
+VOWELS = frozenset("aeiouàâäéèêëîïôöùûü")
 SEPARATOR_COLON: dict[Lang, str] = {"fr": f"{THIN_SPACE}: ", "en": ": "}
 
 
@@ -67,7 +68,7 @@ def times_ten_to(mantissa: str, exponent: int) -> Number:
 
 def fixed(value: float, decimals: int = 1) -> Number:
     """A number with so many decimals."""
-    return _number(f"{value:,.{decimals}f}".replace("-", "−")) if math.isfinite(value) else number(value)
+    return _number(f"{value:z,.{decimals}f}".replace("-", "−")) if math.isfinite(value) else number(value)  # z: no −0.0
 
 
 def count(value: int) -> Number:
@@ -202,6 +203,12 @@ def listed(names: Sequence[Words]) -> Text:
         said = [say(name, lang) for name in names]  # type: ignore[arg-type]
         parts.append(last.join([", ".join(said[:-1]), said[-1]]) if len(said) > 1 else "".join(said))
     return Text(*parts)
+
+
+def than(name: str) -> Text:
+    """ "than mamba"; French drops its vowel before another: "que mamba", "qu’attention" """
+    que = "qu’" if name[:1].lower() in VOWELS else "que "
+    return Text(f"{que}{name}", f"than {name}")
 
 
 def big(value: float) -> Number:

@@ -9,6 +9,7 @@ import pytest
 
 from attentif.errors import RunError, UsageError
 from attentif.lab.book import write_book, write_one
+from attentif.lab.documents import DOCUMENTS
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least
 from attentif.lab.experiments import EXPERIMENTS
 from attentif.lab.results import keep, kept, measure, measure_all
@@ -105,6 +106,7 @@ def test_pages_hold_the_verdict_in_both_languages(tmp_path: Path) -> None:
         for part in result.verdict.parts:
             assert part.value.fr in text
             assert part.value.en in text
+        assert DOCUMENTS[1] in text, "a quotation's number has its document on the same page"
     assert "Le cours, mesuré" in text
 
 

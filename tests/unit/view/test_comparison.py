@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from attentif.view.blocks import FigureBlock
+from attentif.view.blocks import FigureBlock, Paragraph
 from attentif.view.comparison import comparison_fragment, comparison_page
-from attentif.view.comparison_figures import differences, mean_curve
-from attentif.view.comparison_tables import cost_table, rows_of, sizes_table
+from attentif.view.comparison_figures import costs, differences, mean_curve
+from attentif.view.comparison_tables import cost_table, rates, rows_of, sizes_table
 from attentif.view.doubts import may_not
 from attentif.view.verdict import conclusion, may, score_of, setting
 from attentif.view.words import listed
@@ -157,12 +157,32 @@ def test_two_shares_differ_by_points() -> None:
     drawn = block.draw(lang="en")
     assert drawn.layout.xaxis.title.text == "difference, accuracy (points)"
     assert [note.text for note in drawn.layout.annotations if "mamba − rnn" in note.text] == ["mamba − rnn  <b>11.0 [10.0; 12.0]</b>"]
+    close = next(note.text for note in drawn.layout.annotations if "mamba − &lt;b&gt;gru" in note.text)
+    assert close.endswith("<b>1.0 [0.0; 2.0]</b>")
 
 
 def test_what_was_compared_is_said_in_a_sentence() -> None:
     words = setting(comparison()).en
     assert words.startswith("On reviews (2,000 test examples): 3 models, 5 seeds, the same number of parameters (200 k), ")
     assert "chosen for each among 3 by short trials (25% of a training run" in words
+
+
+def test_who_was_given_a_rate_while_the_others_were_searched_is_said() -> None:
+    part = comparison()
+    part["models"][2]["lr_from"] = "given"
+    assert setting(part).en.endswith("on validation), but for rnn (given).")
+    assert setting(part).fr.endswith("sur la validation), sauf pour rnn (donné).")
+    part["models"] = [one | {"lr_from": "given"} for one in part["models"]]
+    assert setting(part).en.endswith("a learning rate given beforehand.")
+
+
+def test_how_a_rate_was_chosen_is_said_as_it_was_done() -> None:
+    """Of losses that a short trial cannot tell apart the smallest rate is kept: it need not be the best of its row."""
+    by_loss = comparison()
+    by_score = by_loss | {"search": by_loss["search"] | {"metric": "accuracy"}}
+    said = [str(rates(part)[0]) for part in (by_loss, by_score)]
+    assert "within 1% of each other, the smallest rate" in said[0]
+    assert "is the best of its row" in said[1]
 
 
 @pytest.mark.parametrize(
@@ -270,6 +290,14 @@ def test_rows_come_best_first_with_what_they_cost() -> None:
     silent = comparison()
     silent["models"] = [one | {"state_bytes": None, "timing": one["timing"] | {"decoding": None}} for one in silent["models"]]
     assert not any("writing" in str(name) for name in cost_table(silent).columns)
+
+
+def test_what_writing_costs_is_explained_where_models_write() -> None:
+    said = lambda part: next(str(block) for block in costs(part) if isinstance(block, Paragraph))
+    assert "state: what the model keeps" in said(comparison())
+    silent = comparison()
+    silent["models"] = [one | {"state_bytes": None} for one in silent["models"]]
+    assert "Python and data included." in said(silent)
 
 
 def test_experts_show_their_active_parameters_apart() -> None:

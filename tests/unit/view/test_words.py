@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from attentif.view.words import LANGS, METRICS, THIN_SPACE, Text, count, duration, metric, number, percent, size
+from attentif.view.words import LANGS, METRICS, THIN_SPACE, Text, count, duration, fixed, metric, number, percent, size, than
 
 
 def test_a_sentence_is_filled_in_in_its_own_language():
@@ -32,6 +32,7 @@ def test_braces_in_a_value_are_left_alone():
         (duration(4.25), "4,2 s", "4.2 s"),
         (duration(600), "10 min", "10 min"),
         (duration(2 * 3600 + 300), "2 h 05 min", "2 h 05 min"),
+        (fixed(-0.04, 1), "0,0", "0.0"),
     ],
 )
 def test_numbers_are_written_the_way_each_language_writes_them(written, fr, en):
@@ -44,3 +45,10 @@ def test_every_known_metric_has_a_name_in_both_languages():
 
 def test_a_metric_of_a_plug_in_is_called_by_its_key():
     assert metric("word_error").name == Text("word error", "word error")
+
+
+def test_french_drops_its_vowel_before_another():
+    assert than("attention") == Text("qu’attention", "than attention")
+    assert than("Encoder-tiny").fr == "qu’Encoder-tiny"
+    assert than("mamba").fr == "que mamba"
+    assert than("").fr == "que "

@@ -94,13 +94,14 @@ class Wanted:
 
 
 class Kept:
-    """Measurements by what they depend on, in a file: what was measured once is not measured again, nor comes out otherwise."""
+    """Measurements by what they depend on, in a file: what was measured once is not measured again, nor comes out otherwise. Of a damaged
+    file nothing is known."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            self.values: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
             self.values = {}
 
     def __contains__(self, key: str) -> bool:

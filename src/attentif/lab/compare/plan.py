@@ -68,19 +68,20 @@ class Planned:
 
 
 class Reading:
-    """The data of one comparison, encoded once for all models that read the same lengths."""
+    """The data of one comparison, encoded once for all models that read the same lengths, with the task that read them."""
 
     def __init__(self, say: Say) -> None:
         self.say = say
-        self.found: dict[Any, Prepared] = {}
+        self.found: dict[Any, tuple[Task, Prepared]] = {}
 
-    def of(self, task: Task, config: RunConfig, model: ModelConfig) -> Prepared:
+    def of(self, task: Task, config: RunConfig, model: ModelConfig) -> tuple[Task, Prepared]:
+        """Not always the task given: only the one that read the data knows what they taught (a tokenizer, classes)."""
         key = (model.max_len, model.max_target_len, type(model.frontend).__name__, config.model.from_)
         if key not in self.found:
             text = vocabulary(config, checked_body(config, model))
-            known = next((found.tokenizers for (*_, run), found in self.found.items() if run == key[-1]), None)
+            known = next((found.tokenizers for (*_, run), (_, found) in self.found.items() if run == key[-1]), None)
             say = (lambda _: None) if self.found else self.say
-            self.found[key] = task.prepare(config.data, known or text, model, say)
+            self.found[key] = task, task.prepare(config.data, known or text, model, say)
         return self.found[key]
 
 
@@ -91,7 +92,7 @@ def plan(part: Part, *, threads: int, folder: Path, say: Say) -> Planned:
     for contestant in part.models:
         config = contestant.config.changed(train=contestant.config.train.changed(threads=threads, baselines=False))
         task, model = check(config)
-        prepared = reading.of(task, config, model)
+        task, prepared = reading.of(task, config, model)
         try:
             models.append(_sized(replace(contestant, config=config), part.budget, task, model, prepared, kept, say))
         except UsageError as error:
@@ -99,7 +100,7 @@ def plan(part: Part, *, threads: int, folder: Path, say: Say) -> Planned:
             raise UsageError(f"models: {error.message}" if named else f"models: {contestant.name}: {error.message}") from None
     assert prepared is not None
     assert task is not None
-    first = next(iter(reading.found.values()))
+    _, first = next(iter(reading.found.values()))
     examples = {split.name: len(split) for split in (first.train, first.valid, first.test)}
     notes = [*part.notes, *first.notes]
     return Planned(part, models, first.digest, examples, task.config.kind, task.metric, task.higher_is_better, notes)

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator
 
 from attentif.config import VERSION, Config, Document, Layer, has, inside, problems_of, read_toml
-from attentif.errors import AttentifError, ConfigError, UsageError
+from attentif.errors import AttentifError, ConfigError
 from attentif.lab.budget import Budget
 from attentif.models.presets import ALIASES, preset_names
 from attentif.toml import Keys
@@ -170,10 +170,12 @@ def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[
     recipe, models = chosen("recipe"), chosen("models")
     if recipe is None:
         raise document.error(where("recipe"), "give a recipe, a TOML file or a run's folder: the data and the task of the comparison")
-    if not models:
-        raise document.error(where("models"), "the list of models is empty; `attentif list models` shows the presets")
-    budget = _budget(document, where("budget"), chosen("budget"))
     first, notes = _base(recipe)
+    if not models:
+        none = "none are named: give --models lstm-tiny,mamba-tiny, or a suite that lists them"
+        why = none if models is None else "the list of models is empty"
+        raise document.error(where("models"), f"{why}; `attentif list models` shows the presets")
+    budget = _budget(document, where("budget"), chosen("budget"))
     common = [*notes[1], *_changes(document, suite, own, place), *changes]
     contestants = [_contestant(document, (*where("models"), number), first, common, given) for number, given in enumerate(models)]
     if clash := _twice(model.name for model in contestants):
@@ -184,7 +186,7 @@ def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[
     contestants = [replace(model, evaluations=evaluations, stops="patience" in asked) for model in contestants]
     _check_sizes(document, where("models"), contestants, budget)
     name = own.name or (suite.name if not suite.on and suite.name else source_name(recipe))
-    return Part(_safe(name), str(recipe), contestants, seeds, budget, lr, notes[0])
+    return Part(_safe(document, where("name"), name), str(recipe), contestants, seeds, budget, lr, notes[0])
 
 
 # ------------------------------------------------------------------------------------------------------------ its parts
@@ -247,7 +249,7 @@ def _contestant(document: Document, path: Keys, first: Layer, common: list[Layer
         except ConfigError as error:
             failed = failed or ConfigError(f"models: {name}: {error.message}", file=error.file, line=error.line)
         else:
-            return Contestant(_safe(own or base or name), config, lr)
+            return Contestant(_safe(document, path, own or base or name), config, lr)
     assert failed is not None
     raise failed
 
@@ -290,8 +292,8 @@ def _twice(names: Any) -> str | None:
     return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
-def _safe(name: str) -> str:
+def _safe(document: Document, path: Keys, name: str) -> str:
     """A name that can be a folder's."""
     if not re.fullmatch(r"[\w .+()-]{1,60}", name) or name.startswith("."):
-        raise UsageError(f"{name!r} cannot name a folder: use letters, digits, spaces and . - + ( )")
+        raise document.error(path, f"{name!r} cannot name a folder: use letters, digits, spaces and . - + ( )")
     return name

@@ -13,7 +13,7 @@ from typing import Literal
 from attentif.lab.fit import crossover
 from attentif.lab.profile.measure import Phase
 from attentif.lab.timing import Timing
-from attentif.view.words import Text, Words, count, fixed, number
+from attentif.view.words import Text, Words, count, fixed, number, than
 
 Quantity = Literal["seconds", "bytes"]
 Rounds = Mapping[int, Sequence[float]]  # what was measured at each length, one value a round
@@ -72,12 +72,12 @@ def crossing(names: tuple[str, str], first: Rounds, second: Rounds, phase: Phase
 
 
 VERBS: dict[tuple[Phase, Quantity], Text] = {
-    ("forward", "seconds"): Text("lit plus vite que", "reads faster than"),
-    ("training", "seconds"): Text("apprend plus vite que", "trains faster than"),
-    ("decoding", "seconds"): Text("écrit plus vite que", "writes faster than"),
-    ("forward", "bytes"): Text("lit avec moins de mémoire que", "reads in less memory than"),
-    ("training", "bytes"): Text("apprend avec moins de mémoire que", "trains in less memory than"),
-    ("decoding", "bytes"): Text("écrit avec moins de mémoire que", "writes in less memory than"),
+    ("forward", "seconds"): Text("lit plus vite", "reads faster"),
+    ("training", "seconds"): Text("apprend plus vite", "trains faster"),
+    ("decoding", "seconds"): Text("écrit plus vite", "writes faster"),
+    ("forward", "bytes"): Text("lit avec moins de mémoire", "reads in less memory"),
+    ("training", "bytes"): Text("apprend avec moins de mémoire", "trains in less memory"),
+    ("decoding", "bytes"): Text("écrit avec moins de mémoire", "writes in less memory"),
 }
 
 
@@ -91,14 +91,20 @@ def sentence(found: Crossing) -> Text:
     """ "From 1,900 tokens on (95% interval 1,700 to 2,000), mamba trains faster than attention on this machine: 4.1 times at 16,384." """
     verb = VERBS[found.phase, found.quantity]
     times = fixed(found.ratio, 1) if found.ratio < 10 else number(found.ratio, 2)
-    common: dict[str, Words] = {"winner": found.winner, "verb": verb, "loser": found.loser, "ratio": times, "last": count(found.lengths[1])}
+    common: dict[str, Words] = {
+        "winner": found.winner,
+        "verb": verb,
+        "than": than(found.loser),
+        "ratio": times,
+        "last": count(found.lengths[1]),
+    }
     if found.since is None:
         return Text(
-            "De {first} à {last} jetons, {winner} {verb} {loser} sur cette machine ({ratio} fois à {last}).",
-            "From {first} to {last} tokens, {winner} {verb} {loser} on this machine ({ratio} times at {last}).",
+            "De {first} à {last} jetons, {winner} {verb} {than} sur cette machine ({ratio} fois à {last}).",
+            "From {first} to {last} tokens, {winner} {verb} {than} on this machine ({ratio} times at {last}).",
         ).with_(first=count(found.lengths[0]), **common)
     return Text(
-        "À partir de {since} jetons (intervalle à 95 % : {low} à {high}), {winner} {verb} {loser} sur cette machine "
+        "À partir de {since} jetons (intervalle à 95 % : {low} à {high}), {winner} {verb} {than} sur cette machine "
         "({ratio} fois à {last}).",
-        "From {since} tokens on (95% interval {low} to {high}), {winner} {verb} {loser} on this machine ({ratio} times at {last}).",
+        "From {since} tokens on (95% interval {low} to {high}), {winner} {verb} {than} on this machine ({ratio} times at {last}).",
     ).with_(since=count(rounded(found.since)), low=count(rounded(max(found.low, 1))), high=count(rounded(found.high)), **common)

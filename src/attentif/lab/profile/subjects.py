@@ -24,7 +24,6 @@ from attentif.nn.state import State, StateTree
 Job = Callable[[], object]
 VOCAB = 256
 PIECE = 2048  # tokens that a state reads at a time before the steps are measured
-PREFIXES = ("mixer:", "preset:")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from attentif.errors import UsageError
 from attentif.view.figures.labels import percent_axis, plain
-from attentif.view.words import Lang, Metric, Number, Text, Words, count, number, percent
+from attentif.view.words import Lang, Metric, Number, Text, Words, count, fixed, number, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Axis:
     share: bool = False  # values between 0 and 1, drawn as percentages
     higher_is_better: bool = False  # costs are not
     ticks: Sequence[float] = ()  # where labels stand; by default where plotly likes
+    decimals: int | None = None  # of values that are written out; by default three digits of each
 
     @classmethod
     def of(cls, metric: Metric) -> "Axis":
@@ -36,6 +37,8 @@ class Axis:
         return [self.scale * float(value) if value is not None and shown(value) else None for value in values]
 
     def write(self, value: float) -> Number:
+        if self.decimals is not None:
+            return fixed(value, self.decimals)
         return percent(value) if self.share else number(value, 3)
 
     def layout(self, lang: Lang, values: Iterable[float | None] = ()) -> dict[str, Any]:

@@ -109,6 +109,15 @@ def test_what_was_measured_is_kept(tmp_path: Path) -> None:
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
 
 
+@pytest.mark.parametrize("damage", ["", '{"key": ', "[1, 2]", "3"])
+def test_of_a_damaged_file_of_measurements_nothing_is_known(damage: str, tmp_path: Path) -> None:
+    file = tmp_path / "sizes.json"
+    file.write_text(damage)
+    assert Kept(file).get("key") is None
+    Kept(file).put("key", 1)
+    assert Kept(file).get("key") == 1
+
+
 def test_a_trial_is_a_share_of_a_run_whatever_limits_it() -> None:
     half = shortened(TrainConfig(epochs=3, min_steps=300, minutes=4, eval_every=40), 0.5)
     assert (half.epochs, half.min_steps, half.minutes, half.eval_every) == (1.5, 150, 2, 20)

@@ -102,6 +102,7 @@ def test_a_run_folder_may_be_the_recipe(tmp_path: Path) -> None:
         ('"reviews"', '"revews"', "no recipe or TOML file is called 'revews'; did you mean 'reviews'"),
         ('recipe = "reviews"\n', "", "recipe: give a recipe"),
         ('"lstm-tiny", {', '"a/b", {', "no model preset is called 'a/b'"),
+        ('name = "deep"', 'name = "deep/er"', "suite.toml:3: models.1: 'deep/er' cannot name a folder"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_with_its_line(page: Path, old: str, new: str, message: str) -> None:
