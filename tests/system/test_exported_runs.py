@@ -23,6 +23,7 @@ HEADS = {"attn": {"mixer": {"heads": 2}}}
 
 
 def trained(place: Path, task: dict[str, Any], model: dict[str, Any], data: str = "text.txt") -> Any:
+    place.mkdir(exist_ok=True)
     (place / "text.txt").write_text(TEXT * 60)
     (place / "pairs.csv").write_text("source,target\n" + "".join(f"chat {n},cat {n}\n" for n in range(60)))
     values = {"version": 1, "task": task, "tokenizer": BYTES, "model": model, "train": SHORT, "data": {"train": str(place / data)}}
@@ -78,3 +79,16 @@ def test_what_no_family_can_say_is_one_line_and_nothing_is_written(tmp_path: Pat
     (tmp_path / "mine" / "thesis.tex").touch()
     with pytest.raises(UsageError, match="exists and is not a Hugging Face folder"):
         export_model(run.path, tmp_path / "mine", force=True)
+
+
+@pytest.mark.parametrize("key", ["evidence", "blend"])
+def test_a_run_that_a_linear_model_answers_with_is_refused_with_the_key_to_train_without(tmp_path: Path, key: str) -> None:
+    rows = [f"{word} film {n},{label}\n" for n in range(40) for word, label in (("bon", "oui"), ("long", "non"))]
+    (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
+    head = {"kind": "classify", "pool": "first", "hidden": True}
+    for base, way_out in (("bert-tiny", "$"), ("lstm-tiny", ", and with another model: no family at Hugging Face can say")):
+        sizes = {"base": base, "width": 16, "layers": 1} | ({"head": head} if base == "bert-tiny" else {})
+        run = trained(tmp_path / base, {"kind": "classify", key: True}, sizes, str(tmp_path / "films.csv"))
+        with pytest.raises(ConfigError, match=rf"config\.toml: task\.{key}: a linear model .* train with task\.{key}=false{way_out}"):
+            export_model(run.path, tmp_path / "hf")
+    assert not (tmp_path / "hf").exists()

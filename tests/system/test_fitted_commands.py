@@ -137,10 +137,15 @@ def test_word_vectors_are_scored_against_people(typed: Callable[..., Done]) -> N
     found = json.loads(typed("evaluate", "runs/glove", "--data", "paires.tsv", "--json").out)
     assert found["examples"] == 3
     assert found["scores"]["asked"] == 0.75
-    assert -1 <= found["scores"]["spearman"] <= 1
+    assert -1 <= found["scores"][found["metric"]] <= 1
+    assert found["metric"] == "spearman"
     found = json.loads(typed("evaluate", "runs/glove", "--data", "questions.txt", "--json").out)
     assert found["details"]["sections"] == [["famille", pytest.approx(0, abs=1), 1, 2]]
     assert "recognised" in typed("evaluate", "runs/glove").out
+    Path("ailleurs.tsv").write_text("lune\tastre\t3.5\nfusée\tsoleil\t1.0\n")
+    none = typed("evaluate", "runs/glove", "--data", "ailleurs.tsv")
+    assert none.code == 1
+    assert "none of the 2 pairs can be asked: each has a word that is not among the" in none.err
 
 
 def test_vectors_go_to_a_file_and_from_it_into_a_model(typed: Callable[..., Done]) -> None:

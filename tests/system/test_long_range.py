@@ -27,6 +27,19 @@ def test_options_that_cannot_be_are_one_line(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("recipe", "longer"),
+    [
+        ("listops", ["data.options.arguments=10", "data.options.shortest=300", "data.options.longest=900", "data.options.depth=8"]),
+        ("needle", ["data.options.sentences=60"]),
+    ],
+)
+def test_rows_are_as_long_as_they_are_asked_for(recipe: str, longer: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a row that is cut to the usual length of texts nobody could know the answer."""
+    assert run(["train", recipe, *SMALL, *longer, "--dry-run"]) == 0
+    assert "cut to" not in capsys.readouterr().err
+
+
 def test_a_run_answers_a_text_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "recall", *SMALL, "--out", str(tmp_path / "run"), "--json"]) == 0
     capsys.readouterr()

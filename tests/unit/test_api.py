@@ -10,7 +10,6 @@ import torch
 import attentif
 from attentif import ConfigError, RunError, UsageError
 from attentif.train.progress import Silent
-from attentif.train.rundir import RunFolder, read_results
 
 GOOD, BAD = ("superbe", "touchant", "drôle"), ("ennuyeux", "raté", "creux")
 TINY = {
@@ -131,9 +130,3 @@ def test_a_run_without_final_weights_is_opened_at_its_checkpoint(run: attentif.R
     again = attentif.load(tmp_path / "going-on")
     assert again.results == {}
     assert again.predict(["film vraiment creux"]) == run.predict(["film vraiment creux"])
-
-
-def test_damaged_results_are_named(tmp_path: Path) -> None:
-    (tmp_path / "results.json").write_text("{")
-    with pytest.raises(RunError, match=r"results\.json: is damaged"):
-        read_results(RunFolder(tmp_path))

@@ -58,7 +58,8 @@ def evaluate(
         watch.close()
     if loaded.task.note:
         say(loaded.task.note)
+    metric = loaded.task.metric if loaded.task.metric in found.scores else next(iter(found.scores))  # other files may ask other questions
     if json:
-        print_json(finite({"run": str(run), "data": data, "metric": loaded.task.metric, **asdict(found)}))
+        print_json(finite({"run": str(run), "data": data, "metric": metric, **asdict(found)}))
     else:
-        print_scores(found.scores, found.intervals, metric=loaded.task.metric, title=f"{data or chosen}: {found.examples:,} examples")
+        print_scores(found.scores, found.intervals, metric=metric, title=f"{data or chosen}: {found.examples:,} examples")

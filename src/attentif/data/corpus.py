@@ -145,7 +145,7 @@ class FileCorpus(Corpus):
         tolerance = Tolerance(self._files.skip_bad)
         found = False
         for piece in self._limited(self._pieces(tolerance)):
-            found = True
+            found = found or bool(piece[0].strip())
             yield piece
         if not found:
             what = "has no text" if self._share == EVERYTHING else "has too little text to keep some apart; give files for valid and test"

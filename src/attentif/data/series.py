@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 Fill = Literal["none", "linear", "previous"]
 Decimal = Literal["point", "comma"]
 MISSING = ("", "nan", "na", "n/a", "null", "none")
+LARGEST = 1e30  # single precision ends at 3e38, and sums of such cells must stay below
 LOOKED_AT = 100  # rows that decide which columns hold numbers
 WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
@@ -242,6 +243,8 @@ def number_of(column: str, value: Any) -> float:
         raise ValueError(f"{column}: {str(value)[:40]!r} is not a number{comma}") from None
     if number in (float("inf"), float("-inf")):
         raise ValueError(f"{column}: is infinite")
+    if abs(number) > LARGEST:
+        raise ValueError(f"{column}: {str(value)[:40]} is too large to be worked with; correct it, or choose another unit")
     return number
 
 

@@ -36,7 +36,7 @@ from attentif.errors import ConfigError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Score, Section
-from attentif.view.words import Words, metric
+from attentif.view.words import Text, Words, metric
 
 Say = Callable[[str], None]  # tells the user one line
 Progress = Callable[[int, int], None]  # done, of so many
@@ -181,6 +181,7 @@ class Task(ABC):
     metric: str  # the score that counts: early stopping, the best checkpoint, the report's headline
     reads: str = "text"  # the role of what is given to `predict`, and of the column that holds it
     needs_tokenizer: bool = True  # False: pictures, series, sounds without transcripts
+    unit: Text = Text("exemples", "examples")  # what a split is counted in; scores may be of something smaller
 
     def __init__(self, config: TaskConfig) -> None:
         self.config = config

@@ -5,7 +5,7 @@
 What the family has no words for is refused in one line, before anything is written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from attentif.hub.openings import write_opening
 from attentif.hub.pooling import write_pooling
 from attentif.hub.sounds import write_features
 from attentif.hub.tokenizer_files import write_tokenizer_files, write_two_tokenizers
-from attentif.models import Model
+from attentif.models import Model, ModelConfig
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads.embed import EmbedHeadConfig
 from attentif.tasks.language.language import LanguageConfig
@@ -38,6 +38,7 @@ from attentif.train.rundir import EXPORT, RunFolder, create, read_results, refus
 
 TWO_TOKENIZERS = "marian"  # the family that has one for each side
 NO_LIMIT = 10**30  # what transformers writes where a text may be of any length
+LINEAR = ("evidence", "blend")  # keys of a task that make a linear model's answers part of the network's
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def export_run(
     tokenizer = framed_for(config, tokenizers.get("tokenizer"))
     special = special_ids(config, tokenizer)
     labels = list(getattr(config.task, "labels", []))
+    refuse_linear(run, config, model.config, labels)
     likely = config.made.family if config.made is not None else None
     kind, head = deduced(model.config, family=family, likely=likely, labels=labels, special=special)
     if "target" in tokenizers and kind.kind != TWO_TOKENIZERS:
@@ -85,6 +87,21 @@ def export_run(
 
     create(out, out.name, fill, force=force, kind=EXPORT)
     return Exported(out, kind.kind, head.architecture)
+
+
+def refuse_linear(run: RunFolder, config: KeptConfig, model: ModelConfig, labels: Sequence[str]) -> None:
+    """Without the linear model that a run answers with, its network would answer otherwise, under the scores of both."""
+    helped = [key for key in LINEAR if getattr(config.task, key, False)]
+    if not helped:
+        return
+    way_out = "train with " + " ".join(f"task.{key}=false" for key in helped)
+    alone = model.changed(frontend=model.frontend.changed(evidence=None)) if isinstance(model.frontend, TokensConfig) else model
+    try:
+        deduced(alone, labels=labels)
+    except ConfigError as error:  # said now, or a second training would end in a second refusal
+        way_out += f", and with another model: {error}"
+    why = "a linear model has a part in its answers, and no family at Hugging Face has a place for one"
+    raise ConfigError(f"task.{helped[0]}: {why}; {way_out}", file=run.config)
 
 
 def framed_for(config: KeptConfig, tokenizer: Tokenizer | None) -> Tokenizer | None:

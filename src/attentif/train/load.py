@@ -55,10 +55,12 @@ def run_config(first: Layer, layers: Sequence[Layer] = ()) -> RunConfig:
         raise ConfigError(f"model: there is none; {way_out}", file=first.name)
     config = document.build(RunConfig)
     task = config.task.build()
-    if task.needs_tokenizer != (config.tokenizer is not None):
+    if not task.needs_tokenizer and not _asks_for_tokenizer(first, layers):
+        config = config.changed(tokenizer=None)
+    elif task.needs_tokenizer != (config.tokenizer is not None):
         why = "reads text and needs one" if task.needs_tokenizer else "reads no text: leave it out"
         raise document.error(("tokenizer",), f"the task {config.task.kind!r} {why}")
-    if config.tokenizer != _tokenizer_beneath(document, config):
+    elif config.tokenizer != _tokenizer_beneath(document, config):
         raise document.error(("tokenizer",), f"model.from keeps the vocabulary of {config.model.from_}, which is another; leave this out")
     try:
         model = _suited(task, config.model)
@@ -78,6 +80,12 @@ def _suited(task: Task, model: ModelConfig) -> ModelConfig:
         model = encoder_alone(model)
         task.check(task.adapt(model))
     return model
+
+
+def _asks_for_tokenizer(first: Layer, layers: Sequence[Layer]) -> bool:
+    """Whether one is named for this very task: under another task than the recipe's, or another head than the run's, theirs has no use."""
+    asked_anew = any("task" in layer.values for layer in layers)
+    return any("tokenizer" in layer.values for layer in (layers if asked_anew else [first, *layers]))
 
 
 def _tokenizer_beneath(document: Document, config: RunConfig) -> TokenizerConfig | None:

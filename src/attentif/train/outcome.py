@@ -96,12 +96,13 @@ class Trained:
         """What was done, in two sentences."""
         model = self.config.model.base or Text("un modèle de sa configuration", "a model of its own configuration")
         trained = Text(
-            "Tâche : {task}. Modèle : {model}, {parameters} paramètres, appris sur {train} exemples, choisi sur {valid}, jugé sur {test}.",
-            "Task: {task}. Model: {model}, {parameters} parameters, trained on {train} examples, chosen on {valid}, scored on {test}.",
+            "Tâche : {task}. Modèle : {model}, {parameters} paramètres, appris sur {train} {unit}, choisi sur {valid}, jugé sur {test}.",
+            "Task: {task}. Model: {model}, {parameters} parameters, trained on {train} {unit}, chosen on {valid}, scored on {test}.",
         ).with_(
             task=self.config.task.kind,
             model=model,
             parameters=count(sum(self.model.sizes().values())),
+            unit=self.task.unit,
             train=count(len(self.prepared.train)),
             valid=count(len(self.prepared.valid)),
             test=count(len(self.prepared.test)),

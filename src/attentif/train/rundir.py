@@ -95,8 +95,8 @@ def read_trial(folder: RunFolder) -> dict[str, Any]:
 def _read(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
-    except ValueError:
-        raise RunError("is damaged: not JSON", file=file) from None
+    except (ValueError, TypeError):
+        raise RunError("is damaged; remove it, and going on with the run (`attentif train --resume`) makes it again", file=file) from None
 
 
 def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:

@@ -145,6 +145,15 @@ def test_too_little_text_to_cut_is_said(tmp_path):
         list(corpora.test)
 
 
+@pytest.mark.parametrize("given", [{}, {"valid": "b.txt", "test": "b.txt"}])
+def test_blank_lines_alone_are_no_text_and_the_file_is_named(tmp_path, given):
+    (tmp_path / "a.txt").write_text("\n  \n" * 50)
+    (tmp_path / "b.txt").write_text("Du texte.\n" * 50)
+    corpora = load_corpora(DataConfig(train=str(tmp_path / "a.txt"), **{split: str(tmp_path / file) for split, file in given.items()}))
+    with pytest.raises(DataError, match=r"a\.txt: has (no|too little) text"):
+        list(corpora.train)
+
+
 def test_the_digest_is_of_the_content_not_of_the_packing(tmp_path):
     plain, packed, other = (write(tmp_path / name, verses(n)) for name, n in (("a.txt", 9), ("a.txt.gz", 9), ("b.txt", 8)))
     digests = [file_corpus([path]).digest for path in (plain, packed, other)]

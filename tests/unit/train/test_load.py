@@ -60,6 +60,16 @@ def test_data_of_ones_own_replace_the_recipes(tmp_path: Path) -> None:
         load_run_config("reviews", [override("data.train=avis.csv"), override("data.name=numbers")])
 
 
+def test_a_recipes_tokenizer_goes_with_the_task_that_needs_it(file: Path) -> None:
+    assert load_run_config("speech").tokenizer is not None
+    assert load_run_config("speech", [override("task.objective=label")]).tokenizer is None
+    with pytest.raises(ConfigError, match=r"tokenizer.kind=bpe.*the task 'speech' reads no text: leave it out"):
+        load_run_config("speech", [override("task.objective=label"), override("tokenizer.kind=bpe")])
+    file.write_text(TOML.replace('"classify"', '"speech"\nobjective = "label"').replace("encoder-tiny", "conformer-tiny"))
+    with pytest.raises(ConfigError, match=r"my\.toml:7: tokenizer: the task 'speech' reads no text"):
+        load_run_config(file)
+
+
 @pytest.mark.parametrize("recipe", ["translate", "speech", "mnist"])
 def test_a_recipe_that_brings_no_data_says_so(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

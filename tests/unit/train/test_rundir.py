@@ -3,7 +3,7 @@ import os
 import pytest
 
 from attentif.errors import RunError, UsageError
-from attentif.train.rundir import RunFolder, create
+from attentif.train.rundir import RunFolder, create, read_results
 
 
 def fill(folder):
@@ -67,3 +67,10 @@ def test_a_writer_removes_what_a_killed_one_left(tmp_path):
     (run.path / ".tmp8VPTUh").touch()  # safetensors writes so, beside the file that it makes
     with run.writing():
         assert sorted(os.listdir(run.path)) == ["config.toml", "lock"]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "3", "[1]"])
+def test_damaged_results_are_refused_with_the_way_out(tmp_path, damage):
+    (tmp_path / "results.json").write_text(damage)
+    with pytest.raises(RunError, match=r"results.json: is damaged; remove it, and going on with the run"):
+        read_results(RunFolder(tmp_path))

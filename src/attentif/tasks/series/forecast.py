@@ -99,6 +99,7 @@ class Forecast(Task):
     metric = "mse"
     reads = "series"
     needs_tokenizer = False
+    _linear_by_step: Sequence[float] = ()  # once the baselines are measured
 
     # ------------------------------------------------------------------------------------------------- model and data
 
@@ -279,7 +280,8 @@ class Forecast(Task):
         assert isinstance(train, Windows)
         assert isinstance(valid, Windows)
         assert isinstance(test, Windows)
-        return forecast_baselines(train, valid, test, self.naive(test), self.config.period or 1, say)
+        found, self._linear_by_step = forecast_baselines(train, valid, test, self.naive(test), self.config.period or 1, say)
+        return found
 
     # ----------------------------------------------------------------------------------------------------------- answers
 
@@ -292,7 +294,7 @@ class Forecast(Task):
         return [str(file)]
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
-        return forecast_sections(evaluation)
+        return forecast_sections(evaluation, self._linear_by_step)
 
     def examples(self, prepared: Prepared, count: int = 1) -> list[Example]:
         """The window in the middle of the test."""

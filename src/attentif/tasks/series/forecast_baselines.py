@@ -28,8 +28,10 @@ CENTRES: dict[str, Callable[[NDArray[Any]], Any]] = {
 }
 
 
-def forecast_baselines(train: Windows, valid: Windows, test: Windows, naive: Floats, period: int, say: Say) -> list[Baseline]:
-    """Scored on all test windows."""
+def forecast_baselines(
+    train: Windows, valid: Windows, test: Windows, naive: Floats, period: int, say: Say
+) -> tuple[list[Baseline], list[float]]:
+    """Scored on all test windows; and the error of the linear one, the hardest to beat, step by step."""
     horizon = test.horizon
     found = [_measured(Text("dernière valeur", "last value"), say, lambda: tallied(test, naive, lambda read: last_value(read, horizon)))]
     if 1 < period <= test.look_back:
@@ -43,7 +45,7 @@ def forecast_baselines(train: Windows, valid: Windows, test: Windows, naive: Flo
         tally = tallied(test, naive, linear)
     name = Text("linéaire (moindres carrés, choisi sur la validation)", "linear (ridge, chosen on validation)")
     say(f"baseline linear: {linear.centre}, ridge {linear.ridge:g}")
-    return [*found, _baseline(name, tally, clock.seconds, say)]
+    return [*found, _baseline(name, tally, clock.seconds, say)], tally.by_step()
 
 
 def _measured(name: Text, say: Say, score: Callable[[], Tally]) -> Baseline:

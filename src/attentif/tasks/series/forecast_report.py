@@ -1,5 +1,6 @@
-"""The report's part on forecasts, drawn from an evaluation's details alone."""
+"""The report's part on forecasts, drawn from an evaluation's details, beside the linear baseline where that was measured."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,16 +17,17 @@ SYSTEMS = {
     "model": Text("ce modèle", "this model"),
     "last": Text("dernière valeur", "last value"),
     "season": Text("saison précédente", "last season"),
+    "linear": Text("linéaire", "linear"),
 }
 
 
-def forecast_sections(evaluation: Evaluation) -> list[Section]:
+def forecast_sections(evaluation: Evaluation, linear_by_step: Sequence[float] = ()) -> list[Section]:
     details = evaluation.details
     if "forecasts" not in details:
         return []
     sections = [
         Section(Text("Prévisions", "Forecasts"), _forecasts(details)),
-        Section(Text("L'erreur, pas après pas", "The error, step after step"), _errors(details)),
+        Section(Text("L'erreur, pas après pas", "The error, step after step"), _errors(details, linear_by_step)),
     ]
     if len(details["by_channel"]) > 1:
         sections.append(Section(Text("Série par série", "Channel by channel"), _channels(details)))
@@ -52,10 +54,11 @@ def _forecasts(details: dict[str, Any]) -> list[Block]:
     return blocks
 
 
-def _errors(details: dict[str, Any]) -> list[Block]:
+def _errors(details: dict[str, Any], linear_by_step: Sequence[float]) -> list[Block]:
     from attentif.view.figures.forecast import error_by_step
 
-    curves = {SYSTEMS[key]: values for key, values in details["by_step"].items()}
+    by_step = details["by_step"] | ({"linear": linear_by_step} if linear_by_step else {})
+    curves = {SYSTEMS[key]: values for key, values in by_step.items()}
     about = Text(
         "Plus loin, moins sûr : l'erreur de chaque pas, sur toutes les fenêtres du test.",
         "The further, the less sure: the error of each step, over all windows of the test.",

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.data import DataConfig, TokenStream
+from attentif.errors import DataError
 from attentif.tasks.fitting import Examples, Fitting, Material, fitting
 from attentif.tasks.metrics import interval, share
 from attentif.tasks.streams import read_streams
@@ -74,6 +75,7 @@ def evaluate_judgements(vectors: WordVectors, asked: Any) -> Evaluation:
     """Against similarity judgements, or analogies by section; what has no vector is left out, and its share said."""
     if isinstance(asked, list):
         pairs = judged(vectors, asked)
+        _refuse_none(vectors, len(pairs), f"{len(asked):,} pairs")
         rng = np.random.default_rng(0)
         drawn = [spearman([pairs[row] for row in rng.integers(0, len(pairs), len(pairs))]) for _ in range(DRAWS if len(pairs) > 2 else 0)]
         intervals = {"spearman": interval([value for value in drawn if np.isfinite(value)])} if drawn else {}
@@ -82,10 +84,17 @@ def evaluate_judgements(vectors: WordVectors, asked: Any) -> Evaluation:
         return Evaluation(scores, intervals, len(pairs), details)
     sections = answered(vectors, asked)
     right, known, total = (sum(values) for values in zip(*((int(s.right.sum()), len(s.right), s.questions) for s in sections), strict=True))
-    scores = {"analogies": right / known if known else float("nan"), "asked": known / total}
-    intervals = {"analogies": share(right, known)[1]} if known else {}
+    _refuse_none(vectors, known, f"{total:,} analogies")
+    scores = {"analogies": right / known, "asked": known / total}
+    intervals = {"analogies": share(right, known)[1]}
     details = {"sections": [[s.name, int(s.right.sum()), len(s.right), s.questions] for s in sections]}
     return Evaluation(scores, intervals, known, details)
+
+
+def _refuse_none(vectors: WordVectors, known: int, asked: str) -> None:
+    """A score of no question at all would be none."""
+    if not known:
+        raise DataError(f"none of the {asked} can be asked: each has a word that is not among the {len(vectors):,} with a vector")
 
 
 # ---------------------------------------------------------------------------------------------------------------- words

@@ -13,6 +13,7 @@ READ = Text("lu, puis arrivé", "read, then what came")
 GIVEN = Text("prévision", "forecast")
 PANEL_HEIGHT = 190
 GAP = 0.06  # between panels, a share of the figure
+MOST_DATES = 5  # two figures stand side by side: more dates would be turned to find room
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ def forecasts(dates: Sequence[str], panels: Sequence[Panel], quantiles: Sequence
     ahead, start = list(dates[-horizon:]), len(dates) - horizon
     # plotly knows no French months; the second line of a label is drawn where it changes
     ticks = {"tickformat": "%H:%M\n%d/%m/%Y" if any(":" in date for date in dates) else "%d/%m\n%Y"} if lang == "fr" else {}
+    room = {"nticks": MOST_DATES, "tickangle": 0}
     share = (1 - GAP * (len(panels) - 1)) / max(1, len(panels))
     for place, panel in enumerate(panels):
         axis = "" if place == 0 else str(place + 1)
@@ -40,7 +42,7 @@ def forecasts(dates: Sequence[str], panels: Sequence[Panel], quantiles: Sequence
         fig.update_layout(
             {
                 f"yaxis{axis}": {"domain": [max(0.0, top - share), top], "anchor": f"x{axis}", "title": {"text": plain(panel.name, lang)}},
-                f"xaxis{axis}": {"anchor": f"y{axis}", "matches": "x", "showticklabels": last, "type": "date"} | ticks,
+                f"xaxis{axis}": {"anchor": f"y{axis}", "matches": "x", "showticklabels": last, "type": "date"} | ticks | room,
             }
         )
         shared = {"xaxis": f"x{axis}", "yaxis": f"y{axis}", "showlegend": place == 0}

@@ -328,6 +328,15 @@ def test_baselines_repeat_the_last_value_and_the_last_season(tmp_path: Path) -> 
     assert found["linear (ridge, chosen on validation)"]["mse"] < found["last season (period 24)"]["mse"]
 
 
+def test_the_report_draws_the_error_of_the_linear_baseline_step_by_step_beside_the_models(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, model=PATCHES)
+    test = task.evaluate(model, prepared.test)
+    drawn = lambda: {trace.name: trace.y for trace in task.sections(test)[1].body[0].draw(lang="en").data}  # type: ignore[union-attr]
+    assert "linear" not in drawn()
+    rivals = {baseline.name.en: baseline.scores for baseline in task.baselines(prepared, lambda line: None)}  # type: ignore[union-attr]
+    assert np.mean(drawn()["linear"]) == pytest.approx(rivals["linear (ridge, chosen on validation)"]["mse"], rel=1e-4)
+
+
 def test_a_season_longer_than_the_look_back_is_left_out_and_said(tmp_path: Path) -> None:
     task, prepared, _ = make(tmp_path, model=PATCHES, period=40)
     said: list[str] = []
