@@ -28,13 +28,14 @@ HERE = Path(__file__).parent
 TEST, VALID = 0.2, 0.1
 RECIPE = str(HERE / "pretraining.toml")
 LABELS, SEEDS = "100,500,2000,all", 3
-DECODER = ["model.base=decoder-tiny"]
-STAGES = {  # how each body is pre-trained: the task, and the model where it is not the recipe's
-    "masked": (['task={kind="masked",context=256,whole_words=true}'], []),
-    "replaced": (['task={kind="replaced",context=256}'], []),
-    "language": (['task={kind="language",context=256}'], DECODER),
+DECODER = ["model.base=decoder-tiny", "model.layers=2"]
+MUON = ["train.optimizer=muon", "train.lr=4e-3"]
+STAGES = {  # how each body is pre-trained: the task and its optimiser, as in the recipe of that name, and the model where it is not ours
+    "masked": (['task={kind="masked",context=128,whole_words=true}', *MUON], []),
+    "replaced": (['task={kind="replaced",context=128}', "train.lr=3e-3"], []),
+    "language": (['task={kind="language",context=128}', *MUON], DECODER),
 }
-PRETRAIN = ["train.epochs=40", "train.lr=2e-3", "train.patience=0", "train.eval_every=5.0"]
+PRETRAIN = ["model.dropout=0.1", "train.epochs=12", "train.batch_tokens=1024", "train.patience=0", "train.eval_every=4.0"]
 QUICK = ["train.epochs=0", "train.min_steps=0", "train.steps=2"]
 
 

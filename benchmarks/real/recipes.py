@@ -17,6 +17,11 @@ TRIALS = [
         "Reviews of television series, split by series. TF-IDF + logistic regression reached 91.9 % on a split of the same kind.",
     ),
     Trial("films", f"reviews --data {REVIEWS}/films_train.csv", "Two thousand film reviews: few, for a model that starts from nothing."),
+    Trial("stdlib", "stdlib", "A language model of Python's standard library, one pass."),
+    Trial("window-mlp", "window-mlp", "The same text by the fixed window of 2003."),
+    Trial("ibm1", "ibm1", "Word alignment of number words by counting."),
+    Trial("forecast", "forecast", "Built-in hourly series, a day ahead; real ones are in the section of ETTh1."),
+    Trial("heartbeats", "heartbeats", "Built-in signals like electrocardiograms."),
 ]
 
 

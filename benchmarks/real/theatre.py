@@ -22,7 +22,7 @@ under runs/theatre: what was stopped goes on, what is finished is not trained ag
 """
 LONG = True
 FOLDER = Path(os.environ.get("ATTENTIF_DATA", "")) / "theatre_fr"
-NEURAL = ["stdlib", "train.epochs=0", "train.minutes=10", "train.batch_tokens=4096", "train.eval_every=2000"]
+NEURAL = ["stdlib", "train.epochs=0", "train.minutes=10", "train.batch_tokens=2048", "train.eval_every=2000"]
 MODELS: dict[str, list[str]] = {
     "5-grams of characters, Kneser-Ney": ["ngram", "tokenizer.kind=char", "tokenizer.min_count=1"],
     "5-grams of byte-pair tokens, Kneser-Ney": ["ngram"],

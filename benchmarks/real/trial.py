@@ -59,8 +59,9 @@ def filled(words: Sequence[str]) -> list[str]:
 
 def shortened(words: Sequence[str]) -> list[str]:
     """What makes a run of these words a matter of seconds."""
-    two_stages = words[0] in recipe_names() and "pretrain" in recipe_layer(words[0]).values
-    return ["train.steps=2", "data.limit=300", *(["pretrain.steps=2"] if two_stages else [])]
+    recipe = recipe_layer(words[0]).values if words[0] in recipe_names() else {}
+    stepped = [] if "fit" in recipe else ["train.steps=2"]
+    return ["data.limit=300", *stepped, *(["pretrain.steps=2"] if "pretrain" in recipe else [])]
 
 
 def _run(words: Sequence[str], folder: Path, threads: int | None) -> dict[str, Any]:
