@@ -1,5 +1,6 @@
 """Runs that were trained here, from presets of ours, loaded by transformers as any model of the family."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -91,4 +92,18 @@ def test_a_run_that_a_linear_model_answers_with_is_refused_with_the_key_to_train
         run = trained(tmp_path / base, {"kind": "classify", key: True}, sizes, str(tmp_path / "films.csv"))
         with pytest.raises(ConfigError, match=rf"config\.toml: task\.{key}: a linear model .* train with task\.{key}=false{way_out}"):
             export_model(run.path, tmp_path / "hf")
+    assert not (tmp_path / "hf").exists()
+
+
+def test_a_run_that_reads_what_question_and_passage_share_is_refused_with_the_key_to_train_without(tmp_path: Path) -> None:
+    passages = [
+        {"context": f"Zoé vit à Sète {n} .", "qas": [{"question": "Où ?", "answers": [{"text": "Sète", "answer_start": 10}]}]}
+        for n in range(30)
+    ]
+    (tmp_path / "asked.json").write_text(json.dumps({"data": [{"title": "towns", "paragraphs": passages}]}))
+    run = trained(
+        tmp_path / "run", {"kind": "answer", "match": True}, {"base": "bert-tiny", "width": 16, "layers": 1}, str(tmp_path / "asked.json")
+    )
+    with pytest.raises(ConfigError, match=r"config\.toml: task\.match: the model reads beside .* train with task\.match=false$"):
+        export_model(run.path, tmp_path / "hf")
     assert not (tmp_path / "hf").exists()

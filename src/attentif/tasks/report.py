@@ -9,7 +9,7 @@ import numpy as np
 from attentif.tasks.metrics import f1_by_class
 from attentif.tasks.task import Evaluation
 from attentif.view.blocks import Block, Cell, Code, FigureBlock, Paragraph, Score, Section, Table, Tokens
-from attentif.view.words import Text, Words, count, metric, number, percent
+from attentif.view.words import IN_TOKENS, Text, Words, count, metric, number, percent
 
 MOST_CHARACTERS = 1200  # of a text shown among the worst errors
 
@@ -290,12 +290,14 @@ def written_sections(
 # --------------------------------------------------------------------------------------------------------------- slices
 
 
-def length_figure(key: str, parts: list[dict[str, Any]], title: Text = Text("Selon la longueur", "By length")) -> FigureBlock:
-    """The score of short and of long examples; `parts` is what `metrics.by_length` returns."""
+def length_figure(
+    key: str, parts: list[dict[str, Any]], title: Text = Text("Selon la longueur", "By length"), unit: Text = IN_TOKENS
+) -> FigureBlock:
+    """The score of short and of long examples; `parts` is what `metrics.by_length` returns, of lengths in `unit`."""
     from attentif.view.figures import Bucket, by_length
 
     buckets = [Bucket(part["low"], part["high"], Score(part["value"], *part["interval"]), part["examples"]) for part in parts]
-    return FigureBlock(title, partial(by_length, key, buckets))
+    return FigureBlock(title, partial(by_length, key, buckets, unit))
 
 
 def group_table(groups: list[dict[str, Any]], head: Text = Text("groupe", "group")) -> Table:

@@ -38,7 +38,12 @@ from attentif.train.rundir import EXPORT, RunFolder, create, read_results, refus
 
 TWO_TOKENIZERS = "marian"  # the family that has one for each side
 NO_LIMIT = 10**30  # what transformers writes where a text may be of any length
-LINEAR = ("evidence", "blend")  # keys of a task that make a linear model's answers part of the network's
+LINEAR = "a linear model has a part in its answers"
+ELSEWHERE = {  # keys of a task by which more than the network answers: without it the scores of the run would not hold
+    "evidence": LINEAR,
+    "blend": LINEAR,
+    "match": "the model reads beside each token whether question and passage both have it",
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ def export_run(
     tokenizer = framed_for(config, tokenizers.get("tokenizer"))
     special = special_ids(config, tokenizer)
     labels = list(getattr(config.task, "labels", []))
-    refuse_linear(run, config, model.config, labels)
+    refuse_help(run, config, model.config, labels)
     likely = config.made.family if config.made is not None else None
     kind, head = deduced(model.config, family=family, likely=likely, labels=labels, special=special)
     if "target" in tokenizers and kind.kind != TWO_TOKENIZERS:
@@ -89,9 +94,9 @@ def export_run(
     return Exported(out, kind.kind, head.architecture)
 
 
-def refuse_linear(run: RunFolder, config: KeptConfig, model: ModelConfig, labels: Sequence[str]) -> None:
-    """Without the linear model that a run answers with, its network would answer otherwise, under the scores of both."""
-    helped = [key for key in LINEAR if getattr(config.task, key, False)]
+def refuse_help(run: RunFolder, config: KeptConfig, model: ModelConfig, labels: Sequence[str]) -> None:
+    """Without what helps the network of a run to answer, it would answer otherwise, under the scores of both."""
+    helped = [key for key in ELSEWHERE if getattr(config.task, key, False)]
     if not helped:
         return
     way_out = "train with " + " ".join(f"task.{key}=false" for key in helped)
@@ -100,7 +105,7 @@ def refuse_linear(run: RunFolder, config: KeptConfig, model: ModelConfig, labels
         deduced(alone, labels=labels)
     except ConfigError as error:  # said now, or a second training would end in a second refusal
         way_out += f", and with another model: {error}"
-    why = "a linear model has a part in its answers, and no family at Hugging Face has a place for one"
+    why = f"{ELSEWHERE[helped[0]]}, and no family at Hugging Face has a place for that"
     raise ConfigError(f"task.{helped[0]}: {why}; {way_out}", file=run.config)
 
 

@@ -37,6 +37,7 @@ class Number(Text):
 
 Words = Text | str  # a plain string is a name or a user's own text, the same in both languages
 W = TypeVar("W", bound=Text | str)  # for the keys of mappings, in which Python's types tell str from Words
+IN_TOKENS, IN_WORDS = Text("jetons", "tokens"), Text("mots", "words")  # what lengths are counted in
 
 
 def say(words: Words, lang: Lang) -> str:

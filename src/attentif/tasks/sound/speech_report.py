@@ -18,7 +18,7 @@ from attentif.tasks.sound.speech_data import Objective, Utterances, sound_input
 from attentif.tasks.sound.speech_opening import transcript_ids
 from attentif.tasks.task import Evaluation
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
-from attentif.view.words import Text, Words
+from attentif.view.words import IN_WORDS, Text, Words
 
 MOST_COLUMNS = 300  # of a spectrogram: longer sounds are shown coarser
 
@@ -36,7 +36,7 @@ def speech_sections(evaluation: Evaluation, objective: Objective) -> list[Sectio
         sections.append(Section(Text("Ce qui est pris pour autre chose", "What is taken for something else"), _confused(details)))
     slices: list[Block] = []
     if len(details["by_length"]) > 1:
-        slices.append(length_figure("wer", details["by_length"], Text("Selon le nombre de mots", "By the number of words")))
+        slices.append(length_figure("wer", details["by_length"], Text("Selon le nombre de mots", "By the number of words"), IN_WORDS))
     if len(details.get("by_group", [])) > 1:
         slices.append(group_table(details["by_group"]))
     if slices:

@@ -3,7 +3,8 @@
 The model reads [CLS] question [SEP] passage [SEP] and scores every place as the answer's first and its last token; [CLS] stands for "not
 here". A passage that is too long is read in windows that overlap by `stride` tokens: an answer cut by a window's border is "not here" in
 that window, and whole in another. Of all windows the span with the best s_first + s_last is the answer, unless "not here" is better in
-each of them (Devlin et al. 2019).
+each of them (Devlin et al. 2019). With `match` the model also reads, beside each token, whether question and passage both have it: that a
+name of the question is to be looked up in the passage is what a small model does not discover from a few thousand questions.
 
     loss = - ½ [log softmax(s_first)(a) + log softmax(s_last)(b)]     over the places of the window that may be answers, and [CLS]
 """
@@ -26,6 +27,7 @@ from attentif.data.readers import suffix_of
 from attentif.data.squad import answers_of, read_squad, squad_rows, written
 from attentif.errors import ConfigError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
+from attentif.models.frontends import TokensConfig
 from attentif.models.heads.span import SpanHeadConfig
 from attentif.nn.seq import unpack
 from attentif.tasks.feed import counted, each_batch, fitted, limit_of, on_paper
@@ -73,6 +75,8 @@ class AnswerConfig(TaskConfig):
     )
     threshold: float = Field(0.0, description="by how much `no answer` must score better than the best answer to be given")
 
+    match: bool = Field(False, description="the model reads beside each token whether question and passage both have it (Chen et al. 2017)")
+
     def build(self) -> "Answer":
         return Answer(self)
 
@@ -82,6 +86,7 @@ class Questions(EncodedRows):
     """One split, a window a row: a question of the table may have several."""
 
     windows: list[Window]
+    shared: Ragged | None  # what a model reads beside each token, if so: 1 for one that question and passage have both
 
     def batch(self, rows: Rows, *, packed: bool = False) -> Batch:
         chosen = np.asarray(rows, dtype=np.int64)
@@ -92,7 +97,8 @@ class Questions(EncodedRows):
         in_passage = source.seq.pos >= by_token(starts)
         seq = replace(source.seq, marks=(source.seq.pos < by_token(asked)) & source.seq.valid)  # a question sees all of its passage
         labels = torch.tensor([[window.first, window.last] for window in own])
-        return Batch(Input(source.data, seq, in_passage.long()), labels=labels, rows=tuple(chosen.tolist()))
+        beside = None if self.shared is None else Input(self.shared.values(chosen, packed=packed, fill=0)[..., None].float(), seq)
+        return Batch(Input(source.data, seq, in_passage.long(), beside), labels=labels, rows=tuple(chosen.tolist()))
 
     def place(self, row: int) -> str:
         return self.table.place(self.windows[row].example)
@@ -118,6 +124,8 @@ class Answer(Task):
             raise ConfigError(f"task.stride: {self.config.stride} is not less than the {room} tokens that a window has for the passage")
         if not on_paper(model).caps.bidirectional:
             raise ConfigError("model: answer needs a place to know what follows it, and this model reads from left to right only")
+        if self.config.match and not isinstance(model.frontend, TokensConfig):
+            raise ConfigError("task.match: is about tokens, and this model reads none")
 
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
         splits = load_table(data, ANSWER, say, open_rows=squad_rows)
@@ -133,7 +141,8 @@ class Answer(Task):
         train, valid, test = (self._encoded(table, tokenizer, model, notes) for table in tables)
         for note in notes:
             say(note)
-        sizes = Sizes(tokenizer.vocab, max_len=max(int(split.lengths.max()) for split in (train, valid, test)))
+        longest = max(int(split.lengths.max()) for split in (train, valid, test))
+        sizes = Sizes(tokenizer.vocab, max_len=longest, frontend={"evidence": 1} if self.config.match else {})
         return Prepared(self.config, train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Questions:
@@ -158,7 +167,8 @@ class Answer(Task):
             notes.append(
                 f"{table.name}: {counted(cut.lost, 'answer')} too long for any window: task.stride or task.max_len could be larger"
             )
-        return Questions(table=table, ids=Ragged.of(cut.ids), windows=cut.windows, tokenizer=tokenizer)
+        shared = Ragged.of(cut.shared) if config.match else None
+        return Questions(table=table, ids=Ragged.of(cut.ids), windows=cut.windows, shared=shared, tokenizer=tokenizer)
 
     # ------------------------------------------------------------------------------------------------------------- the loop
 
@@ -215,7 +225,7 @@ class Answer(Task):
             "answer": answer,
             "references": references,
             "span": [span.start, span.end] if answer else [0, 0],
-            "probability": span.probability,
+            "probability": span.probability if answer else span.silence,
             "place": dataset.table.place(row),
         }
 
@@ -271,7 +281,8 @@ class Answer(Task):
         for example, span in zip(asked, found, strict=True):
             text = self._text(span, example["context"])
             place = {"start": span.start, "end": span.end} if text else {}
-            answers.append(Prediction(example["question"], text, span.probability, details=place | {"context": example["context"]}))
+            sure = span.probability if text else span.silence
+            answers.append(Prediction(example["question"], text, sure, details=place | {"context": example["context"]}))
         return answers
 
     def _asked(self, model: Model, tokenizers: Tokenizers, asked: Sequence[Example]) -> Questions:

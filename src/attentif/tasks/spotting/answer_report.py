@@ -12,7 +12,7 @@ from attentif.tasks.report import group_table, length_figure
 from attentif.tasks.task import Baseline, Evaluation, Say
 from attentif.tasks.text_metrics import Language, answer_f1, answer_scores, exact_match, normalised
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
-from attentif.view.words import Text, Words, percent
+from attentif.view.words import IN_WORDS, Text, Words, percent
 
 SENTENCE = re.compile(r"[^.!?]+(?:[.!?]+(?=\s|$)|[.!?](?!\s|$)|$)*")
 AROUND = 160  # characters of a passage shown on either side of an answer
@@ -73,8 +73,8 @@ def answer_sections(evaluation: Evaluation) -> list[Section]:
     if silent["made_up"] + silent["rightly_silent"]:
         slices.append(_silence(silent))
     if len(details["by_length"]) > 1:
-        title = Text("Selon la longueur du passage (mots)", "By length of the passage (words)")
-        slices.append(length_figure("answer_f1", details["by_length"], title))
+        title = Text("Selon la longueur du passage", "By length of the passage")
+        slices.append(length_figure("answer_f1", details["by_length"], title, IN_WORDS))
     if len(details.get("by_group", [])) > 1:
         slices.append(group_table(details["by_group"]))
     if slices:
@@ -125,4 +125,6 @@ def _passage(entry: dict[str, Any], *, right: bool) -> Cell:
     context, (start, end) = entry["context"], entry["span"]
     low, high = max(0, start - AROUND), min(len(context), (end or 2 * AROUND) + AROUND)
     before, after = ("… " if low else "") + context[low:start], context[end:high] + (" …" if high < len(context) else "")
-    return Tokens([before, context[start:end], after], [0.0, 0.8 if right else -0.8, 0.0], whole=1.0)
+    parts = [(before, 0.0), (context[start:end], 0.8 if right else -0.8), (after, 0.0)]
+    tokens, shades = zip(*(part for part in parts if part[0]), strict=True)
+    return Tokens(tokens, shades, whole=1.0)

@@ -1,5 +1,6 @@
 """Passages cut into windows, and answers as spans of their tokens."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,13 +17,13 @@ Offsets = Sequence[tuple[int, int]]
 
 
 class Place(NamedTuple):
-    """A span of a window's places and its scores; `nothing` is that of [CLS]."""
+    """A span of a window's places and its score; `nothing` is that of [CLS], `total` the logarithm of what all places sum to."""
 
     first: int
     last: int
     score: float
     nothing: float
-    probability: float  # of this span among the window's places
+    total: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,24 @@ class Span:
     end: int
     score: float
     nothing: float
-    probability: float
+    total: float
+
+    @property
+    def probability(self) -> float:
+        """Of this answer among all that its window could give."""
+        return math.exp(self.score - self.total)
+
+    @property
+    def silence(self) -> float:
+        """The probability that there is none."""
+        return math.exp(self.nothing - self.total)
 
     def over(self, other: "Span | None") -> "Span":
         """The better of two windows' answers."""
         if other is None:
             return self
         best = self if self.score > other.score else other
-        return Span(best.start, best.end, best.score, min(self.nothing, other.nothing), best.probability)
+        return Span(best.start, best.end, best.score, min(self.nothing, other.nothing), best.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,7 @@ class Window:
     def whole(self, place: Place) -> Span:
         """The span in the passage's own characters."""
         start, end = (int(self.offsets[at - self.begin, side]) for at, side in ((place.first, 0), (place.last, 1)))
-        return Span(start, end, place.score, place.nothing, place.probability)
+        return Span(start, end, place.score, place.nothing, place.total)
 
 
 @dataclass
@@ -65,6 +76,7 @@ class Cut:
     """All windows of a split."""
 
     ids: list[NDArray[np.int32]] = field(default_factory=list)
+    shared: list[NDArray[np.int32]] = field(default_factory=list)  # 1: a token that stands in the question and in the part
     windows: list[Window] = field(default_factory=list)
     long_questions: int = 0
     several: int = 0  # passages that took more than one window
@@ -105,6 +117,7 @@ def windows(
             if span is not None and start <= span[0] and span[1] < start + room:
                 first, last, held = len(before) + span[0] - start, len(before) + span[1] - start, True
             found.ids.append(np.array([*before, *ids[part], *last_of], dtype=np.int32))
+            found.shared.append(np.isin(found.ids[-1], np.intersect1d(question[:max_question], ids[part])).astype(np.int32))
             found.windows.append(Window(row, len(asking), len(before), np.array(offsets[part], dtype=np.int32), first, last))
         found.several += len(starts) > 1
         found.lost += span is not None and not held
@@ -137,5 +150,5 @@ def best_spans(scores: Tensor, longest: int) -> list[Place]:
     value, place = both.masked_fill(~usable, float("-inf")).flatten(1).max(1)
     total = first.logsumexp(1) + last.logsumexp(1)
     width = scores.shape[-1]
-    rows = zip(place.tolist(), value.tolist(), both[:, 0, 0].tolist(), (value - total).exp().tolist(), strict=True)
-    return [Place(at // width, at % width, score, nothing, probability) for at, score, nothing, probability in rows]
+    rows = zip(place.tolist(), value.tolist(), both[:, 0, 0].tolist(), total.tolist(), strict=True)
+    return [Place(at // width, at % width, score, nothing, whole) for at, score, nothing, whole in rows]

@@ -9,7 +9,7 @@ from attentif.data.conll import OUTSIDE, entities
 from attentif.tasks.report import group_table, length_figure
 from attentif.tasks.task import Evaluation
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
-from attentif.view.words import Text, Words, count, metric, percent
+from attentif.view.words import IN_WORDS, Text, Words, count, metric, percent
 
 Span = tuple[str, int, int]  # type, first, last
 ENTITY_SCORES = ("entity_precision", "entity_recall", "entity_f1")
@@ -60,7 +60,7 @@ def tag_sections(evaluation: Evaluation) -> list[Section]:
         sections.append(Section(Text("Ce que deviennent les entités", "What becomes of the entities"), _types(details)))
     slices: list[Block] = []
     if len(details["by_length"]) > 1:
-        slices.append(length_figure(details["by_length_metric"], details["by_length"]))
+        slices.append(length_figure(details["by_length_metric"], details["by_length"], unit=IN_WORDS))
     if len(details.get("by_group", [])) > 1:
         slices.append(group_table(details["by_group"]))
     if slices:

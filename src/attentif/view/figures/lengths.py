@@ -10,16 +10,17 @@ from attentif.view.blocks import Score
 from attentif.view.figures.labels import metric_axis, metric_scale, plain
 from attentif.view.figures.scores import whiskers, written
 from attentif.view.theme import NEUTRAL, figure
-from attentif.view.words import Lang, Text, W, count, metric, split_name
+from attentif.view.words import IN_TOKENS, Lang, Text, W, count, metric, split_name
 
-LENGTH = Text("longueur (jetons)", "length (tokens)")
 LONGEST_SHOWN = 99.5  # percentile: one very long text must not crush all the others
 
 
 def length_histogram(lengths: Mapping[W, Sequence[int]], limit: int | None = None, *, lang: Lang = "en", bins: int = 40) -> go.Figure:
     """The share of texts of each length, a line a split; `limit` is where they are cut."""
     share = Text("part des textes (%)", "share of texts (%)")[lang]
-    fig = figure(lang, height=320, xaxis={"title": {"text": LENGTH[lang]}}, yaxis={"title": {"text": share}, "rangemode": "tozero"})
+    fig = figure(
+        lang, height=320, xaxis={"title": {"text": length_in(IN_TOKENS)[lang]}}, yaxis={"title": {"text": share}, "rangemode": "tozero"}
+    )
     fig.update_layout(showlegend=True)
     known = [np.asarray(values) for values in lengths.values() if len(values)]
     if not known:
@@ -50,7 +51,11 @@ class Bucket:
     examples: int
 
 
-def by_length(metric_key: str, buckets: Sequence[Bucket], *, lang: Lang = "en") -> go.Figure:
+def length_in(unit: Text) -> Text:
+    return Text(f"longueur ({unit.fr})", f"length ({unit.en})")
+
+
+def by_length(metric_key: str, buckets: Sequence[Bucket], unit: Text = IN_TOKENS, *, lang: Lang = "en") -> go.Figure:
     """The score of short and of long examples, with the number of examples under each bar."""
     of = metric(metric_key)
     scale = metric_scale(of)
@@ -60,7 +65,7 @@ def by_length(metric_key: str, buckets: Sequence[Bucket], *, lang: Lang = "en") 
     fig = figure(
         lang,
         height=340,
-        xaxis={"title": {"text": LENGTH[lang]}, "type": "category"},
+        xaxis={"title": {"text": length_in(unit)[lang]}, "type": "category"},
         yaxis={"title": {"text": plain(of.name, lang)}, "rangemode": "tozero"} | metric_axis(of, lang),
     )
     bars = go.Bar(x=names, y=[scale * b.score.value for b in buckets], customdata=labels, hovertemplate="%{customdata}<extra></extra>")

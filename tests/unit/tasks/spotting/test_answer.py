@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from attentif.errors import ConfigError, UsageError
 from attentif.models import ModelConfig
 from attentif.tasks import Evaluation
 from attentif.tasks.spotting.answer import AnswerConfig, as_question
-from attentif.tasks.spotting.answer_report import closest_sentence, new_words
+from attentif.tasks.spotting.answer_report import _passage, closest_sentence, new_words
 from attentif.tasks.spotting.spans import Span
 from attentif.view.page import Page, render
 
@@ -42,9 +43,10 @@ def files(tmp_path: Path) -> dict[str, str]:
     return found
 
 
-@pytest.fixture
-def asked(files: Any, ready: Any) -> Any:
-    return ready(AnswerConfig(max_len=64, stride=4, max_question=8).build(), "encoder-tiny", files, frontend={"segments": 2})
+@pytest.fixture(params=[False, True], ids=["alone", "match"])
+def asked(request: pytest.FixtureRequest, files: Any, ready: Any) -> Any:
+    task = AnswerConfig(max_len=64, stride=4, max_question=8, match=request.param).build()
+    return ready(task, "encoder-tiny", files, frontend={"segments": 2})
 
 
 def test_a_model_that_cannot_answer_is_refused_before_data_are_read(small: Callable[..., ModelConfig]) -> None:
@@ -80,6 +82,16 @@ def test_loss_is_a_sum_over_windows_padded_or_packed(asked: Any) -> None:
         assert_close(loss.total, sum(one.total for one in alone), rtol=1e-5, atol=1e-5)
 
 
+def test_what_question_and_passage_share_is_read_where_it_is_asked_for(asked: Any) -> None:
+    task, prepared, model = asked
+    batch = prepared.train.batch([0, 1])
+    told = batch.source.beside
+    assert (told is not None) == task.config.match
+    if told is not None:
+        none = replace(batch, source=replace(batch.source, beside=replace(told, data=torch.zeros_like(told.data))))
+        assert not torch.allclose(task._scores(model, batch), task._scores(model, none))
+
+
 def test_no_answer_stands_in_the_question_on_padding_or_on_the_last_separator(asked: Any) -> None:
     task, prepared, model = asked
     batch = prepared.train.batch([0, 1])
@@ -105,10 +117,13 @@ def test_a_model_learns_to_answer_and_to_be_silent(asked: Any) -> None:
     context = prepared.train.table["context"][1]
     (answer,) = task.predict(model, prepared.tokenizers, [{"question": prepared.train.table["question"][1], "context": context}])
     assert answer.output == prepared.train.references[1][0] == context[answer.details["start"] : answer.details["end"]]
+    (none,) = task.predict(model, prepared.tokenizers, [{role: prepared.train.table[role][0] for role in ("question", "context")}])
+    assert none.output == ""
+    assert none.probability > 0.5  # how sure it is of its silence, not of what it did not say
 
 
 def test_silence_is_given_where_it_scores_better_by_the_threshold() -> None:
-    span = Span(0, 3, score=1.0, nothing=2.0, probability=0.1)
+    span = Span(0, 3, score=1.0, nothing=2.0, total=2.5)
     text = lambda **options: AnswerConfig(**options).build()._text(span, "Zoé dort")
     assert text(impossible=True) == ""
     assert text(impossible=True, threshold=1.5) == "Zoé"
@@ -153,6 +168,12 @@ def test_inputs_are_tables_json_texts_or_squad_files(asked: Any, files: Any, tmp
     assert set(found[0]) == {"question", "context"}
     with pytest.raises(UsageError, match="SQuAD's form"):
         task.inputs(tmp_path / "a.csv", None)
+
+
+def test_a_silent_answer_shades_nothing_of_the_passage() -> None:
+    entry = {"context": "Zoé dort .", "span": [0, 0]}
+    shown = _passage(entry, right=True)
+    assert (list(shown.tokens), list(shown.values)) == (["Zoé dort ."], [0.0])
 
 
 def test_details_are_plain_data_from_which_the_report_can_be_drawn_again(asked: Any) -> None:

@@ -56,6 +56,14 @@ def test_windows_share_their_borders_and_leave_nothing_out() -> None:
     assert found.several == 1
 
 
+def test_tokens_that_question_and_window_both_have_are_marked_on_both_sides() -> None:
+    own, context = tokenizer("word"), "Zoé habite à Sète . Paul vit à Sète ."
+    found = windows(own, ["Où habite Zoé ?"], [context], [[]], longest=12, stride=1, max_question=3)
+    told = [[own.rust.id_to_token(token) for token in ids[mark == 1].tolist()] for ids, mark in zip(found.ids, found.shared, strict=True)]
+    assert told[0] == ["habite", "Zoé", "Zoé", "habite"]
+    assert told[-1] == []  # of the question, only what this window has too
+
+
 def test_an_answer_cut_by_a_border_is_not_there_and_whole_in_the_next_window() -> None:
     context = "a" * 20 + "BCDE" + "a" * 20
     found, _ = cut(context, ("BCDE", 20), longest=30, stride=8, kind="char")
@@ -102,7 +110,9 @@ def test_the_best_span_is_the_best_of_all_pairs() -> None:
             pairs = {(a, b): float(first[a] + last[b]) for a in range(1, 12) for b in range(a, min(a + longest, 12))}
             assert (found.first, found.last) == max(pairs, key=lambda pair: pairs[pair])
             assert found.nothing == pytest.approx(float(first[0] + last[0]))
-            assert found.probability == pytest.approx(float(first.softmax(0)[found.first] * last.softmax(0)[found.last]), rel=1e-4)
+            span = Span(0, 1, found.score, found.nothing, found.total)
+            assert span.probability == pytest.approx(float(first.softmax(0)[found.first] * last.softmax(0)[found.last]), rel=1e-4)
+            assert span.silence == pytest.approx(float(first.softmax(0)[0] * last.softmax(0)[0]), rel=1e-4)
 
 
 def test_of_two_windows_the_surer_answers_and_the_less_silent_counts() -> None:
