@@ -17,7 +17,7 @@ import pytest
 import attentif
 from attentif.cli.main import run as command
 from attentif.hub.folder import differences
-from attentif.lab.compare.comparison import open_comparison
+from attentif.lab.compare.comparison import Comparison
 from attentif.lab.compare.gather import timeless
 from attentif.plugin import PREFIX
 
@@ -141,7 +141,7 @@ def test_rates_are_tried_and_what_breaks_down_is_reported_while_the_others_go_on
     assert "failed: classify: shallow, seed 0: " in shown.err
     assert "the same run is in" in shown.err
     assert "encoder-tiny" in shown.out
-    found = open_comparison("runs/wild-compare")
+    found = Comparison(folder / "runs/wild-compare", json.loads(Path("runs/wild-compare/compare.json").read_text()))
     (part,) = found.data["comparisons"]
     assert part["search"]["chosen"] == {"encoder-tiny": 5e-3}
     kept, broken = part["search"]["trials"]

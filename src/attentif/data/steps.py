@@ -17,7 +17,6 @@ Ints = NDArray[np.int64]
 
 DAY, WEEK = 86_400, 7 * 86_400
 EPOCH = datetime(1970, 1, 1)
-CALENDAR = {"hour": 24, "weekday": 7, "day": 31, "month": 12}  # what is told of a date, and how many values it has
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from attentif.data.builtin import heartbeats, reviews, tones
 from attentif.lab.rows import LETTERS, real_text
 from attentif.lab.small import Generate, Rows
 
-SIGNALS, TEXTS = ("tones", "heartbeats"), ("sources", "reviews")
+SIGNALS = ("tones", "heartbeats")
 LEVELS = 64
 QUIETEST = tones.NOISE_DB[1]  # decibels: nobody can predict noise
 POOL = {"tones": 60, "heartbeats": 400, "reviews": 2000}  # recordings that windows are cut from; a quarter as many are asked about

@@ -30,7 +30,6 @@ from attentif.view.report import write_report
 from attentif.view.words import Text
 
 OF_THE_WEIGHTS = ("config.toml", "README.md", "model.safetensors", "adapter.safetensors")  # written anew; all else is the run's still
-OF_THE_SCORES = ("results.json", "report.html")
 
 
 def finished_run(run: Path, out: Path, force: bool) -> RunFolder:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attentif.data.builtin import BUILTIN, scenes
-from attentif.data.builtin.scenes import DIGIT, KINDS, RELATIONS, SIDE, Placed, asked, drawn, load, painted
+from attentif.data.builtin.scenes import ASKED, DIGIT, RELATIONS, SIDE, Placed, asked, drawn, load, painted
 
 FEW = {"train": 300, "valid": 20, "test": 40}
 
@@ -32,7 +32,7 @@ def test_questions_are_answered_as_the_scene_shows() -> None:
     assert found["count"][1] == "trois"
     assert found["largest"][1] == "neuf"
     assert found["smallest"][1] == "trois"
-    assert {"sum", "count", "there", "largest", "smallest"} <= set(found) <= set(KINDS)
+    assert {"sum", "count", "there", "largest", "smallest"} <= set(found) <= set(ASKED["fr"])
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attentif.lab.budget.sizes import on_meta, parameters
-from attentif.lab.experiments.l26_signals import STATE_SPACES, contestants, differences
-from attentif.lab.signals import LEVELS, SIGNALS, TEXTS, source
+from attentif.lab.experiments.l26_signals import STATE_SPACES, TEXTS, contestants, differences
+from attentif.lab.signals import LEVELS, SIGNALS, source
 
 
 @pytest.mark.parametrize("name", [*SIGNALS, *TEXTS])

@@ -35,7 +35,6 @@ SCENES = {"train": 10_000, "valid": 250, "test": 500}
 ORIGINALS = {"valid": 180, "test": 360}  # of the 1,797 digits; the rest are for train
 
 RELATIONS = ("left", "right", "above", "below")
-KINDS = ("sum", "count", "there", "largest", "smallest", *RELATIONS)
 ASKED: dict[Language, dict[str, tuple[str, ...]]] = {
     "fr": {
         "left": ("Qu'y a-t-il juste à gauche du {digit} ?", "Que vois-tu juste à gauche du {digit} ?"),

@@ -8,7 +8,6 @@ Every run is an ordinary run folder inside the comparison's own. Called again, w
 checkpoint, and the rest follows: however often it is interrupted, `compare.json` comes out the same, timings aside.
 """
 
-import json
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attentif.config import Layer
-from attentif.errors import RunError, UsageError
+from attentif.errors import UsageError
 from attentif.files import write_json
 from attentif.lab.compare.board import Board, board
 from attentif.lab.compare.event import Event
@@ -67,17 +66,6 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"<Comparison {self.path}: {', '.join(part['name'] for part in self.data['comparisons'])}>"
-
-
-def open_comparison(folder: str | Path) -> Comparison:
-    """A comparison that was made before."""
-    file = Path(folder) / FILE
-    try:
-        return Comparison(Path(folder), json.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise RunError("is no comparison: it has no compare.json", file=folder) from None
-    except ValueError:
-        raise RunError("is damaged: not JSON", file=file) from None
 
 
 def compare(

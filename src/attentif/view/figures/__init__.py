@@ -14,7 +14,7 @@ from attentif.view.figures.gates import gates_over_time
 from attentif.view.figures.gradients import gradient_by_distance, gradient_flow
 from attentif.view.figures.heat import heat_map
 from attentif.view.figures.intervals import Estimate, intervals
-from attentif.view.figures.lengths import Bucket, by_length, length_histogram
+from attentif.view.figures.lengths import Bucket, by_length
 from attentif.view.figures.merges import bpe_merges, merge_steps
 from attentif.view.figures.pareto import Choice, front, pareto
 from attentif.view.figures.positions import position_encodings, position_similarity
@@ -57,7 +57,6 @@ __all__ = [
     "hypotheses_of",
     "intervals",
     "learning_rate",
-    "length_histogram",
     "loss_curves",
     "merge_steps",
     "metric_curves",

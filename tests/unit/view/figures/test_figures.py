@@ -15,7 +15,6 @@ from attentif.view.figures import (
     cost_bars,
     head_grid,
     learning_rate,
-    length_histogram,
     loss_curves,
     metric_curves,
     reliability,
@@ -35,7 +34,6 @@ FIGURES = {
     "contenders": lambda lang: contenders("accuracy", SYSTEMS, lang=lang),
     "confusion": lambda lang: confusion_matrix([[3, 1], [0, 4]], ["a", "b"], lang=lang),
     "calibration": lambda lang: calibration(reliability([0.9, 0.6], [1, 0]), lang=lang),
-    "lengths": lambda lang: length_histogram({"train": [3, 4, 40], "test": [5]}, 32, lang=lang),
     "buckets": lambda lang: by_length("exact_match", [Bucket(1, 5, Score(0.9, 0.8, 0.95), 1200)], lang=lang),
     "cost": lambda lang: cost_bars({"encoder": 300, "head": 100}, "parameters", lang=lang),
     "map": lambda lang: attention_map(HEADS[0, 0], list("abcd"), list("vwxyz"), lang=lang),
@@ -68,7 +66,6 @@ def test_smoothing_leaves_a_constant_alone_and_window_one_changes_nothing():
 def test_curves_without_points_are_empty_figures():
     assert [len(trace.x) for trace in loss_curves([]).data] == [0, 0, 0]
     assert len(metric_curves({}).data) == 0
-    assert len(length_histogram({"train": []}).data) == 0
     assert len(contenders("accuracy", []).layout.annotations) == 0
 
 
@@ -106,11 +103,6 @@ def test_calibration_error_is_the_mean_gap_between_confidence_and_accuracy():
 
 def test_confidence_on_the_edge_of_a_bin_belongs_to_the_bin_below():
     assert reliability([1.0, 0.5, 0.0], [1, 1, 0], bins=2).counts.tolist() == [2, 1]
-
-
-def test_lengths_are_shares_that_sum_to_one_even_past_the_longest_shown():
-    for trace in length_histogram({"train": [1] * 999 + [10_000], "test": [2, 3]}).data:
-        assert sum(trace.y) == pytest.approx(100)
 
 
 def test_repeated_tokens_keep_rows_of_their_own():
