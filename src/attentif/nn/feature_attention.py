@@ -49,9 +49,7 @@ class FeatureAttention(Mixer):
 
     def __init__(self, config: FeatureConfig, site: Site) -> None:
         super().__init__()
-        if config.head_width is None and site.width % config.heads:
-            raise ConfigError(f"width = {site.width} is not a multiple of heads = {config.heads}; give head_width")
-        H, K = config.heads, config.head_width or site.width // config.heads
+        H, K = config.heads, site.head_width(config.heads, config.head_width)
         self.heads, self.head_width, self.causal = H, K, config.causal
         self.q, self.k, self.v = (Linear(site.width, H * K, bias=config.bias) for _ in range(3))
         self.out = Linear(H * K, site.width, bias=config.out_bias)

@@ -45,6 +45,12 @@ class Site:
     memory_width: int | None = None  # width of what a CrossMixer reads
     bias: nn.Module | None = None  # the stack's `Bias(q_pos, k_pos)`, shared by all its attention
 
+    def head_width(self, heads: int, given: int | None) -> int:
+        """K: the width that a mixer's configuration gives each head, by default an equal share of the model's."""
+        if given is None and self.width % heads:
+            raise ConfigError(f"width = {self.width} is not a multiple of heads = {heads}; give head_width")
+        return given or self.width // heads
+
 
 class Shown(nn.Module):
     """What every mixer answers about itself, and whatever else can show its weights."""
@@ -113,3 +119,9 @@ def refuse_unreadable(seq: Seq) -> None:
         raise ValueError("packed input cannot be read with a state: pad it (Seq.padded)")
     if seq.marks is not None:
         raise ValueError("marked tokens cannot be read with a state: the marks of earlier pieces are not kept")
+
+
+def refuse_both_ways(causal: bool) -> None:
+    """What attention must be for its keys and values to be kept."""
+    if not causal:
+        raise ConfigError("attention that looks both ways cannot read a sequence in pieces; make it causal")

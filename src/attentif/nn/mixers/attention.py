@@ -24,7 +24,7 @@ from attentif.kernels.attention import attention, attention_weights
 from attentif.nn.cache import KeyValueState, WindowState
 from attentif.nn.distance import DistanceConfig
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refer, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refer, refuse_both_ways, refuse_unreadable
 from attentif.nn.norm import Norm
 from attentif.nn.pattern import Global, Pattern, allowed, global_tokens, mask_for, weight_bias
 from attentif.nn.ragged import groups_of
@@ -82,9 +82,7 @@ class Attention(Mixer):
         heads, groups = config.heads, config.kv_heads or config.heads
         if heads % groups:
             raise ConfigError(f"heads = {heads} is not a multiple of kv_heads = {groups}")
-        if config.head_width is None and site.width % heads:
-            raise ConfigError(f"width = {site.width} is not a multiple of heads = {heads}; give head_width")
-        K = config.head_width or site.width // heads
+        K = site.head_width(heads, config.head_width)
         self.config, self.heads, self.groups, self.head_width, self.layer = config, heads, groups, K, site.layer
         self.scale = config.scale or K**-0.5
         self.sparse = Sparse(config.pattern, causal=config.causal, layer=site.layer, heads=heads)
@@ -125,8 +123,7 @@ class Attention(Mixer):
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> KeyValueState | WindowState:
         """Of a window alone, only what it still sees is kept, however long the sequence."""
-        if not self.config.causal:
-            raise ConfigError("attention that looks both ways cannot read a sequence in pieces; make it causal")
+        refuse_both_ways(self.config.causal)
         window = self.sparse.reach(1)[0] + 1 if self.sparse.only_windows else None
         kept = capacity if window is None else min(window, capacity)
         empty = torch.zeros(2, batch, self.groups, kept, self.head_width, device=device, dtype=dtype)

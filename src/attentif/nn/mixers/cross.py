@@ -71,11 +71,9 @@ class CrossAttention(CrossMixer):
 
     def __init__(self, config: CrossAttentionConfig, site: Site) -> None:
         super().__init__()
-        if config.head_width is None and site.width % config.heads:
-            raise ConfigError(f"width = {site.width} is not a multiple of heads = {config.heads}; give head_width")
+        K = site.head_width(config.heads, config.head_width)
         if site.memory_width is None:
             raise ConfigError("cross-attention needs a memory: it belongs in the decoder of a model that has an encoder")
-        K = config.head_width or site.width // config.heads
         self.config, self.heads, self.head_width = config, config.heads, K
         self.scale = config.scale or K**-0.5
         self.q = Linear(site.width, config.heads * K, bias=config.bias)

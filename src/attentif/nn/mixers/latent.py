@@ -25,7 +25,7 @@ from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
 from attentif.nn.cache import KeyValueState
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_both_ways, refuse_unreadable
 from attentif.nn.norm import Norm, RMSNormConfig
 from attentif.nn.pattern import allowed, mask_for
 from attentif.nn.ragged import in_groups
@@ -79,10 +79,8 @@ class Latent(Mixer):
     def __init__(self, config: LatentConfig, site: Site) -> None:
         super().__init__()
         H, D = config.heads, site.width
-        if config.head_width is None and D % H:
-            raise ConfigError(f"width = {D} is not a multiple of heads = {H}; give head_width")
         self.config, self.heads = config, H
-        self.K = config.head_width or D // H
+        self.K = site.head_width(H, config.head_width)
         self.V = config.value_width or self.K
         self.P = config.rotary_width or max(self.K // 4 * 2, 2)
         self.rank = config.kv_rank or 4 * self.K
@@ -103,8 +101,7 @@ class Latent(Mixer):
         self.caps = Caps(causal=config.causal, bidirectional=not config.causal, streaming=streaming if config.causal else "none", maps=True)
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> LatentState:
-        if not self.config.causal:
-            raise ConfigError("attention that looks both ways cannot read a sequence in pieces; make it causal")
+        refuse_both_ways(self.config.causal)
         empty = lambda width: torch.zeros(batch, 1, capacity, width, device=device, dtype=dtype)
         return LatentState(empty(self.rank), empty(self.P))
 

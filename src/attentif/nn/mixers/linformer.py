@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.errors import AttentifError, ConfigError
+from attentif.errors import AttentifError
 from attentif.kernels.attention import attention, attention_weights
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site
@@ -62,9 +62,7 @@ class Linformer(Mixer):
     def __init__(self, config: LinformerConfig, site: Site) -> None:
         super().__init__()
         H, D = config.heads, site.width
-        if config.head_width is None and D % H:
-            raise ConfigError(f"width = {D} is not a multiple of heads = {H}; give head_width")
-        K = config.head_width or D // H
+        K = site.head_width(H, config.head_width)
         self.config, self.heads, self.head_width, self.scale = config, H, K, K**-0.5
         self.q, self.k, self.v = (Linear(D, H * K, bias=config.bias) for _ in range(3))
         self.out = Linear(H * K, D, bias=config.out_bias)

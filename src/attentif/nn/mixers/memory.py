@@ -89,9 +89,7 @@ class Memory(Mixer):
 
     def __init__(self, config: MemoryConfig, site: Site) -> None:
         super().__init__()
-        if config.head_width is None and site.width % config.heads:
-            raise ConfigError(f"width = {site.width} is not a multiple of heads = {config.heads}; give head_width")
-        K = config.head_width or site.width // config.heads
+        K = site.head_width(config.heads, config.head_width)
         self.config, self.heads, self.head_width, self.scale = config, config.heads, K, config.scale or K**-0.5
         self.q, self.k, self.v = (Linear(site.width, config.heads * K, bias=config.bias) for _ in range(3))
         self.out = Linear(config.heads * K, site.width, bias=config.out_bias)

@@ -29,7 +29,7 @@ from attentif.kernels.chunked import Chunks, chunked_attention, chunked_weights
 from attentif.kernels.lsh import Factors, bucket_factors, lsh_buckets, lsh_order
 from attentif.nn.cache import KeyValueState
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_both_ways, refuse_unreadable
 from attentif.nn.reversible import decided
 from attentif.nn.seq import Seq
 from attentif.nn.tape import tape_for
@@ -52,9 +52,7 @@ class _InChunks(MixerConfig):
             raise ConfigError(
                 f"after = {self.after}: a causal attention sees nothing later, and in a circle the first chunk comes after the last"
             )
-        if self.head_width is None and site.width % self.heads:
-            raise ConfigError(f"width = {site.width} is not a multiple of heads = {self.heads}; give head_width")
-        return self.head_width or site.width // self.heads
+        return site.head_width(self.heads, self.head_width)
 
 
 @MIXERS.register
@@ -125,8 +123,7 @@ class _Attention(Mixer):
 
     def empty(self, batch: int, capacity: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Room for keys and values (B, H, capacity, K), tokens end to end in memory, as the kernel reads them."""
-        if not self.how.causal:
-            raise ConfigError("attention that looks both ways cannot read a sequence in pieces; make it causal")
+        refuse_both_ways(self.how.causal)
         room = torch.zeros(2, batch, capacity, self.heads, self.head_width, device=device, dtype=dtype).transpose(2, 3)
         return room[0], room[1]
 
