@@ -7,9 +7,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
-from attentif.models.heads.base import HEADS, HeadConfig
+from attentif.models.heads.base import HEADS, HeadConfig, known
 from attentif.models.heads.pooling import AttentionPool, Plain, Pool, pooled
 from attentif.nn import ffn
 from attentif.nn.seq import Seq
@@ -39,14 +38,12 @@ class ClassifyHeadConfig(HeadConfig):
 class ClassifyHead(nn.Module):
     def __init__(self, config: ClassifyHeadConfig, width: int, dropout: float) -> None:
         super().__init__()
-        if config.classes is None:
-            raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
         self.pool: Plain | AttentionPool = AttentionPool(width) if config.pool == "attention" else config.pool
         self.dropout = dropout if config.dropout is None else config.dropout
         inner = config.inner or width if config.hidden else width
         self.hidden = nn.Linear(width, inner) if config.hidden else None
         self.activation = ACTIVATIONS[config.activation]
-        self.out = nn.Linear(inner, config.classes, bias=config.bias)
+        self.out = nn.Linear(inner, known(config.classes), bias=config.bias)
 
     @torch.no_grad()
     def answer_nothing(self) -> None:

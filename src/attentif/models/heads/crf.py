@@ -14,9 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
-from attentif.models.heads.base import HEADS, HeadConfig
+from attentif.models.heads.base import HEADS, HeadConfig, known
 from attentif.nn.seq import Seq
 
 
@@ -36,13 +35,11 @@ class CRFHeadConfig(HeadConfig):
 class CRFHead(nn.Module):
     def __init__(self, config: CRFHeadConfig, width: int, dropout: float) -> None:
         super().__init__()
-        if config.classes is None:
-            raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
         self.dropout = dropout if config.dropout is None else config.dropout
-        self.out = nn.Linear(width, config.classes)
-        self.start = nn.Parameter(torch.zeros(config.classes))
-        self.end = nn.Parameter(torch.zeros(config.classes))
-        self.transitions = nn.Parameter(torch.zeros(config.classes, config.classes))
+        C = known(config.classes)
+        self.out = nn.Linear(width, C)
+        self.start, self.end = nn.Parameter(torch.zeros(C)), nn.Parameter(torch.zeros(C))
+        self.transitions = nn.Parameter(torch.zeros(C, C))
 
     def init_weights(self) -> None:
         """Nothing is said yet about which tag follows which."""

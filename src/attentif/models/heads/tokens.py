@@ -5,9 +5,8 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
-from attentif.models.heads.base import HEADS, HeadConfig
+from attentif.models.heads.base import HEADS, HeadConfig, known
 from attentif.models.heads.classify import ACTIVATIONS, Activation
 from attentif.nn.seq import Seq
 
@@ -30,12 +29,10 @@ class TokensHeadConfig(HeadConfig):
 class TokensHead(nn.Module):
     def __init__(self, config: TokensHeadConfig, width: int, dropout: float) -> None:
         super().__init__()
-        if config.classes is None:
-            raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
         self.dropout = dropout if config.dropout is None else config.dropout
         self.hidden = nn.Linear(width, width) if config.hidden else None
         self.activation = ACTIVATIONS[config.activation]
-        self.out = nn.Linear(width, config.classes)
+        self.out = nn.Linear(width, known(config.classes))
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         x = dropout(x, self.dropout, self.training)
