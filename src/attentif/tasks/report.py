@@ -13,6 +13,12 @@ from attentif.view.words import IN_TOKENS, Text, Words, count, metric, number, p
 
 MOST_CHARACTERS = 1200  # of a text shown among the worst errors
 
+# titles and heads that several tasks have
+WHERE = Text("Où il réussit, où il échoue", "Where it succeeds, where it fails")
+WHERE_WRONG = Text("Où il se trompe", "Where it is wrong")
+WORST_ERRORS = Text("Les pires erreurs", "The worst errors")
+LENGTHS, GROUP = Text("Selon la longueur", "By length"), Text("groupe", "group")
+
 
 def classify_sections(evaluation: Evaluation) -> list[Section]:
     details = evaluation.details
@@ -24,10 +30,10 @@ def classify_sections(evaluation: Evaluation) -> list[Section]:
         Section(Text("Classe par classe", "Class by class"), _classes(details)),
         Section(Text("Le modèle sait-il quand il se trompe ?", "Does the model know when it is wrong?"), _calibration(details)),
     ]
-    if slices := _slices(details):
-        sections.append(Section(Text("Où il se trompe", "Where it is wrong"), slices))
+    if found := slices(details, "accuracy"):
+        sections.append(Section(WHERE_WRONG, found))
     if details["worst"]:
-        sections.append(Section(Text("Les pires erreurs", "The worst errors"), _worst(details["worst"])))
+        sections.append(Section(WORST_ERRORS, _worst(details["worst"])))
     return sections
 
 
@@ -37,10 +43,10 @@ def several_sections(evaluation: Evaluation) -> list[Section]:
     if "by_label" not in details:
         return []
     sections = [*_parts(evaluation), Section(Text("Étiquette par étiquette", "Label by label"), _labels(details))]
-    if slices := _slices(details, "exact_match"):
-        sections.append(Section(Text("Où il se trompe", "Where it is wrong"), slices))
+    if found := slices(details, "exact_match"):
+        sections.append(Section(WHERE_WRONG, found))
     if details["worst"]:
-        sections.append(Section(Text("Les pires erreurs", "The worst errors"), _worst(details["worst"])))
+        sections.append(Section(WORST_ERRORS, _worst(details["worst"])))
     return sections
 
 
@@ -180,15 +186,6 @@ def _calibration(details: dict[str, Any]) -> list[Block]:
     return drawn + _calibrated(details)
 
 
-def _slices(details: dict[str, Any], key: str = "accuracy") -> list[Block]:
-    blocks: list[Block] = []
-    if len(details["by_length"]) > 1:
-        blocks.append(length_figure(key, details["by_length"]))
-    if len(details.get("by_group", [])) > 1:
-        blocks.append(group_table(details["by_group"]))
-    return blocks
-
-
 def _worst(errors: list[dict[str, Any]]) -> list[Block]:
     about = Text(
         "Les erreurs dont le modèle était le plus sûr. Ce qui a parlé pour la réponse donnée est d'une couleur, ce qui a parlé pour la "
@@ -262,21 +259,14 @@ def _samples(samples: list[dict[str, str]]) -> list[Block]:
 # -------------------------------------------------------------------------------------------------------- written answers
 
 
-def written_sections(
-    evaluation: Evaluation, key: str, title: Text, heads: Sequence[Words], groups: Text = Text("groupe", "group")
-) -> list[Section]:
+def written_sections(evaluation: Evaluation, key: str, title: Text, heads: Sequence[Words], groups: Text = GROUP) -> list[Section]:
     """Of tasks whose answer is a text: scores by length and group, errors, and the answers that `details` calls `key`."""
     details = evaluation.details
     if key not in details:
         return []
     sections = []
-    slices: list[Block] = []
-    if len(details["by_length"]) > 1:
-        slices.append(length_figure(details["by_length_metric"], details["by_length"]))
-    if len(details.get("by_group", [])) > 1:
-        slices.append(group_table(details["by_group"], groups))
-    if slices:
-        sections.append(Section(Text("Où il réussit, où il échoue", "Where it succeeds, where it fails"), slices))
+    if found := slices(details, details["by_length_metric"], groups=groups):
+        sections.append(Section(WHERE, found))
     for name, shown in (("wrong", Text("Erreurs", "Errors")), (key, title)):
         if details[name]:
             rows = [[entry["source"], entry["written"], entry["reference"]] for entry in details[name]]
@@ -290,9 +280,17 @@ def written_sections(
 # --------------------------------------------------------------------------------------------------------------- slices
 
 
-def length_figure(
-    key: str, parts: list[dict[str, Any]], title: Text = Text("Selon la longueur", "By length"), unit: Text = IN_TOKENS
-) -> FigureBlock:
+def slices(details: dict[str, Any], key: str, lengths: Text = LENGTHS, groups: Text = GROUP, unit: Text = IN_TOKENS) -> list[Block]:
+    """The score `key` of short and of long examples, and of each group, where there are several."""
+    blocks: list[Block] = []
+    if len(details["by_length"]) > 1:
+        blocks.append(length_figure(key, details["by_length"], lengths, unit))
+    if len(details.get("by_group", [])) > 1:
+        blocks.append(group_table(details["by_group"], groups))
+    return blocks
+
+
+def length_figure(key: str, parts: list[dict[str, Any]], title: Text = LENGTHS, unit: Text = IN_TOKENS) -> FigureBlock:
     """The score of short and of long examples; `parts` is what `metrics.by_length` returns, of lengths in `unit`."""
     from attentif.view.figures import Bucket, by_length
 
@@ -300,7 +298,7 @@ def length_figure(
     return FigureBlock(title, partial(by_length, key, buckets, unit))
 
 
-def group_table(groups: list[dict[str, Any]], head: Text = Text("groupe", "group")) -> Table:
+def group_table(groups: list[dict[str, Any]], head: Text = GROUP) -> Table:
     """Scores by group; `groups` is what `metrics.by_group` returns."""
     keys = [key for key in groups[0] if key not in ("group", "examples")]
     heads = [head, *(metric(key).name for key in keys), Text("exemples", "examples")]

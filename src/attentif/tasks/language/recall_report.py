@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from attentif.tasks.report import group_table, length_figure
+from attentif.tasks.report import WHERE, slices
 from attentif.tasks.task import Evaluation
 from attentif.view.blocks import Block, Cell, FigureBlock, Section, Table
 from attentif.view.words import Text, metric
@@ -13,12 +13,9 @@ def recall_sections(evaluation: Evaluation) -> list[Section]:
     details = evaluation.details
     if "by_order" not in details:
         return []
-    slices: list[Block] = [_by_order(details["by_order"])] if len(details["by_order"]) > 1 else []
-    if len(details["by_length"]) > 1:
-        slices.append(length_figure("exact_match", details["by_length"]))
-    if len(details.get("by_group", [])) > 1:
-        slices.append(group_table(details["by_group"]))
-    sections = [Section(Text("Où il réussit, où il échoue", "Where it succeeds, where it fails"), slices)] if slices else []
+    found: list[Block] = [_by_order(details["by_order"])] if len(details["by_order"]) > 1 else []
+    found += slices(details, "exact_match")
+    sections = [Section(WHERE, found)] if found else []
     if details["errors"]:
         rows: list[list[Cell]] = [[entry["text"], entry["given"], entry["wanted"]] for entry in details["errors"]]
         heads = [Text("texte", "text"), Text("réponses du modèle", "the model's answers"), Text("réponses justes", "right answers")]

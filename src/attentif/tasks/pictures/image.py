@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,8 +16,6 @@ from torch import Tensor
 from attentif.data import DataConfig
 from attentif.data.images import (
     DATA_URI,
-    Fit,
-    Frame,
     Pictures,
     as_shown,
     data_uri,
@@ -36,9 +34,10 @@ from attentif.tasks.labels.classified import classified, surest_errors
 from attentif.tasks.labels.classify_data import log_probabilities
 from attentif.tasks.looking import attention_maps
 from attentif.tasks.pictures.augment import AugmentConfig, augmented, mixed
+from attentif.tasks.pictures.framed import StandardisedConfig
 from attentif.tasks.pictures.image_baselines import picture_baselines
 from attentif.tasks.ragged import Ints, Rows
-from attentif.tasks.report import classify_sections
+from attentif.tasks.report import WORST_ERRORS, classify_sections
 from attentif.tasks.task import (
     TASKS,
     Baseline,
@@ -52,7 +51,6 @@ from attentif.tasks.task import (
     Say,
     Sizes,
     Task,
-    TaskConfig,
     Tokenizers,
 )
 from attentif.text import TokenizerConfig
@@ -62,21 +60,13 @@ from attentif.view.words import Text
 WORST = 24  # errors shown in the report
 SHOWN_SIDE = 96  # pixels of an error's longer side: a report stays light
 
-Shares = Annotated[tuple[float, ...], Field(strict=False)]
-
 
 @TASKS.register
-class ImageConfig(TaskConfig):
+class ImageConfig(StandardisedConfig):
     """A label for a picture."""
 
     kind: Literal["image"] = Field("image", description="a label for a picture")
     labels: list[str] = Field([], description="the classes, in the model's order; by default those of the training data")
-    height: int | None = Field(None, gt=0, description="pixels that pictures are brought to; by default their own, if all have the same")
-    width: int | None = Field(None, gt=0, description="the same across")
-    channels: Literal[1, 3] | None = Field(None, description="1: grey, 3: colour; by default colour where any picture has some")
-    fit: Fit = Field("crop", description="where sides have another ratio: crop the longer, pad the shorter, or stretch")
-    mean: Shares = Field((), description="subtracted from each channel, white being 1; by default the mean of the training data")
-    std: Shares = Field((), description="what each channel is then divided by; by default the deviation of the training data")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target given to the other classes")
     augment: AugmentConfig = Field(AugmentConfig(), description="small changes in training")
 
@@ -141,28 +131,22 @@ class Image(Task):
             raise ConfigError('model.frontend: image reads pictures, cut by a frontend of kind "patches"; take vit-tiny, say')
         if model.encoder is not None and model.decoder is not None:
             raise ConfigError("model: image reads with one stack, and this model has an encoder and a decoder; take vit-tiny, say")
-        if (self.config.height is None) != (self.config.width is None):
-            raise ConfigError("task: height and width go together")
+        self.config.check_frame()
         for key in ("channels", "height", "width"):
             ours, theirs = getattr(self.config, key), getattr(frontend, key)
             if ours is not None and theirs is not None and ours != theirs:
                 raise ConfigError(f"task.{key}: {ours}, and model.frontend.{key} is {theirs}; leave one of them out")
         if len(self.config.mean) != len(self.config.std):
             raise ConfigError("task: mean and std go together, one number a channel each")
-        frame = self.frame(model)
+        frame = self.config.frame(model.frontend)
         if frame.height and frame.width:
             on_paper(model.with_sizes(frontend={"channels": frame.channels or 1, "height": frame.height, "width": frame.width}))
         built = on_paper(model)
         if isinstance(model.head, ClassifyHeadConfig) and model.head.pool == "first" and built.caps.causal:
             raise ConfigError('model.head.pool: the first patch of a causal model has seen nothing else; pool = "last" has seen it all')
 
-    def frame(self, model: ModelConfig) -> Frame:
-        """What pictures are brought to: the task's word, or the model's."""
-        sizes = {key: getattr(self.config, key) or getattr(model.frontend, key, None) for key in ("channels", "height", "width")}
-        return Frame(**sizes, fit=self.config.fit)
-
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
-        splits = load_pictures(data, self.frame(model), say)
+        splits = load_pictures(data, self.config.frame(model.frontend), say)
         for note in splits.notes:
             say(note)
         channels, height, width = splits.train.shape
@@ -180,7 +164,7 @@ class Image(Task):
         return Prepared(self.config, train, valid, test, {}, sizes, splits.digest, splits.notes)
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> LabelledPictures:
-        pictures, notes = load_picture_rows(data, self.frame(model), say)
+        pictures, notes = load_picture_rows(data, self.config.frame(model.frontend), say)
         for note in notes:
             say(note)
         return self._labelled(pictures, tokens_of(model))
@@ -256,7 +240,7 @@ class Image(Task):
         """New pictures as a split without labels (all of class 0)."""
         from attentif.data.table import Table
 
-        frame = self.frame(model.config)
+        frame = self.config.frame(model.config.frontend)
         pixels = np.stack([open_picture(example["image"], frame) for example in examples])
         places = np.stack([np.arange(len(examples)), np.zeros(len(examples), np.int64)], axis=1)
         table = Table("input", {}, [called(example, number) for number, example in enumerate(examples, 1)], places)
@@ -266,7 +250,7 @@ class Image(Task):
     def sections(self, evaluation: Evaluation) -> list[Section]:
         sections = classify_sections(evaluation)
         if worst := evaluation.details.get("worst_pictures"):
-            sections.append(Section(Text("Les pires erreurs", "The worst errors"), [_gallery(worst)]))
+            sections.append(Section(WORST_ERRORS, [_gallery(worst)]))
         return sections
 
     def examples(self, prepared: Prepared, count: int = 3) -> list[Example]:

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from attentif.data import DataConfig
 from attentif.data.builtin.numbers import english, french
-from attentif.data.images import Fit, Frame, Pictures, as_shown, data_uri, load_picture_rows, load_pictures
+from attentif.data.images import Frame, Pictures, as_shown, data_uri, load_picture_rows, load_pictures
 from attentif.data.picture_files import Bytes
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import ConfigError, DataError, UsageError
@@ -31,6 +31,7 @@ from attentif.tasks.language.language import generate_options
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import Interval, mean_interval, share
 from attentif.tasks.pictures.codebook import Codebook
+from attentif.tasks.pictures.framed import FramedConfig
 from attentif.tasks.pictures.paint_data import Drawable, ink_of, thirds_of_ink
 from attentif.tasks.pictures.paint_report import Judge, distances, drawn_baselines, drawn_sections, sheet
 from attentif.tasks.task import (
@@ -46,7 +47,6 @@ from attentif.tasks.task import (
     Say,
     Sizes,
     Task,
-    TaskConfig,
     Tokenizers,
 )
 from attentif.tasks.tokens import scored_logits, token_loss
@@ -64,7 +64,7 @@ Language = Literal["fr", "en"]
 
 
 @TASKS.register
-class PaintConfig(TaskConfig):
+class PaintConfig(FramedConfig):
     """A picture of what words ask for."""
 
     kind: Literal["paint"] = Field("paint", description="a picture of what words ask for")
@@ -72,10 +72,6 @@ class PaintConfig(TaskConfig):
     languages: list[Language] = Field(["fr", "en"], min_length=1, description="what it is asked for in: fr, en")
     patch: int = Field(2, gt=0, description="side of a patch in pixels, each of which is a token; 1: pixels, by their grey level")
     codes: int = Field(128, gt=1, description="patches of the codebook")
-    height: int | None = Field(None, gt=0, description="pixels that pictures are brought to; by default their own, if all have the same")
-    width: int | None = Field(None, gt=0, description="the same across")
-    channels: Literal[1, 3] | None = Field(None, description="1: grey, 3: colour; by default colour where any picture has some")
-    fit: Fit = Field("crop", description="where sides have another ratio: crop the longer, pad the shorter, or stretch")
     words: int = Field(0, ge=0, description="places that the words take, the same in every row; 0: by the longest that training has")
     temperature: float = Field(1.0, gt=0, description="how freely the report's pictures are drawn")
     draws: int = Field(40, gt=0, description="pictures of each class drawn to be judged; a fifth of them during training")
@@ -104,8 +100,7 @@ class Paint(Task):
             raise ConfigError("model: paint writes a picture's tokens after the words with one stack; take paint-tiny, say")
         if not on_paper(model).caps.causal:
             raise ConfigError("model: paint predicts the next token, and this model would see it; take a causal one: paint-tiny, say")
-        if (self.config.height is None) != (self.config.width is None):
-            raise ConfigError("task: height and width go together")
+        self.config.check_frame()
 
     def keep(self, folder: Path) -> None:
         if self.codebook is not None:
@@ -117,7 +112,7 @@ class Paint(Task):
     # -------------------------------------------------------------------------------------------------------------- data
 
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
-        splits = load_pictures(data, Frame(self.config.channels, self.config.height, self.config.width, self.config.fit), say)
+        splits = load_pictures(data, self.config.frame(), say)
         notes, config = list(splits.notes), self.config
         for key, pixels in (("height", splits.train.shape[1]), ("width", splits.train.shape[2])):
             if pixels % config.patch:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from attentif.data import DataConfig, Table
-from attentif.data.images import Fit, Frame, as_shown, data_uri, open_picture
+from attentif.data.images import as_shown, data_uri, open_picture
 from attentif.data.labels import refuse_one
 from attentif.data.questions import Questions, asked_in, load_question_rows, load_questions
 from attentif.decode import GenerateOptions, generate
@@ -32,7 +32,8 @@ from attentif.tasks.feed import counted, device_of, each_batch, fitted, limit_of
 from attentif.tasks.labels.classify_data import encoded
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.pictures.augment import AugmentConfig, augmented
-from attentif.tasks.pictures.image import Shares, called, spread
+from attentif.tasks.pictures.framed import StandardisedConfig
+from attentif.tasks.pictures.image import called, spread
 from attentif.tasks.pictures.vision_data import AskedPictures, grid_of, patches_of, question_examples, with_pictures
 from attentif.tasks.pictures.vision_report import answer_baselines, by_kind, kinds_of, over_pictures, vision_sections, wrong_answers
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged
@@ -49,7 +50,6 @@ from attentif.tasks.task import (
     Say,
     Sizes,
     Task,
-    TaskConfig,
     Tokenizers,
 )
 from attentif.tasks.tokens import scored_logits, token_loss
@@ -62,17 +62,11 @@ SIDE_BY_SIDE = 64  # pictures whose questions are answered at once
 
 
 @TASKS.register
-class VisionLanguageConfig(TaskConfig):
+class VisionLanguageConfig(StandardisedConfig):
     """Answers, in words, to questions about pictures."""
 
     kind: Literal["vision-language"] = Field("vision-language", description="answers, in words, to questions about pictures")
     max_len: int = Field(64, gt=2, description="longer questions, and longer answers, are cut to so many tokens")
-    height: int | None = Field(None, gt=0, description="pixels that pictures are brought to; by default their own, if all have the same")
-    width: int | None = Field(None, gt=0, description="the same across")
-    channels: Literal[1, 3] | None = Field(None, description="1: grey, 3: colour; by default colour where any picture has some")
-    fit: Fit = Field("crop", description="where sides have another ratio: crop the longer, pad the shorter, or stretch")
-    mean: Shares = Field((), description="subtracted from each channel, white being 1; by default the mean of the training data")
-    std: Shares = Field((), description="what each channel is then divided by; by default the deviation of the training data")
     answers: list[str] = Field([], description="one encoder: the answers to choose among, in the model's order; by default those of train")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target given to all other tokens, or answers")
     augment: AugmentConfig = Field(LIGHTLY, description="small changes of the pictures in training, after which the answers still hold")
@@ -95,8 +89,7 @@ class VisionLanguage(Task):
         return model if isinstance(model.head, ClassifyHeadConfig) else model.with_head(ClassifyHeadConfig(pool="last"))
 
     def check(self, model: ModelConfig) -> None:
-        if (self.config.height is None) != (self.config.width is None):
-            raise ConfigError("task: height and width go together")
+        self.config.check_frame()
         if self.config.augment.mixup:
             raise ConfigError("task.augment.mixup: a question about two pictures at once has no answer")
         if model.decoder is None:
@@ -107,21 +100,17 @@ class VisionLanguage(Task):
                 "model: vision-language needs an encoder of patches with a decoder of tokens that looks at them (vision-language-tiny), "
                 "or one encoder of both (one-encoder-tiny)"
             )
-        frame = self.frame(model)
+        frame = self.config.frame(model.frontend)
         if frame.sized:
             model = model.with_sizes(frontend={"channels": frame.channels or 1, "height": frame.height, "width": frame.width})
         if model.decoder is not None and not on_paper(model).caps.causal:
             raise ConfigError("model.decoder: an answer is written one token after the other, and this decoder would see those to come")
         on_paper(model)
 
-    def frame(self, model: ModelConfig) -> Frame:
-        sizes = {key: getattr(self.config, key) or getattr(model.frontend, key, None) for key in ("channels", "height", "width")}
-        return Frame(**sizes, fit=self.config.fit)
-
     # -------------------------------------------------------------------------------------------------------------- data
 
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
-        splits = load_questions(data, self.frame(model), say)
+        splits = load_questions(data, self.config.frame(model.frontend), say)
         table, notes = splits.train.table, list(splits.notes)
         refuse_one(table, "answer")
         tokenizer = fitted(text, "tokenizer", [*table["question"], *table["answer"]], say)
@@ -141,7 +130,7 @@ class VisionLanguage(Task):
         return Prepared(self.config, train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> AskedPictures:
-        questions, notes = load_question_rows(data, self.frame(model), say)
+        questions, notes = load_question_rows(data, self.config.frame(model.frontend), say)
         encoded = self._encoded(questions, tokenizers["tokenizer"], model, notes)
         for note in notes:
             say(note)
@@ -277,7 +266,7 @@ class VisionLanguage(Task):
 
     def _asked(self, model: Model, tokenizer: Tokenizer, examples: Sequence[Example]) -> AskedPictures:
         """New questions as a split: one picture each, and the answer that is to be read, if any."""
-        frame = self.frame(model.config)
+        frame = self.config.frame(model.config.frontend)
         pixels = np.stack([open_picture(example["image"], frame) for example in examples])
         columns = {"question": [e["question"] for e in examples], "answer": [e.get("answer", "") for e in examples]}
         places = np.stack([np.zeros(len(examples), np.int64), np.arange(1, len(examples) + 1)], axis=1)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from attentif.tasks.baselines import timed
 from attentif.tasks.metrics import share
-from attentif.tasks.report import length_figure
+from attentif.tasks.report import WHERE, length_figure
 from attentif.tasks.task import Baseline, Evaluation, Say
 from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
 from attentif.view.words import Text, Words
@@ -62,7 +62,7 @@ def denoise_sections(evaluation: Evaluation) -> list[Section]:
     heads: list[Words] = [Text("texte, trous remplis par le modèle", "text, gaps filled by the model")]
     rows: list[list[Cell]] = [[_filled(entry)] for entry in details["gaps"]]
     sections = [Section(Text("Les trous du texte", "The gaps of the text"), [Paragraph(about), Table(heads, rows)])]
-    return [Section(Text("Où il réussit, où il échoue", "Where it succeeds, where it fails"), blocks), *sections] if blocks else sections
+    return [Section(WHERE, blocks), *sections] if blocks else sections
 
 
 def _filled(entry: dict[str, Any]) -> Cell:

@@ -24,7 +24,7 @@ from attentif.tasks.labels.classified import classified, surest_errors
 from attentif.tasks.labels.classify_data import log_probabilities
 from attentif.tasks.looking import attention_maps
 from attentif.tasks.ragged import Ints, Rows
-from attentif.tasks.report import classify_sections
+from attentif.tasks.report import WORST_ERRORS, classify_sections
 from attentif.tasks.series.signal_baselines import signal_baselines
 from attentif.tasks.series.windows import reading_series
 from attentif.tasks.task import (
@@ -260,7 +260,7 @@ class Signal(Task):
                 "The errors that the model was surest of: true class → answer. Some labels may be wrong themselves.",
             )
             block = FigureBlock(Text("Vraie classe → réponse", "True class → answer"), partial(signals, shown), about)
-            sections.append(Section(Text("Les pires erreurs", "The worst errors"), [block]))
+            sections.append(Section(WORST_ERRORS, [block]))
         return sections
 
     def examples(self, prepared: Prepared, count: int = 3) -> list[Example]:

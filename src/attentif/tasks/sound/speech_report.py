@@ -13,7 +13,7 @@ from attentif.nn.seq import Seq
 from attentif.nn.tape import record
 from attentif.tasks.feed import device_of
 from attentif.tasks.looking import shown_tokens
-from attentif.tasks.report import group_table, length_figure
+from attentif.tasks.report import WHERE_WRONG, WORST_ERRORS, slices
 from attentif.tasks.sound.speech_data import Objective, Utterances, sound_input
 from attentif.tasks.sound.speech_opening import transcript_ids
 from attentif.tasks.task import Evaluation
@@ -34,14 +34,9 @@ def speech_sections(evaluation: Evaluation, objective: Objective) -> list[Sectio
         )
     if "confusion" in details and np.trace(np.asarray(details["confusion"])) < np.sum(details["confusion"]):
         sections.append(Section(Text("Ce qui est pris pour autre chose", "What is taken for something else"), _confused(details)))
-    slices: list[Block] = []
-    if len(details["by_length"]) > 1:
-        slices.append(length_figure("wer", details["by_length"], Text("Selon le nombre de mots", "By the number of words"), IN_WORDS))
-    if len(details.get("by_group", [])) > 1:
-        slices.append(group_table(details["by_group"]))
-    if slices:
-        sections.append(Section(Text("Où il se trompe", "Where it is wrong"), slices))
-    for key, title in (("wrong", Text("Les pires erreurs", "The worst errors")), ("transcripts", Text("Transcriptions", "Transcripts"))):
+    if found := slices(details, "wer", Text("Selon le nombre de mots", "By the number of words"), unit=IN_WORDS):
+        sections.append(Section(WHERE_WRONG, found))
+    for key, title in (("wrong", WORST_ERRORS), ("transcripts", Text("Transcriptions", "Transcripts"))):
         if details[key]:
             sections.append(Section(title, _transcripts(details[key])))
     return sections

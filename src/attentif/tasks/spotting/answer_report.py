@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attentif.tasks.baselines import timed
-from attentif.tasks.report import group_table, length_figure
+from attentif.tasks.report import WHERE, slices
 from attentif.tasks.task import Baseline, Evaluation, Say
 from attentif.tasks.text_metrics import Language, answer_f1, answer_scores, exact_match, normalised
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
@@ -68,17 +68,11 @@ def answer_sections(evaluation: Evaluation) -> list[Section]:
     if "impossible" not in details:
         return []
     sections = []
-    slices: list[Block] = []
     silent = details["impossible"]
-    if silent["made_up"] + silent["rightly_silent"]:
-        slices.append(_silence(silent))
-    if len(details["by_length"]) > 1:
-        title = Text("Selon la longueur du passage", "By length of the passage")
-        slices.append(length_figure("answer_f1", details["by_length"], title, IN_WORDS))
-    if len(details.get("by_group", [])) > 1:
-        slices.append(group_table(details["by_group"]))
-    if slices:
-        sections.append(Section(Text("Où il réussit, où il échoue", "Where it succeeds, where it fails"), slices))
+    found: list[Block] = [_silence(silent)] if silent["made_up"] + silent["rightly_silent"] else []
+    found += slices(details, "answer_f1", Text("Selon la longueur du passage", "By length of the passage"), unit=IN_WORDS)
+    if found:
+        sections.append(Section(WHERE, found))
     for key, title in (("wrong", Text("Erreurs", "Errors")), ("right", Text("Réponses exactes", "Exact answers"))):
         if details[key]:
             sections.append(Section(title, _answers(details[key], right=key == "right")))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from attentif.data.conll import OUTSIDE, entities
-from attentif.tasks.report import group_table, length_figure
+from attentif.tasks.report import WHERE, slices
 from attentif.tasks.task import Evaluation
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
 from attentif.view.words import IN_WORDS, Text, Words, count, metric, percent
@@ -58,13 +58,8 @@ def tag_sections(evaluation: Evaluation) -> list[Section]:
     sections = []
     if details.get("types"):
         sections.append(Section(Text("Ce que deviennent les entités", "What becomes of the entities"), _types(details)))
-    slices: list[Block] = []
-    if len(details["by_length"]) > 1:
-        slices.append(length_figure(details["by_length_metric"], details["by_length"], unit=IN_WORDS))
-    if len(details.get("by_group", [])) > 1:
-        slices.append(group_table(details["by_group"]))
-    if slices:
-        sections.append(Section(Text("Où il réussit, où il échoue", "Where it succeeds, where it fails"), slices))
+    if found := slices(details, details["by_length_metric"], unit=IN_WORDS):
+        sections.append(Section(WHERE, found))
     if details["wrong"]:
         sections.append(Section(Text("Erreurs", "Errors"), _sentences(details["wrong"], both=True)))
     if details["right"]:
