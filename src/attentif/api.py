@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from attentif.config import Layer
 from attentif.data import Roles
 from attentif.data.columns import find_columns
-from attentif.data.config import SPLITS
 from attentif.data.readers import PlainText, Tolerance, open_reader
 from attentif.decode import Generated, GenerateOptions, Token, generate, stream
 from attentif.errors import RunError, UsageError
@@ -48,7 +47,7 @@ from attentif.train.fitted import FitConfig, fit, load_config
 from attentif.train.fitted_run import VectorsFile, open_fitted
 from attentif.train.imported import import_folder, is_foreign, open_folder
 from attentif.train.kept import kept_config
-from attentif.train.load import Source, check_brought, other_rows, source_name
+from attentif.train.load import Source, check_brought, check_split, other_rows, source_name
 from attentif.train.progress import Display, display
 from attentif.train.rundir import RunFolder, read_results
 from attentif.train.vectors import embedding_vectors
@@ -283,8 +282,7 @@ class Run:
         progress: Progress | None = None,
     ) -> Evaluation:
         """Scores on a split of the run's own data, or on all rows of another file."""
-        if split not in SPLITS:
-            raise UsageError(f"there is no split {split!r}: there are {', '.join(SPLITS)}")
+        check_split(split)
         said = say or (lambda _: None)
         budget = self.config.train.batch_tokens if self.config.train is not None else BUDGET
         if data is not None:

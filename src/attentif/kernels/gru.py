@@ -58,7 +58,7 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     N = earlier.shape[1]
     dgates, dreset, dh0 = table(active, 3 * N, lengths), table(active, N, lengths), dh.clone()
-    share_sequences(_gru_backward, begin, lengths, active, earlier, panels(w_h.detach()), dy, dh, dgates, dreset, dh0)
+    share_sequences(_gru_backward, begin, lengths, active, earlier, panels(w_h.detach()), dy, dgates, dreset, dh0)
     return dgates, dreset, dh0
 
 
@@ -146,7 +146,6 @@ def _gru_backward(
     earlier: np.ndarray,
     w: np.ndarray,
     dy: np.ndarray,
-    dh_last: np.ndarray,
     dgates: np.ndarray,
     dreset: np.ndarray,
     dh0: np.ndarray,

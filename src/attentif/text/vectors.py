@@ -14,6 +14,7 @@ import gzip
 import io
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -158,25 +159,15 @@ def write_vectors(path: Path, vectors: WordVectors, format: Format | None = None
 
 def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVectors:
     """A file of any of the three formats, recognised by its content; of the words, all or those that are `wanted`."""
-    try:
-        with _file(path) as file:
-            return _read(file, path, wanted)
-    except FileNotFoundError:
-        raise DataError("no such file", file=path) from None
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise DataError(f"is not a whole gzip file: {error}", file=path) from None
+    with _reading(path) as file:
+        return _read(file, path, wanted)
 
 
 def vector_size(path: Path) -> int:
     """Components of the vectors of a file, from its first lines alone."""
-    try:
-        with _file(path) as file:
-            header, rows = _opened(file, path)
-            return header[1] if header else len(next(iter(rows))[1])
-    except FileNotFoundError:
-        raise DataError("no such file", file=path) from None
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise DataError(f"is not a whole gzip file: {error}", file=path) from None
+    with _reading(path) as file:
+        header, rows = _opened(file, path)
+        return header[1] if header else len(next(iter(rows))[1])
 
 
 Rows = Iterator[tuple[str, Floats]]
@@ -185,6 +176,18 @@ File = gzip.GzipFile | io.BufferedReader
 
 def _file(path: Path) -> File:
     return gzip.open(path, "rb") if path.suffix == ".gz" else io.BufferedReader(io.FileIO(path), 1 << 20)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[File]:
+    """The file, open; where it is not there or not whole, one honest line."""
+    try:
+        with _file(path) as file:
+            yield file
+    except FileNotFoundError:
+        raise DataError("no such file", file=path) from None
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise DataError(f"is not a whole gzip file: {error}", file=path) from None
 
 
 def _read(file: File, path: Path, wanted: Collection[str] | None) -> WordVectors:

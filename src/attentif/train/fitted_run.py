@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from attentif.config import read_toml
-from attentif.data.config import SPLITS
 from attentif.decode import Generated, Token
 from attentif.decode.generate import collect, write
 from attentif.errors import RunError, UsageError
@@ -26,7 +25,7 @@ from attentif.text.ngram import NGram
 from attentif.text.vectors import WordVectors, read_vectors
 from attentif.text.word2vec import FittedVectors, Word2VecConfig
 from attentif.train.fitted import FitConfig, load_config
-from attentif.train.load import other_rows
+from attentif.train.load import check_split, other_rows
 from attentif.train.rundir import RunFolder, read_results
 from attentif.view.blocks import AttentionMaps, Section, Table
 from attentif.view.page import Fragment
@@ -72,8 +71,7 @@ class FittedRun:
         progress: Progress | None = None,
     ) -> Evaluation:
         """Scores on a split of the run's own data, or on another file: text, pairs, or judgements of word vectors."""
-        if split not in SPLITS:
-            raise UsageError(f"there is no split {split!r}: there are {', '.join(SPLITS)}")
+        check_split(split)
         said = say or (lambda _: None)
         if data is not None:
             examples = self.task.read(other_rows(self.config.data, data), self.tokenizers, said)

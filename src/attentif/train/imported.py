@@ -51,6 +51,7 @@ USUAL = 512  # tokens of a text, where nobody sets a limit
 PASSAGE = 384  # tokens of a question and a part of its passage, as SQuAD's models were trained
 PICTURES = "preprocessor_config.json"
 READING = ("image", "speech")  # tasks that read no text
+NO_TOKENIZER = "has no tokenizer: tokenizer.json, or the vocabulary files of its class, are needed"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def open_folder(folder: Path, name: str = "") -> Opened:
     task = task_of(folder, found)
     tokenizers = {key: own for key, own in (("tokenizer", found.tokenizer), ("target", found.target)) if own is not None}
     if task.build().needs_tokenizer and not tokenizers:
-        raise RunError("has no tokenizer: tokenizer.json, or the vocabulary files of its class, are needed", file=folder)
+        raise RunError(NO_TOKENIZER, file=folder)
     versions = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
     config = KeptConfig(
         task=task,
@@ -213,7 +214,7 @@ def _speech(folder: Path, found: Imported) -> SpeechConfig:
     if found.model.config.decoder is None:
         return SpeechConfig.model_validate(values | {"objective": "ctc"})
     if found.tokenizer is None:
-        raise RunError("has no tokenizer: tokenizer.json, or the vocabulary files of its class, are needed", file=folder)
+        raise RunError(NO_TOKENIZER, file=folder)
     limits = _limits(folder, found).model_dump()
     with understood(folder / GENERATION):
         opening = read_opening(folder, found.config, found.tokenizer)

@@ -11,7 +11,8 @@ from typing import Any
 
 from attentif.config import Document, Layer, did_you_mean, has, read_toml
 from attentif.data import DataConfig
-from attentif.errors import AttentifError, ConfigError
+from attentif.data.config import SPLITS
+from attentif.errors import AttentifError, ConfigError, UsageError
 from attentif.models import ModelConfig
 from attentif.models.presets import preset_layer
 from attentif.recipes import recipe_layer, recipe_names
@@ -169,6 +170,11 @@ def other_rows(config: DataConfig | None, data: str | Path | Mapping[str, Any]) 
     given = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
     named = {key: value for key in (*COLUMNS, "normalise_labels") if config is not None and (value := getattr(config, key))}
     return Document([Layer(named | given, "data")]).build(DataConfig)
+
+
+def check_split(name: str) -> None:
+    if name not in SPLITS:
+        raise UsageError(f"there is no split {name!r}: there are {', '.join(SPLITS)}")
 
 
 def _has_origin(layer: Layer) -> bool:

@@ -53,6 +53,7 @@ Slice = Callable[[Ints], tuple[float, Interval]]  # the score of some rows, for 
 class Seq2SeqConfig(TaskConfig):
     """What all tasks of this kind can be told."""
 
+    metric: str
     max_len: int = Field(256, gt=1, description="pairs with a longer side, in tokens, are left out of training and cut elsewhere")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target given to all other tokens")
     beams: int = Field(1, gt=0, description="answers searched side by side; 1: greedy")
@@ -110,6 +111,10 @@ class Seq2Seq(Task):
     shown: ClassVar[str]  # what `details` calls the answers that the report shows
     limited_by: ClassVar[str] = "task.max_len"  # what says how long a target may be
     cuts_sources: ClassVar[bool] = False  # a source that is too long is cut in training too, where its beginning says enough
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__(config)
+        self.metric = config.metric
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         return model if isinstance(model.head, LanguageHeadConfig) else model.with_head(LanguageHeadConfig())

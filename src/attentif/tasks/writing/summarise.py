@@ -43,10 +43,6 @@ class Summarise(Seq2Seq):
     limited_by = "task.max_summary"
     cuts_sources = True
 
-    def __init__(self, config: SummariseConfig) -> None:
-        super().__init__(config)
-        self.metric = config.metric
-
     def limits(self, model: ModelConfig) -> tuple[int, int]:
         return limit_of(self.config.max_len, model.max_len), limit_of(self.config.max_summary, model.max_target_len)
 

@@ -40,10 +40,6 @@ class TextToText(Seq2Seq):
     roles = TEXT_TO_TEXT
     shown = "answers"
 
-    def __init__(self, config: TextToTextConfig) -> None:
-        super().__init__(config)
-        self.metric = config.metric
-
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
         prepared = super().prepare(data, text, model, say)
         known = dict.fromkeys(self.config.prefixes)

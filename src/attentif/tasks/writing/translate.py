@@ -35,10 +35,6 @@ class Translate(Seq2Seq):
     roles = TRANSLATE
     shown = "translations"
 
-    def __init__(self, config: TranslateConfig) -> None:
-        super().__init__(config)
-        self.metric = config.metric
-
     def check(self, model: ModelConfig) -> None:
         if self.config.separate_vocab and model.shared:
             raise ConfigError("task.separate_vocab: the model shares one embedding (model.shared = true); one of them must give way")
