@@ -6,7 +6,8 @@ from functools import partial
 from attentif.lab.experiment import over_seeds
 from attentif.lab.timing import middle_half
 from attentif.view.blocks import FigureBlock, Score
-from attentif.view.figures import Axis, Band, Estimate, intervals
+from attentif.view.figures import Band, Estimate, intervals
+from attentif.view.figures.axes import RIGHT_ANSWERS
 from attentif.view.words import Text, Words
 
 
@@ -43,7 +44,7 @@ def right_answers(
     """The share of right answers of several models, the first one stressed."""
     first = next(iter(names))
     estimates = [estimate(words, answers[name], stressed=name == first) for name, words in names.items()]
-    axis = Axis(Text("réponses justes", "right answers"), share=True)
+    axis = RIGHT_ANSWERS
     return FigureBlock(title, partial(intervals, estimates, axis, reference=chance), intervals_caption(about))
 
 

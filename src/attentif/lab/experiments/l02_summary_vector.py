@@ -17,7 +17,8 @@ from attentif.lab.seeds import seed_band
 from attentif.lab.small import Generate, Rows, counting, right_by_place, trained
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
-from attentif.view.figures import Axis, Band, banded_curves
+from attentif.view.figures import Band, banded_curves
+from attentif.view.figures.axes import LENGTH, RIGHT_ANSWERS
 from attentif.view.words import Text, count, percent
 
 FORGETS = 0.2  # right answers fewer in the longest sentences than in those of a quarter of their length: a difference one would notice
@@ -110,7 +111,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
     bands = [seed_band(words, lengths, list(zip(*found["right"][name], strict=True))) for name, words in NAMES.items()]
     guess = 1 / (found["vocab"] - 1)
     bands.append(Band(Text("au hasard", "by chance"), [lengths[0], lengths[-1]], [guess, guess], baseline=True))
-    axes = Axis(Text("longueur (jetons)", "length (tokens)")), Axis(Text("réponses justes", "right answers"), share=True)
+    axes = LENGTH, RIGHT_ANSWERS
     return [
         FigureBlock(
             Text("Réponses justes selon la longueur", "Right answers against length"),

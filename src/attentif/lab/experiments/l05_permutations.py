@@ -15,7 +15,8 @@ from attentif.nn.position import SinusoidalConfig
 from attentif.nn.seq import Seq
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock, Score
-from attentif.view.figures import Axis, Estimate, intervals
+from attentif.view.figures import Estimate, intervals
+from attentif.view.figures.axes import DIFFERENCE
 from attentif.view.words import Text
 
 WIDTH, HEADS = 64, 4
@@ -94,7 +95,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
         Estimate(words, Score(found["distances"][name]["most"]), stressed=name in ("equivariant", "pooled"))
         for name, words in NAMES.items()
     ]
-    axis = Axis(Text("plus grand écart relatif", "largest relative difference"), log=True)
+    axis = DIFFERENCE
     about = Text(
         "À gauche, l’erreur d’arrondi : ces deux quantités sont égales. À droite, elles diffèrent vraiment.",
         "On the left, rounding: these two quantities are equal. On the right, they really differ.",

@@ -21,6 +21,7 @@ from attentif.nn.position import Sinusoidal
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
+from attentif.view.figures.axes import RIGHT_ANSWERS
 from attentif.view.words import Text, percent
 
 WIDTH, BASE = 64, 10_000.0  # of the table that is looked at
@@ -143,7 +144,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
         ),
         FigureBlock(
             Text("Au-delà de la longueur apprise", "Past the trained length"),
-            partial(banded_curves, curves, Axis(Text("place", "place")), Axis(Text("réponses justes", "right answers"), share=True)),
+            partial(banded_curves, curves, Axis(Text("place", "place")), RIGHT_ANSWERS),
             Text(
                 f"Entraîné sur {length} places, interrogé sur {4 * length} ; la bande va de la pire à la meilleure graine. Le "
                 f"hasard : {1 / VOCAB:.0%}.",

@@ -19,6 +19,7 @@ from attentif.tasks.ragged import UNSCORED
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
+from attentif.view.figures.axes import RIGHT_ANSWERS
 from attentif.view.words import Text, percent
 
 OFFSETS = [1, 2, 4]  # places back, of the relations
@@ -103,7 +104,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
     return [
         FigureBlock(
             Text("Réponses justes selon le nombre de relations", "Right answers against the number of relations"),
-            partial(banded_curves, bands, asked, Axis(Text("réponses justes", "right answers"), share=True)),
+            partial(banded_curves, bands, asked, RIGHT_ANSWERS),
             Text(
                 "La bande est l’intervalle à 95 % entre les graines. En pointillé : une relation sue, les autres devinées.",
                 "The band is the 95 % interval over seeds. Dotted: one relation known, the others guessed.",

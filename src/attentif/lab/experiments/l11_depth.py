@@ -16,6 +16,7 @@ from attentif.lab.small import counting, right, trained
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, banded_curves, intervals
+from attentif.view.figures.axes import RIGHT_ANSWERS
 from attentif.view.words import Text, percent
 
 VOCAB, LENGTH, RATE = 8, 8, 3e-3
@@ -116,7 +117,7 @@ def verdict(found: Measurements) -> Verdict:
 
 
 def figures(found: Measurements) -> list[FigureBlock]:
-    depths, axis = found["depths"], Axis(Text("réponses justes", "right answers"), share=True)
+    depths, axis = found["depths"], RIGHT_ANSWERS
     bands = [seed_band(words, depths, found["by_depth"][name]) for name, (words, _) in KINDS.items()]
     warm = estimate(Text("pre-norm, avec échauffement", "pre-norm, warm-up"), found["by_depth"]["both"][-1])
     others = [estimate(words, found["starts"][name], stressed=place == "pre") for name, (words, place, _) in STARTS.items()]

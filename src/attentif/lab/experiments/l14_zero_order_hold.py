@@ -19,6 +19,7 @@ from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict,
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
+from attentif.view.figures.axes import DIFFERENCE
 from attentif.view.words import Text, number
 
 CHANNELS, STATE = 4, 8  # complex numbers of state for each channel
@@ -149,7 +150,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
                 banded_curves,
                 errors,
                 Axis(Text("longueur", "length"), log=True, ticks=found["lengths"]),
-                Axis(Text("plus grand écart relatif", "largest relative difference"), log=True),
+                DIFFERENCE,
             ),
             Text("Ce n’est que l’arrondi de chaque précision.", "It is the rounding of each precision, and nothing else."),
         ),

@@ -20,6 +20,7 @@ from attentif.lab.small import Generate, Rows, counting, reading_forwards, right
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
+from attentif.view.figures.axes import RIGHT_ANSWERS
 from attentif.view.words import Text, count, percent
 
 SOLVES = 0.9  # of the answers, by attention: otherwise there is nothing to lose to
@@ -128,7 +129,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
     return [
         FigureBlock(
             Text("Réponses justes selon le nombre de paires", "Right answers against the number of pairs"),
-            partial(banded_curves, answered, how_many, Axis(Text("réponses justes", "right answers"), share=True)),
+            partial(banded_curves, answered, how_many, RIGHT_ANSWERS),
             Text(
                 "La bande est l’intervalle à 95 % entre les graines. Tous les nombres de paires ont été vus à l’entraînement.",
                 "The band is the 95 % interval over seeds. Every number of pairs was seen in training.",

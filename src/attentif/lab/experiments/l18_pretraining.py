@@ -17,6 +17,7 @@ from attentif.lab.texts import PACKAGES, WORDS, School, Sizes
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
+from attentif.view.figures.axes import RIGHT_ANSWERS
 from attentif.view.words import Text, count, percent
 
 PAYS = 0.05  # right answers more, the mean over all numbers of labels: one in twenty
@@ -95,7 +96,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
     bands.append(Band(Text("toujours le même paquet", "always the same package"), labels, [found["chance"]] * len(labels), baseline=True))
     axes = (
         Axis(Text("passages étiquetés", "labelled passages"), log=True, ticks=labels),
-        Axis(Text("réponses justes", "right answers"), share=True),
+        RIGHT_ANSWERS,
     )
     return [
         FigureBlock(

@@ -23,6 +23,7 @@ from attentif.nn.stack import Stack, StackConfig
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, banded_curves
+from attentif.view.figures.axes import RIGHT_ANSWERS
 from attentif.view.words import Text, percent
 
 PIXELS, CLASSES = 64, 10
@@ -128,7 +129,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
     sizes = found["sizes"]
     bands = [seed_band(words, sizes, found["answers"][name]) for name, words in NAMES.items()]
     across = Axis(Text("exemples par lot", "examples in a batch"), log=True, ticks=sizes)
-    up = Axis(Text("réponses justes", "right answers"), share=True)
+    up = RIGHT_ANSWERS
     return [
         FigureBlock(
             Text("Ce qui est appris, selon la taille des lots", "What is learned, by the size of batches"),

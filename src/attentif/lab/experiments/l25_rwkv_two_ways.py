@@ -27,6 +27,7 @@ from attentif.tasks.ragged import UNSCORED
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
+from attentif.view.figures.axes import DIFFERENCE
 from attentif.view.words import Text, count, percent
 
 WIDTH, VOCAB, LAYERS = 32, 12, 2
@@ -190,7 +191,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
     ]
     axes = (
         Axis(Text("n (jetons)", "n (tokens)"), log=True, ticks=found["lengths"]),
-        Axis(Text("plus grand écart relatif", "largest relative difference"), log=True),
+        DIFFERENCE,
     )
     return [
         FigureBlock(

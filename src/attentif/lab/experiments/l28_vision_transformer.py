@@ -26,6 +26,7 @@ from attentif.tasks.pictures.image_baselines import network
 from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, banded_curves
+from attentif.view.figures.axes import RIGHT_ANSWERS
 from attentif.view.words import Text, count, percent
 
 AHEAD = 0.05  # right answers by which the CNN leads with the fewest pictures: more than the draw of the test pictures moves it
@@ -141,7 +142,7 @@ def figures(found: Measurements) -> list[FigureBlock]:
     bands = [seed_band(words, sizes, found["right"][kind]) for kind, words in NAMES.items()]
     axes = (
         Axis(Text("images d’entraînement", "training pictures"), log=True, ticks=sizes),
-        Axis(Text("réponses justes", "right answers"), share=True),
+        RIGHT_ANSWERS,
     )
     return [
         FigureBlock(

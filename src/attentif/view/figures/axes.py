@@ -83,6 +83,8 @@ PARAMETERS = Axis(Text("paramètres", "parameters"))
 BYTES = Axis(Text("mémoire (octets)", "memory (bytes)"))
 LENGTH = Axis(Text("longueur (jetons)", "length (tokens)"))
 DISTANCE = Axis(Text("distance (jetons)", "distance (tokens)"))
+RIGHT_ANSWERS = Axis(Text("réponses justes", "right answers"), share=True)
+DIFFERENCE = Axis(Text("plus grand écart relatif", "largest relative difference"), log=True)
 
 
 def needed(values: Sized, what: str) -> None:
