@@ -200,12 +200,11 @@ EXPERIMENT = Experiment(
     papers=["Bengio et al. 1994", "Pascanu et al. 2013", "Le et al. 2015", "Jozefowicz et al. 2015"],
     remarks=[
         Text(
-            "Au début de l’apprentissage la porte d’un GRU est à moitié fermée (σ(0) = 1/2) : son gradient décroît comme celui "
-            "d’un RNN. Celle d’un "
-            "LSTM commence entrouverte, par son biais de 1. C’est ce que les portes peuvent apprendre qui les distingue d’un RNN.",
-            "At the beginning of training the gate of a GRU is half closed (σ(0) = 1/2): its gradient decays as that of an RNN. "
-            "That of an LSTM "
-            "begins ajar, by its bias of 1. It is what gates can learn that sets them apart from an RNN.",
+            "Au début de l’apprentissage la porte d’un GRU est à moitié fermée (σ(0) = 1/2) : son gradient décroît comme celui d’un RNN. "
+            "Celle d’un LSTM commence entrouverte, par son biais de 1. C’est ce que les portes peuvent apprendre qui les distingue d’un "
+            "RNN.",
+            "At the beginning of training the gate of a GRU is half closed (σ(0) = 1/2): its gradient decays as that of an RNN. That of "
+            "an LSTM begins ajar, by its bias of 1. It is what gates can learn that sets them apart from an RNN.",
         )
     ],
 )

@@ -136,9 +136,8 @@ EXPERIMENT = Experiment(
     },
     method=Text(
         "Deux encodeurs-décodeurs de GRU apprennent, pendant le même nombre de pas, à réécrire à l’envers des phrases de jetons tirés au "
-        "hasard, "
-        "de toutes les longueurs. Une réponse est un jeton, ceux qui le précèdent étant donnés. Ce qui décide : les réponses justes "
-        "perdues entre le quart de la plus grande longueur et celle-ci. Le résumé a des cellules deux fois plus larges.",
+        "hasard, de toutes les longueurs. Une réponse est un jeton, ceux qui le précèdent étant donnés. Ce qui décide : les réponses "
+        "justes perdues entre le quart de la plus grande longueur et celle-ci. Le résumé a des cellules deux fois plus larges.",
         "Two encoder-decoders of GRUs learn, for the same number of steps, to write sentences of random tokens backwards, of every length. "
         "An answer is a token, those before it being given. What decides: the right answers lost between a quarter of the greatest "
         "length and that length. The summary has cells twice as wide.",

@@ -198,11 +198,10 @@ EXPERIMENT = Experiment(
         3: "impossible de paralléliser",
     },
     method=Text(
-        "Une couche de LSTM et un bloc de transformeur du même nombre de paramètres. La chaîne d’opérations qui s’attendent l’une l’autre "
-        "est "
-        "comptée. Le temps d’une passe d’entraînement est mesuré à nombre de jetons constant, en lignes de plus en plus longues, les "
-        "concurrents à "
-        f"tour de rôle ; il ne décide qu’à partir de {DECIDES} jetons par ligne, où il n’est plus fait du seul coût des appels.",
+        "Une couche de LSTM et un bloc de transformeur du même nombre de paramètres. La chaîne d’opérations qui s’attendent l’une "
+        "l’autre est comptée. Le temps d’une passe d’entraînement est mesuré à nombre de jetons constant, en lignes de plus en plus "
+        f"longues, les concurrents à tour de rôle ; il ne décide qu’à partir de {DECIDES} jetons par ligne, où il n’est plus fait du seul "
+        "coût des appels.",
         "A layer of LSTM and a block of transformer with as many parameters. The chain of operations that wait for each other is counted. "
         "The time of a training pass is measured at a constant number of tokens, in longer and longer rows, the contestants taking turns; "
         f"it decides only from {DECIDES} tokens a row on, where it is more than what calls cost.",
@@ -218,8 +217,8 @@ EXPERIMENT = Experiment(
     remarks=[
         Text(
             "La chaîne est une propriété du calcul, le temps celle d’une machine : avec deux cœurs et un noyau qui fait toute la boucle, "
-            "attendre "
-            "coûte peu ; avec des milliers de cœurs, c’est la chaîne qui fait le temps. Le n² de l’attention, lui, est du travail partout.",
+            "attendre coûte peu ; avec des milliers de cœurs, c’est la chaîne qui fait le temps. Le n² de l’attention, lui, est du "
+            "travail partout.",
             "The chain is a property of the computation, time one of the machine: with two cores and a kernel that does the whole loop, "
             "waiting costs little; with thousands of cores, the chain is the time. The n² of attention is work everywhere.",
         )

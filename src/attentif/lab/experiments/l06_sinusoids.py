@@ -161,9 +161,8 @@ EXPERIMENT = Experiment(
     number=6,
     title=Text("Les positions sinusoïdales", "Sinusoidal positions"),
     claim=Text(
-        "positions sinusoïdales : le produit scalaire ne dépend que du décalage, PE(p+k) est une fonction linéaire de PE(p), et "
-        "elles valent "
-        "au-delà de la longueur apprise, au contraire des positions apprises",
+        "positions sinusoïdales : le produit scalaire ne dépend que du décalage, PE(p+k) est une fonction linéaire de PE(p), et elles "
+        "valent au-delà de la longueur apprise, au contraire des positions apprises",
         "sinusoidal positions: the dot product depends on the offset alone, PE(p+k) is a linear map of PE(p), and they extend past the "
         "trained length where learned ones cannot",
     ),
@@ -174,9 +173,8 @@ EXPERIMENT = Experiment(
     },
     method=Text(
         "Les deux égalités sur des milliers de places, en float64 (l’application linéaire est ajustée par moindres carrés, une par "
-        "décalage). "
-        "Puis une couche d’attention apprend à recopier le mot d’avant sur des suites courtes, et on l’interroge sur de plus longues ; la "
-        "table apprise y a des lignes qui n’ont jamais servi.",
+        "décalage). Puis une couche d’attention apprend à recopier le mot d’avant sur des suites courtes, et on l’interroge sur de plus "
+        "longues ; la table apprise y a des lignes qui n’ont jamais servi.",
         "The two equalities over thousands of places, in float64 (the linear map is fitted by least squares, one for each offset). Then a "
         "layer of attention learns to copy the token before on short sequences, and is asked on longer ones; the learned table has rows "
         "there that were never used.",
@@ -189,11 +187,9 @@ EXPERIMENT = Experiment(
     figures=figures,
     papers=["Vaswani et al. 2017, section 3.5", "Press et al. 2022 (ALiBi), section 2"],
     erratum=Text(
-        "[1] écrit ≈ : le produit scalaire est exactement Σ cos ω_i k. « Généralisable » est vrai de la formule, qui donne un "
-        "vecteur à toute "
-        "place ; non du modèle, qui n’a pas appris à s’en servir.",
-        "[1] writes ≈: the dot product is exactly Σ cos ω_i k. “Generalises” is true of the formula, which has a vector for every "
-        "place; not "
-        "of the model, which has not learned to use it.",
+        "[1] écrit ≈ : le produit scalaire est exactement Σ cos ω_i k. « Généralisable » est vrai de la formule, qui donne un vecteur à "
+        "toute place ; non du modèle, qui n’a pas appris à s’en servir.",
+        "[1] writes ≈: the dot product is exactly Σ cos ω_i k. “Generalises” is true of the formula, which has a vector for every place; "
+        "not of the model, which has not learned to use it.",
     ),
 )

@@ -125,13 +125,11 @@ EXPERIMENT = Experiment(
         2: "there may exist several types of dependencies",
     },
     method=Text(
-        "Un bloc d’attention et de MLP apprend à donner, à chaque place, les jetons qui se trouvent 1, 2 et 4 places avant, tous à la fois "
-        "et dans "
-        "l’ordre ; avec une tête ou avec quatre de même largeur totale, donc autant de paramètres et de pas. Ce qui décide : les réponses "
-        "entièrement justes.",
+        "Un bloc d’attention et de MLP apprend à donner, à chaque place, les jetons qui se trouvent 1, 2 et 4 places avant, tous à la "
+        "fois et dans l’ordre ; avec une tête ou avec quatre de même largeur totale, donc autant de paramètres et de pas. Ce qui décide : "
+        "les réponses entièrement justes.",
         "A block of attention and MLP learns to give, at each place, the tokens 1, 2 and 4 places before, all at once and in order; with "
-        "one "
-        "head or with four of the same width together, hence as many parameters and steps. What decides: answers that are right as a "
+        "one head or with four of the same width together, hence as many parameters and steps. What decides: answers that are right as a "
         "whole.",
     ),
     sabotage=Text("on demande plusieurs fois la même relation", "the same relation is asked for several times"),
@@ -142,11 +140,9 @@ EXPERIMENT = Experiment(
     remarks=[
         Text(
             "« Ne peut pas » veut dire ici : n’apprend pas en autant de pas. Une tête qui regarde deux places avec des poids inégaux ne "
-            "perd "
-            "pas leur ordre, et le MLP peut les séparer ; plusieurs couches d’une tête aussi.",
+            "perd pas leur ordre, et le MLP peut les séparer ; plusieurs couches d’une tête aussi.",
             "“Cannot” means here: does not learn in as many steps. A head that looks at two places with unequal weights does not lose "
-            "their "
-            "order, and the MLP can take them apart; so can several layers of one head.",
+            "their order, and the MLP can take them apart; so can several layers of one head.",
         )
     ],
 )

@@ -218,16 +218,12 @@ EXPERIMENT = Experiment(
     },
     method=Text(
         "Un passage d’entraînement (aller et retour) d’une couche de largeur 64 sur une ligne de n jetons. Les opérations sont comptées "
-        "pendant le "
-        "calcul, le temps est la médiane de tours alternés, la mémoire ce que le système d’exploitation compte au plus haut. Les exposants "
-        "sont "
-        f"ajustés sur la moitié la plus longue des longueurs ; ce qui décide : s’ils sont plus près de 1 ou de 2. Le temps ne décide qu’à "
-        f"partir de {DECIDES} jetons.",
+        "pendant le calcul, le temps est la médiane de tours alternés, la mémoire ce que le système d’exploitation compte au plus haut. "
+        "Les exposants sont ajustés sur la moitié la plus longue des longueurs ; ce qui décide : s’ils sont plus près de 1 ou de 2. Le "
+        f"temps ne décide qu’à partir de {DECIDES} jetons.",
         "A training pass (forward and backward) of a layer of width 64 over one row of n tokens. Operations are counted while it runs, "
-        "time "
-        "is the median of interleaved rounds, memory what the operating system counts at the peak. Exponents are fitted to the longer half "
-        "of "
-        f"the lengths; what decides: whether they are nearer to 1 or to 2. Time decides only from {DECIDES} tokens on.",
+        "time is the median of interleaved rounds, memory what the operating system counts at the peak. Exponents are fitted to the "
+        f"longer half of the lengths; what decides: whether they are nearer to 1 or to 2. Time decides only from {DECIDES} tokens on.",
     ),
     sabotage=Text("l’attention ne voit que ses voisins : une fenêtre", "attention sees its neighbours only: a window"),
     measure=measure,

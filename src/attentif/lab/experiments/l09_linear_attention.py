@@ -157,12 +157,10 @@ EXPERIMENT = Experiment(
     ),
     says={0: "bien que P est T × T, ici on peut réduire : évaluer en ne manipulant que des matrices d × d et T × d"},
     method=Text(
-        f"Les deux ordres du produit en float64 ; les opérations sont comptées pendant le calcul, n variant et d = {WIDTH} ; "
-        "l’exposant est "
-        "la pente en échelle logarithmique, de la première longueur à la dernière. Le temps est montré, mais ne décide pas.",
-        f"Both orders of the product in float64; operations are counted while it runs, n varying and d = {WIDTH}; the exponent is "
-        "the slope "
-        "on logarithmic axes, from the first length to the last. Time is shown, but does not decide.",
+        f"Les deux ordres du produit en float64 ; les opérations sont comptées pendant le calcul, n variant et d = {WIDTH} ; l’exposant "
+        "est la pente en échelle logarithmique, de la première longueur à la dernière. Le temps est montré, mais ne décide pas.",
+        f"Both orders of the product in float64; operations are counted while it runs, n varying and d = {WIDTH}; the exponent is the "
+        "slope on logarithmic axes, from the first length to the last. Time is shown, but does not decide.",
     ),
     sabotage=Text(
         "un softmax entre les deux produits : l’ordre ne peut plus changer", "a softmax between the two products: their order cannot change"

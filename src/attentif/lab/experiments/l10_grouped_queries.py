@@ -111,10 +111,10 @@ EXPERIMENT = Experiment(
     ),
     says={},
     method=Text(
-        f"De petits décodeurs à {HEADS} têtes apprennent, caractère par caractère, le texte de la bibliothèque standard de Python ; seules "
-        f"changent les "
-        "têtes de clés et de valeurs. Le cache est compté ; la qualité est le nombre de bits par caractère sur des fichiers non lus, "
-        f"graine par graine. Ce qui décide : des groupes de {GROUP}, et au plus {percent(NEARLY - 1, 0).fr} de bits de plus.",
+        f"De petits décodeurs à {HEADS} têtes apprennent, caractère par caractère, le texte de la bibliothèque standard de Python ; "
+        "seules changent les têtes de clés et de valeurs. Le cache est compté ; la qualité est le nombre de bits par caractère sur des "
+        f"fichiers non lus, graine par graine. Ce qui décide : des groupes de {GROUP}, et au plus {percent(NEARLY - 1, 0).fr} de bits de "
+        "plus.",
         f"Small decoders of {HEADS} heads learn, character by character, the text of Python’s standard library; only the heads of keys and "
         "values differ. The cache is counted; quality is the bits a character on files that were not read, seed by seed. What decides: "
         f"groups of {GROUP}, and at most {percent(NEARLY - 1, 0).en} more bits.",

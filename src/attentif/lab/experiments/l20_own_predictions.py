@@ -146,12 +146,11 @@ EXPERIMENT = Experiment(
     says={3: "prédiction du prochain timestep ; réutilisation des prédictions ; accumulation des erreurs"},
     method=Text(
         "Un GRU apprend à donner la valeur suivante d’ondes sans bruit (deux sinus tirés au hasard), puis continue seul ; à côté, le même "
-        "modèle "
-        "apprend la vérité après chaque réponse. Ce qui décide : l’erreur du dernier pas rapportée à celle du premier, pour l’un et pour "
-        "l’autre.",
+        "modèle apprend la vérité après chaque réponse. Ce qui décide : l’erreur du dernier pas rapportée à celle du premier, pour l’un "
+        "et pour l’autre.",
         "A GRU learns to give the next value of waves without noise (two sines drawn at random), then goes on alone; beside it, the same "
-        "model "
-        "is told the truth after each answer. What decides: the error of the last step over that of the first, for the one and the other.",
+        "model is told the truth after each answer. What decides: the error of the last step over that of the first, for the one and the "
+        "other.",
     ),
     sabotage=Text("la vérité est lue dans les deux cas", "the truth is read in both cases"),
     measure=measure,

@@ -214,15 +214,11 @@ EXPERIMENT = Experiment(
     },
     method=Text(
         "Les opérations d’une sous-couche d’attention et d’une sous-couche feed-forward sont comptées aux largeurs de trois modèles "
-        "connus, leur temps "
-        "est mesuré à l’une d’elles, à tour de rôle. Puis des paragraphes de la bibliothèque standard de Python, par lots tirés au hasard "
-        ": complétés à "
-        "la plus grande longueur, ou mis bout à bout.",
+        "connus, leur temps est mesuré à l’une d’elles, à tour de rôle. Puis des paragraphes de la bibliothèque standard de Python, par "
+        "lots tirés au hasard : complétés à la plus grande longueur, ou mis bout à bout.",
         "The operations of an attention sublayer and of a feed-forward sublayer are counted at the widths of three known models, their "
-        "time is "
-        "measured at one of them, in turns. Then paragraphs of Python’s standard library in batches drawn at random: padded to the "
-        "longest, or "
-        "packed one after the other.",
+        "time is measured at one of them, in turns. Then paragraphs of Python’s standard library in batches drawn at random: padded to "
+        "the longest, or packed one after the other.",
     ),
     sabotage=Text(
         f"l’attention ne voit que des morceaux de {NEAR} jetons, et toutes les lignes ont la même longueur",
@@ -240,12 +236,10 @@ EXPERIMENT = Experiment(
     ),
     remarks=[
         Text(
-            "Une attention causale qui saute ce qu’elle ne voit pas fait la moitié des 4 n² d : l’égalité est alors à n = 4 d. Des lots de "
-            "lignes de "
-            "longueurs voisines perdent peu, sans rien mettre bout à bout.",
+            "Une attention causale qui saute ce qu’elle ne voit pas fait la moitié des 4 n² d : l’égalité est alors à n = 4 d. Des lots "
+            "de lignes de longueurs voisines perdent peu, sans rien mettre bout à bout.",
             "A causal attention that skips what it does not see does half of the 4 n² d: they are then equal at n = 4 d. Batches of rows "
-            "of "
-            "similar length waste little, without any packing.",
+            "of similar length waste little, without any packing.",
         )
     ],
 )
