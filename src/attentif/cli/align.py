@@ -5,22 +5,26 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.out import Json, RunPath, print_json, print_table, say
-from attentif.errors import UsageError
+from attentif.cli.options import Force, Json, OwnRun
+from attentif.cli.out import check_out, print_json, print_table, say
 
 
 def align(
-    run: RunPath,
+    run: OwnRun,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A sentence.", show_default=False)],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Its translation.", show_default=False)],
     beside: Annotated[Path | None, typer.Option(metavar="RUN2", help="A translation run whose attention is drawn beside it.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it as a page too.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show which source word each target word comes from (a run of ibm1), and what attention looks at in its place (--beside)."""
-    if out is not None and out.exists() and not force:
-        raise UsageError("exists already; --force writes over it, --out FILE writes elsewhere", file=out)
+    """Show which source word each target word comes from.
+
+    RUN counted them (attentif train ibm1); --beside shows what the attention of a translation run looks at in its place.
+
+    For example: attentif align runs/ibm1-1 "vingt et un" "twenty-one" --out links.html
+    """
+    check_out(out, force)
     from attentif.api import load
     from attentif.train.alignments import attention_of, links, write_page
 

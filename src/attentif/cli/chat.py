@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.out import Device, Threads, say
+from attentif.cli.options import Device, DrawSeed, Threads
+from attentif.cli.out import say
 from attentif.errors import UsageError
 
 QUIT = "/quit"
@@ -27,11 +28,16 @@ def chat(
     top_p: Annotated[
         float | None, typer.Option(metavar="P", help="Draw among the likeliest tokens that make up this probability (default: 0.95).")
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the draws; by default different each time.")] = None,
+    seed: DrawSeed = None,
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Talk to a language model, or to ELIZA (1966). /quit, Ctrl-C or the end of input leave."""
+    """Talk to a language model, or to ELIZA (1966).
+
+    /quit, Ctrl-C or the end of input leave.
+
+    For example: attentif chat eliza --lang fr
+    """
     if who == "eliza":
         if system is not None:
             raise UsageError("--system is for a language model; eliza has a --script")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.out import Json, print_json, print_table, say
+from attentif.cli.options import GroupColumn, Json, Target, Test, Valid
+from attentif.cli.out import print_json, print_table, say
 from attentif.cli.train import layers_of
 from attentif.errors import UsageError
 
@@ -22,9 +23,7 @@ def compare(
     ],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KEY=VALUE]...", help="Changes, the same for all models: train.epochs=3 model.dropout=0", show_default=False
-        ),
+        typer.Argument(metavar="KEY=VALUE", help="Changes, the same for all models: train.epochs=3 model.dropout=0", show_default=False),
     ] = None,
     models: Annotated[str | None, typer.Option(metavar="A,B,C", help="Model presets to compare (`attentif list models`).")] = None,
     budget: Annotated[
@@ -39,10 +38,10 @@ def compare(
     ] = None,
     lr_share: Annotated[float | None, typer.Option(metavar="S", help="Length of such a trial, as a share of a run (0.25).")] = None,
     data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file in place of the recipe's data.")] = None,
-    target: Annotated[str | None, typer.Option(metavar="FILE", help="Translation: the file whose lines answer those of --data.")] = None,
-    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to choose by; by default cut from --data.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to score; by default cut from --data.")] = None,
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="Column whose rows stay together when splits are cut.")] = None,
+    target: Target = None,
+    valid: Valid = None,
+    test: Test = None,
+    group: GroupColumn = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where it is kept; by default runs/<suite>-compare.")] = None,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Runs at a time; by default as many as cores and threads allow.")
@@ -52,12 +51,16 @@ def compare(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the sizes that the budget makes.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare models on the same data at the same budget, over several seeds: one JSON, one table, one report.
+    """Compare models on the same data at the same budget.
+
+    Every model is trained with several seeds; what comes out is one JSON, one table, one report.
 
     The sizes that meet the budget are shown first. Each run is an ordinary run folder; interrupted anywhere, the same command goes on.
     Exit code 1: some runs failed (the others are compared).
 
-    For example: attentif compare reviews --models lstm-tiny,encoder-tiny,mamba-tiny --budget params=200k --seeds 3
+    \b
+    For example:
+    attentif compare reviews --models lstm-tiny,mamba-tiny --budget params=200k
     """
     if "=" in suite:
         raise UsageError(f"{suite!r} is a change: give the suite or the recipe first")

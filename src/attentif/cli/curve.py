@@ -5,27 +5,28 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.out import Json, print_json, print_table
+from attentif.cli.options import Changes, GroupColumn, Json, Test, Valid
+from attentif.cli.out import print_json, print_table
 from attentif.cli.train import layers_of
 from attentif.errors import UsageError
 
 
 def curve(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe (`attentif list recipes`) or a TOML file.", show_default=False)],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changes: model.layers=6 train.lr=3e-4", show_default=False)
-    ] = None,
+    overrides: Changes = None,
     labels: Annotated[str, typer.Option(metavar="N,N,all", help="Numbers of labelled examples to train on.")] = "100,500,2000,all",
     from_: Annotated[list[Path] | None, typer.Option("--from", metavar="RUN", help="A run to begin with; may be given again.")] = None,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs for each point: weights and labelled examples differ.")] = 3,
     data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file: CSV, TSV, JSONL, Parquet.")] = None,
-    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to choose by; by default cut from --data.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to score; by default cut from --data.")] = None,
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="Column whose rows stay together when splits are cut.")] = None,
+    valid: Valid = None,
+    test: Test = None,
+    group: GroupColumn = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the runs go; by default runs/<recipe>-curve.")] = None,
     json: Json = False,
 ) -> None:
-    """Measure accuracy against the number of labelled examples, with and without pre-training. Called again, it goes on.
+    """Measure what labels are worth, with and without pre-training.
+
+    The score against the number of labelled examples, over several seeds. Interrupted anywhere, the same command goes on.
 
     For example: attentif curve reviews task.evidence=false --labels 100,500,all --from runs/masked-1
     """

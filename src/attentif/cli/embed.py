@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attentif.cli.out import Device, Json, RunPath, Threads, check_out, print_json, print_table, say
+from attentif.cli.options import Device, Force, Json, RunPath, TextColumn, Threads
+from attentif.cli.out import check_out, print_json, print_table, say
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 def embed(
     run: RunPath,
     texts: Annotated[list[str], typer.Argument(metavar="FILE|TEXT", help="A file of texts; or texts.", show_default=False)],
-    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="FILE's column of texts, where it is not to be detected.")] = None,
+    text: TextColumn = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the vectors there: .npz, .safetensors or .csv.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    force: Force = False,
     near: Annotated[str | None, typer.Option(metavar="TEXT", help="Show the texts nearest to this one.")] = None,
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="How many of them.")] = 5,
     pooling: Annotated[
@@ -31,11 +32,12 @@ def embed(
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Turn texts into vectors: write them to a file, search them, or show how near they are to each other.
+    """Turn texts into vectors, to be kept, searched or compared.
 
     RUN is any model that reads texts; sentence encoders of Hugging Face (all-MiniLM-L6-v2, say) are made for it.
 
     \b
+    For example:
     attentif embed RUN avis.csv --text avis --out vectors.npz
     attentif embed RUN avis.csv --near "trop long" --count 5
     attentif embed RUN "Le chat dort." "A cat is sleeping." "La bourse chute."

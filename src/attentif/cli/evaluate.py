@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.out import Device, Json, RunPath, Threads, print_json, say
+from attentif.cli.options import Device, Json, LabelColumn, RunPath, Target, TextColumn, Threads
+from attentif.cli.out import print_json, say
 from attentif.cli.scores import print_scores
 from attentif.errors import UsageError
 
@@ -21,20 +22,23 @@ def evaluate(
     run: RunPath,
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Changes of what it reads: data.options.length=1024", show_default=False),
+        typer.Argument(metavar="KEY=VALUE", help="Changes of what it reads: data.options.length=1024", show_default=False),
     ] = None,
     data: Annotated[str | None, typer.Option(metavar="FILE", help="Score all rows of this file instead.", show_default=False)] = None,
-    target: Annotated[str | None, typer.Option(metavar="FILE", help="Translation: the lines that answer those of --data.")] = None,
-    text: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts, where it is not to be detected.")] = None,
-    label: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the labels.")] = None,
+    target: Target = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
     split: Annotated[Split | None, typer.Option(help="A split of the run's own data; by default test.", show_default=False)] = None,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Score a run.
+    """Score a run, on a split of its own data or on another file.
 
-    For example: attentif evaluate runs/induction-1 data.options.length=4096
+    \b
+    For example:
+    attentif evaluate runs/reviews-1 --data autres.csv
+    attentif evaluate runs/induction-1 data.options.length=4096
     """
     options = {"train": data, "target": target, "text": text, "label": label}
     files = {key: value for key, value in options.items() if value is not None}

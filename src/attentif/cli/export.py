@@ -21,10 +21,11 @@ def export(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the Hugging Face folder that is there.")] = False,
 ) -> None:
-    """Write a run as a Hugging Face folder, which transformers loads as it is: weights, configuration, tokenizer, model card.
+    """Write a run as a Hugging Face folder.
 
-    An imported model comes back as it came; one that was trained here is written where a family has the words for all of it, and otherwise
-    one line says what it cannot say. The folder appears whole or not at all.
+    transformers loads it as it is: weights, configuration, tokenizer, model card. An imported model comes back as it came; one that was
+    trained here is written where a family has the words for all of it, and otherwise one line says what it cannot say. The folder appears
+    whole or not at all.
 
     For example: attentif export runs/reviews-1 --to hf reviews-hf
     """

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.out import Device, Json, RunPath, Threads, print_json, print_table
+from attentif.cli.options import Device, Json, RunPath, Threads
+from attentif.cli.out import print_json, print_table
 
 
 def fill(

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.out import Device, Json, RunPath, Threads, print_json, print_table
+from attentif.cli.options import Device, DrawSeed, Json, RunPath, Threads
+from attentif.cli.out import print_json, print_table
 
 if TYPE_CHECKING:
     from attentif.api import Run
@@ -28,13 +29,18 @@ def generate(
         float | None, typer.Option(metavar="A", help="Of the beams' score log P / length^A (default: 1; 0 favours short texts).")
     ] = None,
     stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Stop before this text; may be repeated.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the draws; by default different each time.")] = None,
+    seed: DrawSeed = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Show the likeliest tokens of each step.")] = False,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Go on with a text, as a language model was trained to; it is shown while it is written."""
+    """Go on with a text, as a language model was trained to.
+
+    The text is shown while it is written, unless beams or machines wait for the whole of it.
+
+    For example: attentif generate runs/stdlib-1 "def read(self" --max-tokens 60 --temperature 0.8
+    """
     options = {
         "max_tokens": max_tokens,
         "temperature": temperature,

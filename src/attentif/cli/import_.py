@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from attentif.cli.options import Replace
 from attentif.cli.out import say
 
 
@@ -16,13 +17,14 @@ def import_(
         ),
     ],
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Where the run goes.", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", help="Replace the run that is there.")] = False,
+    force: Replace = False,
 ) -> None:
-    """Make a run of a Hugging Face model: it answers as transformers would, and every command takes it.
+    """Make a run of a Hugging Face model.
 
-    Reads config.json, safetensors (whole or in shards), the tokenizer in any of its forms and generation_config.json. Nothing in the folder
-    is run: remote code and pickled weights are refused. The task is that of the model's head; `attentif train RECIPE model.from=RUN`
-    trains it for another. Names are looked up in the cache of huggingface_hub first, then downloaded.
+    It answers as transformers would, and every command takes it. Reads config.json, safetensors (whole or in shards), the tokenizer in
+    any of its forms and generation_config.json. Nothing in the folder is run: remote code and pickled weights are refused. The task is
+    that of the model's head; `attentif train RECIPE model.from=RUN` trains it for another. Names are looked up in the cache of
+    huggingface_hub first, then downloaded.
 
     For example: attentif import camembert-base/ runs/camembert && attentif fill runs/camembert "Le <mask> est bleu."
     """

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attentif.cli.out import Json, Threads, print_json, print_table
+from attentif.cli.options import Json, Threads
+from attentif.cli.out import print_json, print_table
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ CHANGED = "changed since"  # its numbers may no longer mean what the experiment 
 def lab(
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[L1 L2 ... | all | book]", help="Experiments to measure; none: list them.", show_default=False),
+        typer.Argument(metavar="L4|all|book", help="Experiments to measure; none: list them.", show_default=False),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Measure at full size: longer, with more seeds.")] = False,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of everything that is drawn.")] = 0,
@@ -27,7 +28,13 @@ def lab(
     json: Json = False,
     threads: Threads = 0,
 ) -> None:
-    """Measure what the course claims: `lab` lists the experiments, `lab L4` measures one, `lab all` writes the book of them all.
+    """Measure what the course claims, an experiment a claim.
+
+    \b
+    For example:
+    attentif lab            list the experiments
+    attentif lab L4         measure one
+    attentif lab all        measure all, and write the book of them
 
     `lab all` keeps each result as it comes and goes on where it was stopped; `lab book` writes the book again from what is kept.
     """

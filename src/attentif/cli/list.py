@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.out import Json, print_json, print_table
+from attentif.cli.options import Json
+from attentif.cli.out import print_json, print_table
 
 if TYPE_CHECKING:
     from attentif.config import Registry
@@ -32,9 +33,15 @@ class What(StrEnum):
 
 
 def list_(
-    what: Annotated[What | None, typer.Argument(help="Only this; by default everything.", show_default=False)] = None, json: Json = False
+    what: Annotated[What | None, typer.Argument(metavar="WHAT", help="Only this; by default everything.", show_default=False)] = None,
+    json: Json = False,
 ) -> None:
-    """List recipes, model presets, tasks, what is fitted, mixers, data sets, tokenizers and suites of `compare`, with a line on each."""
+    """List what can be named: recipes, models, tasks, mixers, data.
+
+    A line on each; also what is fitted, tokenizers, and the suites of `compare`.
+
+    For example: attentif list models
+    """
     from attentif.plugin import load_installed
 
     load_installed()

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.out import Device, RunPath, say
+from attentif.cli.options import Device, Force, Pair, RunPath
+from attentif.cli.out import check_out, say
 from attentif.errors import UsageError
 
 
@@ -13,15 +14,19 @@ def maps(
     run: RunPath,
     text: Annotated[str, typer.Argument(metavar="SENTENCE", help="The text to look at.", show_default=False)],
     target: Annotated[str | None, typer.Option(metavar="TEXT", help="Translation: read this instead of the model's own.")] = None,
-    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="The second text, where the model reads pairs.")] = None,
+    pair: Pair = None,
     layers: Annotated[str | None, typer.Option(metavar="N,N", help="Only these layers, the first being 1.")] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("maps.html"),
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    force: Force = False,
     device: Device = "auto",
 ) -> None:
-    """Write the attention maps of a sentence as one HTML file, to be opened in a browser, offline too."""
-    if out.exists() and not force:
-        raise UsageError("exists already; --force writes over it, --out FILE writes elsewhere", file=out)
+    """Write the attention maps of a sentence as one HTML file.
+
+    It is to be opened in a browser, offline too.
+
+    For example: attentif maps runs/reviews-1 "On ne s'ennuie jamais." --out maps.html
+    """
+    check_out(out, force)
     chosen = None if layers is None else _numbers(layers)
     from attentif.api import load
 

@@ -1,18 +1,13 @@
 """`attentif merge`: adapters and their base as one plain run."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from attentif.cli.out import RunPath, say
-
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="Where the new run goes.", show_default=False)]
-Force = Annotated[bool, typer.Option("--force", help="Replace the run that is there.")]
+from attentif.cli.options import NewRun, OwnRun, Replace
+from attentif.cli.out import say
 
 
-def merge(run: RunPath, out: Out, force: Force = False) -> None:
-    """Write a run of adapters (LoRA) as a plain run, which needs the run it began with no longer.
+def merge(run: OwnRun, out: NewRun, force: Replace = False) -> None:
+    """Write a run of adapters (LoRA) as a plain run.
+
+    The new run no longer needs the one that the adapters began with.
 
     For example: attentif merge runs/reviews-2 runs/reviews-merged
     """

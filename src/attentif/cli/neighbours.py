@@ -6,27 +6,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attentif.cli.out import Json, RunPath, print_json, print_table
+from attentif.cli.options import Json, RunPath
+from attentif.cli.out import print_json, print_table
 
 if TYPE_CHECKING:
     from attentif.text.vectors import Neighbour
 
 Count = Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="How many words to show.")]
-Word = Annotated[str, typer.Argument(metavar="WORD", show_default=False)]
 
 
 def neighbours(
     run: RunPath,
     word: Annotated[str, typer.Argument(metavar="WORD", help="The word to look around.", show_default=False)],
-    others: Annotated[
-        list[str] | None, typer.Argument(metavar="[OTHER]...", help="Compare it with these instead.", show_default=False)
-    ] = None,
+    others: Annotated[list[str] | None, typer.Argument(metavar="OTHER", help="Compare it with these instead.", show_default=False)] = None,
     count: Count = 10,
     json: Json = False,
 ) -> None:
-    """Show the words nearest to a word, or how near some words are to it: cosine, angle, distance.
+    """Show the words nearest to a word, or how near others are.
+
+    How near is told by the cosine, the angle and the distance.
 
     RUN is a run of word vectors (word2vec, glove), a file of them (attentif vectors), or any trained run whose tokens are words.
+
+    For example: attentif neighbours runs/word2vec-1 plage
     """
     from attentif.api import load
 
@@ -35,8 +37,18 @@ def neighbours(
     _show(f"nearest to {word}" if not others else f"beside {word}", found, json)
 
 
-def analogy(run: RunPath, a: Word, b: Word, c: Word, count: Count = 5, json: Json = False) -> None:
-    """Answer a − b + c: `attentif analogy RUN roi homme femme` asks what is to femme as roi is to homme."""
+def analogy(
+    run: RunPath,
+    a: Annotated[str, typer.Argument(metavar="A", help="A word: roi.", show_default=False)],
+    b: Annotated[str, typer.Argument(metavar="B", help="What it goes with: homme.", show_default=False)],
+    c: Annotated[str, typer.Argument(metavar="C", help="The word it is asked of: femme.", show_default=False)],
+    count: Count = 5,
+    json: Json = False,
+) -> None:
+    """Answer an analogy: the words nearest to a − b + c.
+
+    `attentif analogy runs/word2vec-1 roi homme femme` asks what is to femme as roi is to homme.
+    """
     from attentif.api import load
 
     _show(f"{a} − {b} + {c}", load(run).vectors.analogy(a, b, c, count), json)

@@ -4,31 +4,27 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from attentif.errors import UsageError
 
 WIDE = 160  # columns of a table that goes to a file or a pipe
 
-# options that several commands take
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-RunPath = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run's folder, or that (or the name) of a Hugging Face model.", show_default=False)
-]
-Device = Annotated[str, typer.Option(metavar="D", help="auto, cpu, cuda, cuda:1, mps.")]
-Threads = Annotated[int, typer.Option(metavar="N", min=0, help="Threads; 0: as many as torch finds.")]
 
-
-def check_out(out: Path, force: bool) -> None:
+def check_out(out: Path | None, force: bool) -> None:
     """Before anything is computed: a file that could not be written, or must not be."""
+    if out is None:
+        return
     if out.is_dir():
         raise UsageError("is a folder; name a file in it", file=out)
-    if out.exists() and not force:
-        raise UsageError("exists already; --force writes over it, --out FILE writes elsewhere", file=out)
+    refuse_existing(out, force)
     if not out.parent.is_dir():
         raise UsageError(f"there is no folder {out.parent}", file=out)
+
+
+def refuse_existing(file: Path, force: bool) -> None:
+    if file.exists() and not force:
+        raise UsageError("exists already; --force writes over it, another name keeps it", file=file)
 
 
 def say(line: str) -> None:

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from attentif.cli.out import Device, Json, RunPath, Threads, print_json, say
+from attentif.cli.options import Device, DrawSeed, Force, Json, RunPath, Threads
+from attentif.cli.out import check_out, print_json, say
 from attentif.errors import UsageError
 
 
@@ -19,17 +20,19 @@ def paint(
     top_p: Annotated[
         float | None, typer.Option(metavar="P", help="Draw among the likeliest patches that make up this probability.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the draws; by default different each time.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    seed: DrawSeed = None,
+    force: Force = False,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Draw what words ask for, as a grid of pictures in one PNG file."""
+    """Draw what words ask for, a grid of pictures in one PNG file.
+
+    For example: attentif paint runs/paint-1 "un sept" --count 16 --out sept.png
+    """
     if out.suffix.lower() != ".png":
         raise UsageError("drawings are written as PNG: give a name that ends in .png", file=out)
-    if out.exists() and not force:
-        raise UsageError("exists already; --force writes over it, --out FILE writes elsewhere", file=out)
+    check_out(out, force)
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     from attentif.api import load

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.out import Device, Json, RunPath, Threads, print_json, print_table, say
+from attentif.cli.options import Device, Force, Json, Pair, RunPath, TextColumn, Threads
+from attentif.cli.out import check_out, print_json, print_table, say
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 SHOWN = 3  # classes of a table
 
-Texts = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; - reads lines from stdin.", show_default=False)]
+Texts = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Texts; - reads lines from stdin.", show_default=False)]
 File = Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of a file: its lines, or a column of CSV, TSV, JSONL, Parquet.")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A change of what it reads: task.fill=linear", show_default=False)
@@ -27,11 +28,11 @@ Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer
 def predict(
     run: RunPath,
     texts: Texts = None,
-    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="The second text, where the model reads pairs.")] = None,
+    pair: Pair = None,
     file: File = None,
-    text: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts, where it is not to be detected.")] = None,
+    text: TextColumn = None,
     out: Out = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    force: Force = False,
     language: Annotated[
         str | None, typer.Option(metavar="CODE", help="Of speech, where the model is told it (Whisper): fr, en ...")
     ] = None,
@@ -40,15 +41,22 @@ def predict(
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Answer new texts: a label and its probability, a translation, a continuation."""
+    """Answer new texts: labels, translations, continuations.
+
+    Where a run reads pictures or sounds, TEXT is the name of a file; series are given by --file.
+
+    \b
+    For example:
+    attentif predict runs/reviews-1 "Quel film !"
+    attentif predict runs/reviews-1 --file avis.csv --out answers.jsonl
+    """
     if bool(texts) == bool(file):
         raise UsageError("give texts, or --file FILE, or - to read lines from stdin")
     if pair is not None and (len(texts or ()) != 1 or texts == ["-"]):
         raise UsageError("--pair goes with one text; many pairs are given in a file, by --file")
     if text is not None and file is None:
         raise UsageError("--text names a column of --file")
-    if out is not None and out.exists() and not force:
-        raise UsageError("exists already; --force writes over it", file=out)
+    check_out(out, force)
     from attentif.api import reopen
     from attentif.config import override
     from attentif.files import write_text

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attentif.cli.out import Json, Threads, print_json, print_table
+from attentif.cli.options import Json, Threads
+from attentif.cli.out import print_json, print_table
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def profile(
     subjects: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MIXER | PRESET | {TABLE}]...",
+            metavar="MIXER|PRESET|TABLE",
             help='What to measure: attention, mamba-tiny, {kind="attention", causal=false}; none: the usual ones.',
             show_default=False,
         ),
@@ -40,7 +41,9 @@ def profile(
     json: Json = False,
     threads: Threads = 0,
 ) -> None:
-    """Measure time and peak memory of reading, training and decoding against length, with exponents and crossover lengths.
+    """Measure time and memory against length.
+
+    Of reading, training and decoding, with the exponents and the lengths from which one overtakes another.
 
     For example: attentif profile attention mamba lstm --lengths 128:16384 --out profile.html
     """

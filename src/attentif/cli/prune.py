@@ -5,22 +5,22 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.merge import Force, Out
-from attentif.cli.out import Json, RunPath, print_json, print_table
+from attentif.cli.options import Json, NewRun, OwnRun, Replace
+from attentif.cli.out import print_json, print_table
 
 
 def prune(
-    run: RunPath,
-    out: Out,
+    run: OwnRun,
+    out: NewRun,
     experts: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Experts that stay in each mixture; by default all but one.", show_default=False)
     ] = None,
-    force: Force = False,
+    force: Replace = False,
     json: Json = False,
 ) -> None:
-    """Remove the least used experts of a mixture of experts, say what that costs, and write the rest as a new run.
+    """Remove the least used experts of a mixture of experts.
 
-    Their use is counted on the run's validation rows; nothing is trained.
+    Their use is counted on the run's validation rows; nothing is trained. What it costs is said, and the rest written as a new run.
 
     For example: attentif prune runs/mixture-1 runs/smaller --experts 6
     """

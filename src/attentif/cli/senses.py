@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attentif.cli.out import Device, Json, RunPath, Threads, check_out, print_json, print_table, say
+from attentif.cli.options import Device, Force, Json, RunPath, Threads
+from attentif.cli.out import check_out, print_json, print_table, say
 
 if TYPE_CHECKING:
     from attentif.tasks.vectors.senses import Senses
@@ -22,20 +23,20 @@ def senses(
         typer.Option(metavar="N", min=1, help="Into how many senses; by default as many as stand apart.", show_default=False),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with figures there, to be opened in a browser.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    force: Force = False,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Compare the uses of a word: the cosine of its vectors in context, beside that of the table of words, which knows no context.
+    """Compare the uses of a word by its vectors in context.
 
-    Four uses or more are grouped into senses. Give two uses of the same sense as a control: cosines are to be compared with each
-    other, not with 0. A word cut into several tokens is their mean.
+    Their cosines stand beside that of the table of words, which knows no context. Four uses or more are grouped into senses. Give two
+    uses of the same sense as a control: cosines are to be compared with each other, not with 0. A word cut into several tokens is their
+    mean.
 
     For example: attentif senses RUN python "Le python rampe." "J'écris en python." "Un python avale une chèvre."
     """
-    if out is not None:
-        check_out(out, force)
+    check_out(out, force)
     from attentif.api import load
 
     found = load(run, device=device, threads=threads).senses(word, sentences, groups=groups)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attentif.cli.out import Json, print_json
+from attentif.cli.options import Json
+from attentif.cli.out import print_json
 
 if TYPE_CHECKING:
     from attentif.config import Config
@@ -17,14 +18,15 @@ def show(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A recipe, a model preset, a TOML file or a run's folder.", show_default=False)
     ],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changes, as for `train`.", show_default=False)
-    ] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Changes, as for `train`.", show_default=False)] = None,
     json: Json = False,
 ) -> None:
-    """Print the complete configuration of NAME, each key with its meaning and default. It can be trained as it is.
+    """Print a complete configuration, every key explained.
 
-    NAME may be a Hugging Face folder too, or a run imported from one: those are not trained as they are, but begun with (model.from).
+    What is printed can be saved as a TOML file, and trained as it is. NAME may be a Hugging Face folder too, or a run imported from one:
+    those are not trained as they are, but begun with (model.from).
+
+    For example: attentif show gpt2 model.layers=6
     """
     from attentif.config import override, to_toml
     from attentif.plugin import load_installed

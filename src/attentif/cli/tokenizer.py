@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.out import Json, print_json, print_table, say
-from attentif.errors import UsageError
+from attentif.cli.options import Force, Json, TextColumn
+from attentif.cli.out import print_json, print_table, refuse_existing, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attentif.data.corpus import Corpus
     from attentif.text import Tokenizer, TokenizerConfig
 
-app = typer.Typer(help="Train a tokenizer on your text, see how it learned and how it cuts.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Train a tokenizer, see how it learned and how it cuts.", no_args_is_help=True, rich_markup_mode=None)
 
 COLOURS = ("black on bright_cyan", "black on bright_yellow", "black on bright_green", "black on bright_magenta", "black on bright_white")
 SAMPLE = 1 << 20  # characters on which bytes per token are measured
@@ -27,26 +27,28 @@ Where = Annotated[Path, typer.Argument(metavar="TOKENIZER", help="A tokenizer.js
 
 @app.command()
 def train(
-    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Text, CSV, TSV, JSONL or Parquet, gzipped or not.")],
-    out: Annotated[Path, typer.Option(help="A folder, or a file name ending in .json.")],
-    kind: Annotated[str, typer.Option(help="bpe, wordpiece, unigram, word, char or byte.")] = "bpe",
-    vocab: Annotated[int | None, typer.Option(help="Size of the vocabulary, special tokens included.")] = None,
-    min_count: Annotated[int | None, typer.Option(help="Leave out what is seen less often.")] = None,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Text, CSV, TSV, JSONL or Parquet, gzipped or not.")],
+    out: Annotated[Path, typer.Option(metavar="PLACE", help="A folder, or a file name ending in .json.")],
+    kind: Annotated[str, typer.Option(metavar="KIND", help="bpe, wordpiece, unigram, word, char or byte.")] = "bpe",
+    vocab: Annotated[int | None, typer.Option(metavar="N", help="Size of the vocabulary, special tokens included.")] = None,
+    min_count: Annotated[int | None, typer.Option(metavar="N", help="Leave out what is seen less often.")] = None,
     split_digits: Annotated[bool, typer.Option("--split-digits", help="Each digit is a token.")] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Write everything in lower case first.")] = False,
     strip_accents: Annotated[bool, typer.Option("--strip-accents", help="Remove accents first.")] = False,
     special: Annotated[list[str], typer.Option(metavar="TOKEN", help="One more special token; may be repeated.")] = [],  # noqa: B006
-    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of texts, where it is not to be detected.")] = None,
+    text: TextColumn = None,
     skip_bad: Annotated[int, typer.Option(metavar="N", min=0, help="Leave out up to N rows that cannot be used.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    force: Force = False,
 ) -> None:
-    """Learn a vocabulary from files."""
+    """Learn a vocabulary from files.
+
+    For example: attentif tokenizer train avis.csv --vocab 4000 --out tok.json
+    """
     from attentif.data.corpus import file_corpus
     from attentif.text.tokenizer import FILE
 
     place = out if out.suffix == ".json" else out / FILE
-    if place.exists() and not force:
-        raise UsageError("exists already; --force writes over it", file=place)
+    refuse_existing(place, force)
     given = {"vocab": vocab, "min_count": min_count, "split_digits": split_digits, "lowercase": lowercase, "strip_accents": strip_accents}
     config = _config({"kind": kind} | {key: value for key, value in (given | {"special": special}).items() if value})
     corpus = file_corpus(files, text, skip_bad)
@@ -60,11 +62,14 @@ def train(
 @app.command()
 def show(
     tokenizer: Where,
-    merges: Annotated[int, typer.Option(min=0, help="How many merges, or pieces, to list.")] = 20,
-    word: Annotated[str, typer.Option(help="Cut this word, or these, step by step.")] = "anticonstitutionnellement",
+    merges: Annotated[int, typer.Option(metavar="N", min=0, help="How many merges, or pieces, to list.")] = 20,
+    word: Annotated[str, typer.Option(metavar="WORD", help="Cut this word, or these, step by step.")] = "anticonstitutionnellement",
     json: Json = False,
 ) -> None:
-    """Walk through the first merges and through how a word is cut."""
+    """Walk through the first merges and through how a word is cut.
+
+    For example: attentif tokenizer show tok.json --word anticonstitutionnellement
+    """
     from attentif.text.explain import is_byte_level, learned, model_of, readable, walk
     from attentif.text.tokenizer import Tokenizer
 
@@ -90,11 +95,14 @@ def show(
 @app.command()
 def encode(
     tokenizer: Where,
-    text: Annotated[str, typer.Argument(help="The text to encode.")],
-    pair: Annotated[str | None, typer.Option(help="A second text, after the first.")] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to encode.")],
+    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="A second text, after the first.")] = None,
     json: Json = False,
 ) -> None:
-    """Show a text as tokens, in colour, and their ids."""
+    """Show a text as tokens, in colour, and their ids.
+
+    For example: attentif tokenizer encode tok.json "Quel film !"
+    """
     from attentif.text.explain import is_byte_level, readable
     from attentif.text.tokenizer import Tokenizer
 

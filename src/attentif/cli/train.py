@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.out import Json, print_json, print_table, say
+from attentif.cli.options import Changes, GroupColumn, Json, LabelColumn, Replace, Target, Test, TextColumn, Valid
+from attentif.cli.out import print_json, print_table, say
 from attentif.cli.scores import print_results
 from attentif.errors import UsageError
 
@@ -19,19 +20,17 @@ def train(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A recipe (`attentif list recipes`) or a TOML file.", show_default=False)
     ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changes: model.layers=6 train.lr=3e-4", show_default=False)
-    ] = None,
+    overrides: Changes = None,
     data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file: CSV, TSV, JSONL, Parquet, text.")] = None,
-    target: Annotated[str | None, typer.Option(metavar="FILE", help="Translation: the file whose lines answer those of --data.")] = None,
-    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to choose by; by default cut from --data.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="FILE", help="Examples to score at the end; by default cut from --data.")] = None,
-    text: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts, where it is not to be detected.")] = None,
-    label: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the labels.")] = None,
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="Column whose rows stay together when splits are cut.")] = None,
+    target: Target = None,
+    valid: Valid = None,
+    test: Test = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    group: GroupColumn = None,
     skip_bad: Annotated[int | None, typer.Option(metavar="N", min=0, help="Leave out up to N rows that cannot be used.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the run goes; by default runs/<recipe>-<n>.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run that is there.")] = False,
+    force: Replace = False,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would take: sizes, memory, time.")] = False,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of the weights, the order of the data, dropout.")] = None,
@@ -39,7 +38,9 @@ def train(
     threads: Annotated[int | None, typer.Option(metavar="N", min=0, help="Threads; 0: as many as torch finds.")] = None,
     json: Json = False,
 ) -> None:
-    """Train a model, compare it with simple baselines, and write a run: weights, results, report.
+    """Train a model beside simple baselines, and write a run.
+
+    A run is a folder: configuration, weights, scores of the model and of the baselines, report.
 
     For example: attentif train reviews --data avis.csv model.layers=4
     """

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.out import RunPath, say
+from attentif.cli.options import Force, RunPath
+from attentif.cli.out import check_out, say
 from attentif.errors import UsageError
 
 
@@ -16,18 +17,20 @@ def vectors(
         str | None,
         typer.Option(metavar="FORMAT", help="word2vec, word2vec-binary or glove; by default by the name: .vec, .bin, others."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    force: Force = False,
 ) -> None:
-    """Write the word vectors of a run, or of a file in another format, to a file: word2vec's or GloVe's.
+    """Write word vectors to a file that other tools read.
 
-    A model of your own begins with them: attentif train reviews model.frontend.vectors=FILE
+    They are a run's, or those of a file in another format: word2vec's or GloVe's. A model of your own begins with them: attentif train
+    reviews model.frontend.vectors=FILE
+
+    For example: attentif vectors runs/word2vec-1 --to mots.vec.gz
     """
     from attentif.text.vectors import FORMATS, format_of, write_vectors
 
     if format is not None and format not in FORMATS:
         raise UsageError(f"--format: must be one of {', '.join(FORMATS)}, not {format!r}")
-    if to.exists() and not force:
-        raise UsageError("exists already; --force writes over it", file=to)
+    check_out(to, force)
     from attentif.api import load
 
     found = load(run).vectors

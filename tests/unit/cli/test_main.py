@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,24 @@ def test_wrong_usage_is_2_in_one_line(words: list[str], capsys: pytest.CaptureFi
     assert shown.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["maps", "run", "Quel film !", "--out", "nowhere/maps.html"],
+        ["paint", "run", "un sept", "--out", "nowhere/sept.png"],
+        ["align", "run", "un", "one", "--out", "nowhere/links.html"],
+        ["predict", "run", "Quel film !", "--out", "nowhere/answers.jsonl"],
+        ["vectors", "run", "--to", "nowhere/mots.vec"],
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_told_before_the_run_is_opened(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(words) == 2
+    assert capsys.readouterr().err == f"error: {words[-1]}: there is no folder nowhere\n"
+
+
 def test_no_words_at_all_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([]) == 2
     assert "train" in "".join(capsys.readouterr())
@@ -87,6 +106,43 @@ def test_every_command_has_help_and_the_common_options(capsys: pytest.CaptureFix
         assert shown.startswith(f"Usage: attentif {name}")
         assert "--debug" in shown
         assert "--plugin" in shown
+
+
+def test_the_list_of_commands_says_a_whole_sentence_on_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--help"]) == 0
+    lines = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert len(lines) == len(cli.command_line().commands)
+    assert [line for line in lines if not line.endswith(".") or line.endswith("...")] == []
+
+
+def leaves(tree: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    """The commands that do something, those of `tokenizer` among them."""
+    for name, command in tree.commands.items():
+        yield from leaves(command, *path, name) if hasattr(command, "commands") else [(*path, name)]
+
+
+def test_every_command_shows_an_example_of_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for path in leaves(cli.command_line()):
+        assert cli.run([*path, "--help"]) == 0
+        usage, _, rest = capsys.readouterr().out.partition("\n")
+        assert usage.startswith(f"Usage: attentif {' '.join(path)} ")
+        assert f"attentif {' '.join(path)} " in " ".join(rest.split())
+
+
+def test_an_option_says_the_same_in_every_command() -> None:
+    """Where commands share a name that means the same to all of them."""
+    shared = {"target", "valid", "test", "text", "label", "group", "pair", "json", "device", "plugin", "debug"}
+    said: dict[str, set[tuple[str, str]]] = {}
+    branches = [cli.command_line()]
+    while branches:
+        branch = branches.pop()
+        branches += getattr(branch, "commands", {}).values()
+        for option in branch.params:
+            if f"--{option.name}" in option.opts and option.name in shared:
+                said.setdefault(option.name, set()).add((option.metavar, option.help))
+    said["target"].remove(("TEXT", "Translation: read this instead of the model's own."))  # of `maps`
+    said["pair"].remove(("TEXT", "A second text, after the first."))  # of `tokenizer encode`
+    assert {name: words for name, words in said.items() if len(words) > 1} == {}
 
 
 def test_start_up_imports_nothing_heavy() -> None:
