@@ -22,7 +22,7 @@ def align(
 
     RUN counted them (attentif train ibm1); --beside shows what the attention of a translation run looks at in its place.
 
-    For example: attentif align runs/ibm1-1 "vingt et un" "twenty-one" --out links.html
+    For example: attentif align runs/ibm1-1 "deux cent trois" "two hundred three"
     """
     check_out(out, force)
     from attentif.api import load

@@ -2,6 +2,10 @@
 
     q, k, v = W_q x, W_k x, W_v x        y = W_o [head_1 ... head_H]        head_h = attention(q_h, k_g(h), v_g(h))
 
+    x            the sequence                                                       (B, T, D), or packed (N, D)
+    W_q, W_o     to queries of H heads of width K, and back                         (H·K, D), (D, H·K)
+    W_k, W_v     to keys and values of G heads; g(h) = ⌊h G / H⌋ serves head h      (G·K, D) each
+
 `kernels/attention.py` has the equation. H queries' heads share G keys' heads: G = H is multi-head (Vaswani et al. 2017), G = 1
 multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023). With a pattern (`nn/pattern.py`) a query sees some of the
 keys: its neighbours and a few global tokens (Beltagy et al. 2020), or blocks drawn at random besides (Zaheer et al. 2020); long rows

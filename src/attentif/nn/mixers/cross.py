@@ -1,6 +1,11 @@
 """Attention from one sequence to another: queries from the decoder, keys and values from the memory.
 
-q = W_q x,   k, v = W_k m, W_v m        y = W_o [attention(q_h, k_h, v_h)]_h                 (Vaswani et al. 2017, section 3.2.3)
+    q = W_q x,   k, v = W_k m, W_v m        y = W_o [attention(q_h, k_h, v_h)]_h                 (Vaswani et al. 2017, section 3.2.3)
+
+    x        what is being written                                        (B, T, D)
+    m        the memory: what was read, every place of it seen by all     (B, S, M)
+
+`kernels/attention.py` has the equation; keys and values of the memory are worked out once, and kept in the state.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,10 @@
 """A mixture of experts: many feed-forward networks, of which a router lets each token use a few.
 
-    y_t = Σ_{i ∈ top-k} w_ti f_i(x_t) + s(x_t)          s_t = softmax(W_r x_t), or sigmoid(W_r x_t)
+    y_t = Σ_{i ∈ top-k} w_ti f_i(x_t) + s(x_t)          p_t = softmax(W_r x_t), or sigmoid(W_r x_t)
 
     f_i      expert i, a feed-forward network, plain or gated
-    w_ti     the scores of the chosen experts: as they are (Fedus et al. 2021, k = 1), or divided by their sum (Jiang et al. 2024, Mixtral)
+    p_t      what the router gives to each expert; the k largest are chosen
+    w_ti     the p_ti of the chosen experts: as they are (Fedus et al. 2021, k = 1), or divided by their sum (Jiang et al. 2024, Mixtral)
     s        shared experts, which every token uses (DeepSeek-AI 2024)
 
 The idea is older (Jacobs et al. 1991; Shazeer et al. 2017). With `groups`, experts are chosen within the best groups only, a group being

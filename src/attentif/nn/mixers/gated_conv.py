@@ -10,8 +10,9 @@
     δ        decays, from fast to slow over the components: a filter keeps 1 % of its height after 0.3 to 1.5 horizons
     d        weight of the token itself
 
-Filters are functions of the distance in tokens, so that any length can be read; beyond the horizon they have all but faded. The order's
-convolutions are done by FFT. It streams exactly, but not in constant memory: what goes through a long filter is kept for every token.
+As in the authors' code, a gate comes before each filter and one more after the last; the definition filters v first. Filters are functions
+of the distance in tokens, so that any length can be read; beyond the horizon they have all but faded. The order's convolutions are done by
+FFT. It streams exactly, but not in constant memory: what goes through a long filter is kept for every token.
 """
 
 import math

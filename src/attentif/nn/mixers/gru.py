@@ -3,6 +3,10 @@
     r, z = σ(W x_t + U h_{t-1} + b),  a block of rows each           n = tanh(W_n x_t + b_n + r ⊙ (U_n h_{t-1} + v))
     h_t = (1 - z) ⊙ n + z ⊙ h_{t-1}
 
+    x, h     input, and the state, which is the output                       (B, D), (B, N)
+    r, z     how much of the state the candidate sees, how much of it stays  (B, N) each
+    W, U     input's and state's part of r, z and n                          (3N, D), (3N, N)
+
 The reset gate r acts after the product with U_n, as in torch.nn.GRU and cuDNN, where one product serves all gates; in the paper it acts on
 h_{t-1} before it. z weighs the old state, as in torch.nn.GRU.
 """

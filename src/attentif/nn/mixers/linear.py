@@ -2,6 +2,10 @@
 
     y_t = φ(q_t)ᵀ S_t / (φ(q_t)ᵀ z_t + ε),     S_t = Σ_{s ≤ t} φ(k_s) v_sᵀ,     z_t = Σ_{s ≤ t} φ(k_s)
 
+    q, k, v  projections of the sequence, head by head                                (B, H, T, K) each
+    S, z     the state: sums over the tokens read, F features a head                  (B, H, F, K), (B, H, F)
+    ε        keeps a query that has seen nothing from dividing by zero
+
     elu             φ(x) = elu(x) + 1                     (Katharopoulos et al. 2020)
     relu            φ(x) = max(x, 0)                      (Kasai et al. 2021)
     squared-relu    φ(x) = max(x, 0)²                     (Hua et al. 2022)

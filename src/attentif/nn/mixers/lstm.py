@@ -3,6 +3,10 @@
     i, f, o = σ(W x_t + U h_{t-1} + b),  a block of rows each        g = tanh(W_g x_t + U_g h_{t-1} + b_g)
     c_t = f ⊙ c_{t-1} + i ⊙ g                                        h_t = o ⊙ tanh(c_t)
 
+    x        input                                               (B, D)
+    h, c     output and cell                                     (B, N) each
+    W, U     input's and output's part of i, f, g and o          (4N, D), (4N, N)
+
 With peepholes the gates see the cell as well (Gers & Schmidhuber 2000): i and f add p ⊙ c_{t-1} inside σ, o adds p ⊙ c_t.
 The forget gate's bias begins at 1, so that the cell remembers at first (Jozefowicz et al. 2015); peepholes begin at 0.
 """

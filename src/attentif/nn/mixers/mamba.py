@@ -6,6 +6,12 @@
     h_t = exp(Δ_t A) ⊙ h_{t-1} + (Δ_t u_t) B_t,   y_t = C_t h_t + D ⊙ u_t        A = −exp(a)
     out = W_o (y ⊙ silu(z))
 
+    x, out   the sequence                                                    (B, T, D)
+    u, z     what goes through the state space, and its gate                 (B, T, E), E = expand · D
+    r        what step sizes are made from, R = `rank` numbers               (B, T, R)
+    B, C     what is written to the state, what is read from it              (B, T, S), S = `state`
+    h, A     state of each channel, and its rates of decay                   (B, E, S), (E, S)
+
 `kernels/selective_scan.py` has the recurrence, `kernels/conv.py` the convolution. A token whose Δ is near zero is passed over, one with a
 large Δ replaces the state: that choice is what a fixed state space lacks.
 

@@ -4,6 +4,11 @@
     h_t = exp(Δ_t A) h_{t-1} + B_t ⊗ (Δ_t u_t),   y_t = C_t h_t + D u_t        for each head; A = −exp(a)
     out = W_o rms(y ⊙ silu(z))
 
+    u, z     what goes through the state space, and its gate                 (B, T, E), E = expand · D, cut into H heads of width K
+    B, C     what is written to the state, what is read from it              (B, T, G, S), S = `state`
+    Δ, A, D  step size, rate of decay and skip of each head                  (B, T, H), (H,), (H,)
+    h        state of each head                                              (B, H, S, K)
+
 `kernels/ssd.py` has the recurrence, `kernels/conv.py` the convolution. Heads of width K share one decay; `groups` of heads share B and C,
 as keys and queries are shared in grouped attention, and each group has an rms of its own, as in the authors' code.
 

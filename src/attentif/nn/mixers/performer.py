@@ -2,6 +2,10 @@
 
     softmax(q·k / √K) ∝ E φ(q)·φ(k),     φ(x)_m = (exp(w_m·x̃ − ‖x̃‖²/2) + ε) / √M,     x̃ = x / K^¼,     w_m ~ N(0, I), orthogonal
 
+    q, k     queries and keys of a head                                    (B, H, T, K) each
+    w        directions; more features estimate better and cost more       (M, K)
+    ε        keeps every weight positive
+
 The sums are those of linear attention, causal or not (Choromanski et al. 2021). All heads share the directions w; every layer draws its
 own from `seed`, its number and how often it has drawn: `redraw()` draws the next, `redraw = 1000` does so after every 1000 steps of the
 optimiser. The directions and the count are buffers: a run that resumes goes on with them. A state holds sums of the features it was

@@ -2,6 +2,9 @@
 
     h_t = φ(W x_t + U h_{t-1} + b),     φ = tanh or ReLU
 
+    x, h     input, and the state                (B, D), (B, N)
+    W, U     input's and state's part            (N, D), (N, N)
+
 With ReLU, U begins as the identity, so that the state passes unchanged at first (Le et al. 2015).
 """
 

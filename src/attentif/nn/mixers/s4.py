@@ -2,6 +2,9 @@
 
     y = S4D(x),     out = a ⊙ σ(b),     (a, b) = W_o gelu(y)
 
+    x, y     the sequence, and what each channel's state space makes of it      (B, T, D)
+    W_o      mixes the channels, into twice as many: half of them are gates     (2D, D)
+
 `kernels/s4d.py` has the state space. Each channel has its own step size Δ and `state` numbers of state, kept as half as many complex ones.
 
 Before training (S4D-Lin): A_n = −1/2 + iπn, C ~ N(0, 1/2) in each part, D ~ N(0, 1), Δ between 0.001 and 0.1 (log-uniform).
