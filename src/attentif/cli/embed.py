@@ -42,28 +42,15 @@ def embed(
     attentif embed RUN avis.csv --near "trop long" --count 5
     attentif embed RUN "Le chat dort." "A cat is sleeping." "La bourse chute."
     """
-    from attentif.data.sentences import SUFFIXES, Sentences, check_vectors_path, read_sentences, write_vectors
-
-    if out is not None:
-        check_vectors_path(out)
-        check_out(out, force)
-    file = Path(texts[0]) if len(texts) == 1 and (text is not None or _is_file(texts[0])) else None
-    if text is not None and len(texts) > 1:
-        raise UsageError("--text names a column of a file: give one FILE, or texts")
-    if out is None and near is None and (file is not None or len(texts) < 2):
-        raise UsageError(
-            f"say where the vectors go (--out FILE{SUFFIXES[0]}) or what to look for (--near TEXT)"
-            if file is not None
-            else f"{texts[0]!r} is no file: give one, or two texts at least"
-        )
-    found = Sentences(list(texts), list(range(1, len(texts) + 1))) if file is None else read_sentences(file, text)
+    check_out(out, force)
+    found = _sentences(texts, text, out, near)
     from attentif.api import load
+    from attentif.data.sentences import write_vectors
     from attentif.tasks.feed import counted
     from attentif.train.progress import display
 
     if found.blank:
         say(f"{counted(found.blank, 'blank line')} passed over")
-
     loaded, watch = load(run, device=device, threads=threads), display(machine=json)
     try:
         vectors = loaded.embed(
@@ -85,6 +72,24 @@ def embed(
         _print_nearest(found, asked, vectors, count, json)
     elif out is None:
         _print_cosines(found.texts, vectors, json)
+
+
+def _sentences(texts: list[str], column: str | None, out: Path | None, near: str | None) -> "Sentences":
+    """The texts of a file, or those that were typed; refused where nothing is asked of them."""
+    from attentif.data.sentences import SUFFIXES, Sentences, check_vectors_path, read_sentences
+
+    if out is not None:
+        check_vectors_path(out)
+    if column is not None and len(texts) > 1:
+        raise UsageError("--text names a column of a file: give one FILE, or texts")
+    file = Path(texts[0]) if len(texts) == 1 and (column is not None or _is_file(texts[0])) else None
+    if out is None and near is None and (file is not None or len(texts) < 2):
+        raise UsageError(
+            f"say where the vectors go (--out FILE{SUFFIXES[0]}) or what to look for (--near TEXT)"
+            if file is not None
+            else f"{texts[0]!r} is no file: give one, or two texts at least"
+        )
+    return Sentences(list(texts), list(range(1, len(texts) + 1))) if file is None else read_sentences(file, column)
 
 
 def _is_file(word: str) -> bool:

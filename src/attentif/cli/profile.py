@@ -47,12 +47,8 @@ def profile(
 
     For example: attentif profile attention mamba lstm --lengths 128:16384 --out profile.html
     """
-    if out is not None and out.suffix not in (".html", ".json"):
-        raise UsageError(f"--out: the report is .html or .json, not {out.name!r}")
-    if out is not None and not out.resolve().parent.is_dir():
-        raise UsageError(f"--out: there is no folder {out.parent}")
-    if out is not None and (out.is_dir() or not os.access(out.resolve().parent, os.W_OK)):
-        raise UsageError(f"--out: {out} cannot be written")
+    if out is not None:
+        _check_report(out)
     from attentif.lab.profile import lengths_of
     from attentif.plugin import load_installed
 
@@ -82,6 +78,15 @@ def profile(
     _show(found)
     if out is not None:
         print(f"report  {out}")
+
+
+def _check_report(out: Path) -> None:
+    if out.suffix not in (".html", ".json"):
+        raise UsageError(f"--out: the report is .html or .json, not {out.name!r}")
+    if not out.resolve().parent.is_dir():
+        raise UsageError(f"--out: there is no folder {out.parent}")
+    if out.is_dir() or not os.access(out.resolve().parent, os.W_OK):
+        raise UsageError(f"--out: {out} cannot be written")
 
 
 def _show(found: "Profile") -> None:
