@@ -34,6 +34,8 @@ class Memory(NamedTuple):
 
 
 class Model(nn.Module):
+    """What a `ModelConfig` builds: a batch through the frontend, the encoder, the decoder, whichever there are, and the head."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config

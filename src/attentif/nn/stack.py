@@ -79,6 +79,8 @@ class StackConfig(Config):
 
 
 class Stack(nn.Module):
+    """What a `StackConfig` builds: vectors through `blocks`, one after the other, the memory beside them where there is one."""
+
     def __init__(self, config: StackConfig, *, width: int, layers: int, dropout: float, memory_width: int | None = None) -> None:
         super().__init__()
         self.bias = config.bias.build() if config.bias else None

@@ -79,6 +79,8 @@ def fit(job: Job, ranks: Ranks, display: Display) -> Place:
 
 
 class Loop:
+    """One training, from its place on: what `fit` resumes, runs and finishes."""
+
     def __init__(self, job: Job, ranks: Ranks, display: Display, interrupts: Interrupts) -> None:
         self.job, self.config, self.ranks, self.display, self.interrupts = job, job.config, ranks, display, interrupts
         if not len(job.train):
