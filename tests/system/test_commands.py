@@ -12,12 +12,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+import terminal
+from terminal import Done
 
 from attentif.api import load
-from attentif.cli.main import run as attentif
 from attentif.nn.mixer import MIXERS
 from attentif.train.load import load_run_config
 
@@ -80,12 +81,6 @@ threads = 1
 FRENCH, ENGLISH = ["un", "deux", "trois", "quatre", "cinq", "six"], ["one", "two", "three", "four", "five", "six"]
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 def write_files(folder: Path) -> None:
     chance = random.Random(0)
     good, bad = ("superbe", "touchant", "drôle"), ("ennuyeux", "raté", "creux")
@@ -116,26 +111,16 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Done
     os.environ["ATTENTIF_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     done = {}
     for task, words in (("classify", []), ("translate", ["--json"]), ("language", [])):
-        out, err = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "stdout", out)
-            patch.setattr(sys, "stderr", err)
-            code = attentif(["train", f"{task}.toml", "--out", f"runs/{task}", *words])
-        done[task] = Done(code, out.getvalue(), err.getvalue())
+        done[task] = terminal.typed("train", f"{task}.toml", "--out", f"runs/{task}", *words)
     yield done
     del os.environ["ATTENTIF_CACHE"]
     os.chdir(before)
 
 
 @pytest.fixture
-def typed(trained: dict[str, Done], capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """`typed("list", "models")`: exit code, stdout, stderr."""
-
-    def run(*words: str) -> Done:
-        capsys.readouterr()
-        return Done(attentif(list(words)), *capsys.readouterr())
-
-    return run
+def typed(trained: dict[str, Done]) -> Callable[..., Done]:
+    """In the folder of these runs."""
+    return terminal.typed
 
 
 # ----------------------------------------------------------------------------------------------------------------- train

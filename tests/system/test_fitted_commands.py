@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+import terminal
+from terminal import Done
 
 import attentif as package
-from attentif.cli.main import run as attentif
 from attentif.train.fitted_run import FittedRun
 
 pytestmark = pytest.mark.system
@@ -46,12 +46,6 @@ RUNS = {
 FILES = {"config.toml", "README.md", "model.safetensors", "tokenizer.json", "metrics.jsonl", "results.json", "report.html"}
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 def write_files(folder: Path) -> None:
     chance = random.Random(0)
     lines = [
@@ -79,22 +73,14 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Done]
         patch.setenv("ATTENTIF_CACHE", os.environ.get("ATTENTIF_CACHE") or str(Path.home() / ".cache" / "attentif"))
         done = {}
         for name, words in RUNS.items():
-            out, err = io.StringIO(), io.StringIO()
-            with pytest.MonkeyPatch.context() as inner:
-                inner.setattr(sys, "stdout", out)
-                inner.setattr(sys, "stderr", err)
-                code = attentif(["train", *words, "--out", f"runs/{name}"])
-            done[name] = Done(code, out.getvalue(), err.getvalue())
+            done[name] = terminal.typed("train", *words, "--out", f"runs/{name}")
         yield done
 
 
 @pytest.fixture
-def typed(fitted: dict[str, Done], capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    def run(*words: str) -> Done:
-        capsys.readouterr()
-        return Done(attentif(list(words)), *capsys.readouterr())
-
-    return run
+def typed(fitted: dict[str, Done]) -> Callable[..., Done]:
+    """In the folder of these runs."""
+    return terminal.typed
 
 
 def test_every_kind_makes_the_same_run_folder(fitted: dict[str, Done]) -> None:

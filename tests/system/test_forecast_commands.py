@@ -1,17 +1,14 @@
 """Forecasts and signals as a user types them, at reduced size."""
 
 import csv
-import io
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from terminal import Done, typed
 
-from attentif.cli.main import run as attentif
 from attentif.data.builtin import heartbeats, seasons
 
 pytestmark = pytest.mark.system
@@ -25,21 +22,6 @@ SMALL = [
     "model.layers=1",
     "model.width=32",
 ]
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def typed(*words: str) -> Done:
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdout", out)
-        patch.setattr(sys, "stderr", err)
-        code = attentif(list(words))
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

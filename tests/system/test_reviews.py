@@ -1,17 +1,15 @@
 """The default recipe for labelled texts as a user types it, at reduced size: both stages, calibrated, averaged, used again."""
 
 import csv
-import io
 import json
 import os
 import random
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from terminal import typed
 
-from attentif.cli.main import run as attentif
 from attentif.data.builtin.reviews import load as reviews
 
 pytestmark = pytest.mark.system
@@ -26,15 +24,6 @@ STAGE = [
     "pretrain.steps=6",
     "pretrain.eval_every=6",
 ]
-
-
-def typed(*words: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdout", out)
-        patch.setattr(sys, "stderr", err)
-        code = attentif([*words])
-    return code, out.getvalue(), err.getvalue()
 
 
 @pytest.fixture(scope="module")
