@@ -8,8 +8,8 @@ from torch.testing import assert_close
 
 from attentif.decode import GenerateOptions, Hypothesis, beam_search, generate, search_trees
 from attentif.errors import UsageError
+from attentif.inspect import batch_of
 from attentif.models import Batch, Input, Model
-from attentif.nn.seq import Seq
 
 STOP = 2
 VOCAB = 5
@@ -18,11 +18,7 @@ SOURCES = [[3, 4, 1], [1, 1, 1, 1, 0, 3], [4]]
 
 
 def inputs(rows: list[list[int]]) -> Input:
-    seq = Seq.padded([len(row) for row in rows])
-    ids = torch.zeros(seq.pos.shape, dtype=torch.long)
-    for number, row in enumerate(rows):
-        ids[number, : len(row)] = torch.tensor(row)
-    return Input(ids, seq)
+    return batch_of(rows).source
 
 
 @torch.no_grad()

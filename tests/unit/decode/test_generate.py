@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 from attentif.decode import GenerateOptions, generate, stream
 from attentif.errors import UsageError
+from attentif.inspect import batch_of
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.seq import Seq
 
@@ -21,11 +22,7 @@ def letters(tokens: Sequence[int]) -> str:
 
 
 def inputs(rows: Sequence[Sequence[int]]) -> Input:
-    seq = Seq.padded([len(row) for row in rows])
-    ids = torch.zeros(seq.pos.shape, dtype=torch.long)
-    for number, row in enumerate(rows):
-        ids[number, : len(row)] = torch.tensor(row)
-    return Input(ids, seq)
+    return batch_of(rows).source
 
 
 @torch.no_grad()

@@ -63,3 +63,18 @@ def ready(small: Callable[..., ModelConfig]) -> Make:
         return task, prepared, build(prepared.sizes.fill(model)).eval()
 
     return make
+
+
+@pytest.fixture
+def teach() -> Callable[..., None]:
+    """Steps on all of the training split at once."""
+
+    def learn(task: Task, prepared: Prepared, model: Model, *, steps: int, lr: float = 1e-2) -> None:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+        for _ in range(steps):
+            loss = task.step(model, prepared.train.batch(range(len(prepared.train))))
+            (loss.total / loss.count).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return learn

@@ -27,15 +27,6 @@ def reviews(write_csv: Any, ready: Any) -> tuple[Classify, Prepared, Any]:
     return ready(ClassifyConfig().build(), "encoder-tiny", {"train": write_csv("avis.csv", ROWS)})
 
 
-def trained(task: Classify, prepared: Prepared, model: Any, steps: int = 30) -> None:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for _ in range(steps):
-        loss = task.step(model, prepared.train.batch(range(len(prepared.train))))
-        (loss.total / loss.count).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
 def test_a_decoder_gets_a_head_that_reads_its_last_token(small: Callable[..., ModelConfig]) -> None:
     head = ClassifyConfig().build().adapt(small("decoder-tiny")).head
     assert isinstance(head, ClassifyHeadConfig)
@@ -121,9 +112,9 @@ def test_scores_are_those_of_the_predictions_whatever_the_batches(reviews: Any) 
     assert task.evaluate(model, test, quick=True).scores["accuracy"] == pytest.approx(right)
 
 
-def test_label_smoothing_changes_the_training_loss_only(reviews: Any) -> None:
+def test_label_smoothing_changes_the_training_loss_only(reviews: Any, teach: Any) -> None:
     task, prepared, model = reviews
-    trained(task, prepared, model)
+    teach(task, prepared, model, steps=30)
     smooth = task.config.changed(label_smoothing=0.2).build()
     batch = prepared.train.batch(range(10))
     assert smooth.step(model, batch).total.item() > task.step(model, batch).total.item()
@@ -204,9 +195,9 @@ def test_an_empty_text_gets_an_answer_too(reviews: Any) -> None:
     assert task.predict(model, prepared.tokenizers, [""])[0].output in {"oui", "non"}
 
 
-def test_where_the_answer_alone_attends_its_map_has_one_row(write_csv: Any, ready: Any) -> None:
+def test_where_the_answer_alone_attends_its_map_has_one_row(write_csv: Any, ready: Any, teach: Any) -> None:
     task, prepared, model = ready(ClassifyConfig().build(), "bi-lstm-attention-tiny", {"train": write_csv("avis.csv", ROWS)})
-    trained(task, prepared, model)
+    teach(task, prepared, model, steps=30)
     (maps,) = task.maps(model, prepared.tokenizers, ["quel beau film"])
     ((name, weights),) = maps.weights.items()
     assert (list(maps.rows), list(maps.keys), name) == (["oui"], ["[CLS]", "quel", "beau", "film", "[SEP]"], "head pool")

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from attentif.data.several import labels_of
 from attentif.errors import DataError
@@ -32,15 +31,6 @@ def topics(write_csv: Any, ready: Any) -> Any:
 
 def prepared_rows(config: ClassifyConfig, train: str, ready: Any, **more: Any) -> Any:
     return ready(config.build(), "encoder-tiny", {"train": train, **more})[1]
-
-
-def trained(task: Any, prepared: Any, model: Any, steps: int = 40) -> None:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for _ in range(steps):
-        loss = task.step(model, prepared.train.batch(range(len(prepared.train))))
-        (loss.total / loss.count).backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 
 # ----------------------------------------------------------------------------------------------------------------- reading
@@ -147,9 +137,9 @@ def test_scores_are_scikit_learn_s() -> None:
     assert all(low < scores[key] < high for key, (low, high) in intervals.items())
 
 
-def test_what_is_learned_settled_and_loaded_again_is_answered_and_shown(topics: Any, tmp_path: Path) -> None:
+def test_what_is_learned_settled_and_loaded_again_is_answered_and_shown(topics: Any, teach: Any, tmp_path: Path) -> None:
     task, prepared, model = topics
-    trained(task, prepared, model)
+    teach(task, prepared, model, steps=40)
     said: list[str] = []
     task.settle(model, prepared, tmp_path, budget=4096, say=said.append)
     assert any("answers are averages" in line for line in said)

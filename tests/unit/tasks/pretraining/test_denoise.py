@@ -72,14 +72,9 @@ def test_an_evaluation_hides_the_same_tokens_whatever_the_batches(pieces: Any) -
     assert together.source.data[1].tolist() == alone.source.data[0].tolist()
 
 
-def test_a_model_that_has_learned_its_text_fills_its_gaps(pieces: Any) -> None:
+def test_a_model_that_has_learned_its_text_fills_its_gaps(pieces: Any, teach: Any) -> None:
     task, prepared, model = pieces
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(60):
-        loss = task.step(model, prepared.train.batch(range(len(prepared.train))))
-        (loss.total / loss.count).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    teach(task, prepared, model, steps=60, lr=5e-3)
     found = task.evaluate(model, prepared.test)
     usual, following = (baseline.scores["token_accuracy"] for baseline in task.baselines(prepared, lambda line: None))
     assert found.scores["token_accuracy"] > usual

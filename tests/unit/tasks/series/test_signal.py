@@ -92,15 +92,10 @@ def test_any_preset_is_a_body(tmp_path: Path, base: str) -> None:
     assert loss.total.isfinite()
 
 
-def test_it_learns_and_its_answers_are_its_scores(tmp_path: Path) -> None:
+def test_it_learns_and_its_answers_are_its_scores(tmp_path: Path, teach: Any) -> None:
     file = write_csv(tmp_path / "s.csv", rows())
     task, prepared, model = make(file, model={"frontend": {"kind": "series", "patch": 4, "normalise": "window"}})
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(25):
-        loss = task.step(model, prepared.train.batch(range(len(prepared.train))))
-        (loss.total / loss.count).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    teach(task, prepared, model, steps=25, lr=5e-3)
     found = task.evaluate(model, prepared.train)
     assert found.scores["accuracy"] > 0.9
     answers = task.predict(model, {}, task.inputs(Path(file), None))

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from torch.testing import assert_close
 
 from attentif.errors import ConfigError, UsageError
@@ -103,14 +102,9 @@ def test_no_answer_stands_in_the_question_on_padding_or_on_the_last_separator(as
         assert possible[row].tolist() == expected
 
 
-def test_a_model_learns_to_answer_and_to_be_silent(asked: Any) -> None:
+def test_a_model_learns_to_answer_and_to_be_silent(asked: Any, teach: Any) -> None:
     task, prepared, model = asked
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(120):
-        loss = task.step(model, prepared.train.batch(range(len(prepared.train))))
-        (loss.total / loss.count).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    teach(task, prepared, model, steps=120, lr=5e-3)
     found = task.evaluate(model, prepared.train)
     assert found.scores["exact_match"] > 0.9
     assert found.details["impossible"]["rightly_silent"] >= 6

@@ -80,19 +80,10 @@ def test_loss_is_a_sum_over_words_padded_or_packed(files: Any, ready: Any, head:
         assert tagged(model, prepared.train.batch([5], packed=packed)) == tagged(model, prepared.train.batch([5]))
 
 
-def learned(task: Any, prepared: Any, model: Any, steps: int) -> None:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for _ in range(steps):
-        loss = task.step(model, prepared.train.batch(range(len(prepared.train))))
-        (loss.total / loss.count).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
 @pytest.mark.parametrize("head", [{}, {"head": {"kind": "crf"}}])
-def test_a_model_learns_what_only_the_word_before_tells(files: Any, ready: Any, head: Any) -> None:
+def test_a_model_learns_what_only_the_word_before_tells(files: Any, ready: Any, teach: Any, head: Any) -> None:
     task, prepared, model = ready(TagConfig().build(), "encoder-tiny", files, {"kind": "word", "vocab": 50, "min_count": 2}, **head)
-    learned(task, prepared, model, 40)
+    teach(task, prepared, model, steps=40)
     found = task.evaluate(model, prepared.test)
     assert found.scores["entity_f1"] == 1.0
     assert found.details["broken"] == 0
