@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch.testing import assert_close
 
 from attentif.errors import ConfigError, UsageError
