@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from attentif.config import Layer
 from attentif.data import Roles
-from attentif.data.columns import find_columns
+from attentif.data.columns import ASKED, OPTIONS, find_columns
 from attentif.data.readers import PlainText, Tolerance, open_reader
 from attentif.decode import Generated, GenerateOptions, Token, generate, stream
 from attentif.errors import RunError, UsageError
@@ -268,7 +268,8 @@ class Run:
         if isinstance(reader, PlainText):
             return [values[0] for _, values in reader.rows([role])]
         config = other_rows(self.config.data, {"train": str(file)} | ({role: column} if column else {}))
-        names = find_columns(reader.columns, Path(file), config, Roles((role,), optional=("pair",)))
+        roles = Roles((role,), optional=("pair",), ways={role: ASKED, "pair": f"--set {OPTIONS['pair']}"})
+        names = find_columns(reader.columns, Path(file), config, roles)
         return [dict(zip(names, values, strict=True)) for _, values in reader.rows(list(names.values()))]
 
     # ---------------------------------------------------------------------------------------------------------- evaluation

@@ -3,9 +3,10 @@
 import json
 import math
 import os
+import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,24 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     flush(path.parent)
+
+
+@contextmanager
+def begun(folder: Path, worth: Callable[[], bool]) -> Iterator[None]:
+    """A folder to work in, made where there is none. Where the work fails before it was `worth` anything, all that it made is removed."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    own = bool(made) or not any(folder.iterdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if own and not worth():
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for path in made:
+                with suppress(OSError):  # somebody else's things are in it by now
+                    path.rmdir()
+        raise
 
 
 def write_text(path: Path, text: str) -> None:

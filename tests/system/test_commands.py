@@ -222,6 +222,18 @@ def test_other_files_are_scored_whole(typed: Callable[..., Done]) -> None:
     assert json.loads(done.out)["examples"] == 216
 
 
+def test_columns_are_named_the_way_that_the_error_says(typed: Callable[..., Done], tmp_path: Path) -> None:
+    """Of a run of a built-in set too, whose own data have no columns to name."""
+    built_in = lambda run: rewrite(run / "config.toml", 'train = "mots.fr"\ntarget = "mots.en"\n', 'name = "numbers"\n')
+    run, table = tmp_path / "run", tmp_path / "t.csv"
+    copy_run(Path("runs/translate"), run, built_in)
+    table.write_text("a,b\nun deux trois,one two three\n")
+    assert "name it: data.source=NAME" in typed("evaluate", str(run), "--data", str(table)).err
+    assert typed("evaluate", str(run), "--data", str(table), "data.source=a", "data.target_column=b").code == 0
+    assert "no column looks like the source; name it: --text NAME" in typed("predict", str(run), "--file", str(table)).err
+    assert typed("predict", str(run), "--file", str(table), "--text", "a").code == 0
+
+
 def test_predictions_of_texts_files_and_pipes_agree(typed: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     texts = ["le film numéro 3 est superbe", "le film numéro 3 est raté"]
     done = typed("predict", "runs/classify", *texts, "--json")
@@ -368,6 +380,10 @@ class Half(Mixer):
         ("generate runs/language le --top-k 3", 2, "give a temperature"),
         ("maps runs/language le --layers 9 --out m.html", 2, "no attention map"),
         ("evaluate runs/classify --data avis.csv --split valid", 2, "--split"),
+        ("evaluate runs/classify --data colonnes.csv data.labl=b", 2, "labl: unknown key; did you mean 'label'?"),
+        ("curve classify.toml --data colonnes.csv --out new", 1, "no column looks like the text; name it: --text NAME"),
+        ("curve classify.toml --data colonnes.csv --text a --label c --out new", 1, "no column is called 'c' (asked for as label)"),
+        ("curve classify.toml --data avis.csv --out colonnes.csv", 2, "colonnes.csv: exists and is not a curve"),
         ("show gpt3", 2, "did you mean 'gpt2'?"),
     ],
 )
@@ -391,6 +407,12 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(typed: Callable[..., Do
     assert said in last
     assert "Traceback" not in done.err
     assert sorted(Path().iterdir()) == before
+
+
+def rewrite(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
 
 
 def copy_run(run: Path, place: Path, damage: Callable[[Path], Any]) -> None:

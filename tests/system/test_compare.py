@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -174,7 +175,20 @@ def test_dry_run_shows_the_sizes_and_runs_nothing(capsys: pytest.CaptureFixture[
     )
     ((one,),) = [part["models"] for part in json.loads(capsys.readouterr().out)]
     assert one["parameters"] == pytest.approx(20_000, rel=0.02)
-    assert not list(Path("dry").glob("classify/*/config.toml"))
+    assert not Path("dry").exists()
+
+
+def test_dry_run_shows_the_sizes_that_a_comparison_goes_on_with_and_leaves_it_alone(
+    undisturbed: dict[str, Any], capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    begun = shutil.copytree(folder / "runs/suite-compare", "begun")
+    kept = Path(begun, "classify/sizes.json")
+    kept.write_text(kept.read_text().replace('"context": ', '"context": 1000'))
+    before = {path: path.stat().st_mtime_ns for path in Path(begun).rglob("*")}
+    assert command(["compare", "suite.toml", "--out", begun, "--dry-run", "--json"]) == 0
+    (part,) = json.loads(capsys.readouterr().out)
+    assert all(model["context"] > 1000 for model in part["models"])
+    assert {path: path.stat().st_mtime_ns for path in Path(begun).rglob("*")} == before
 
 
 def test_a_shape_that_nobody_chose_is_said_before_anything_is_trained(capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,7 +224,73 @@ def test_a_shape_that_nobody_chose_is_said_before_anything_is_trained(capsys: py
         (["word2vec", "--models", "lstm-tiny"], "this is fitted, not trained step by step"),
     ],
 )
-def test_bad_input_is_one_line_and_the_code_is_2(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line_and_leaves_nothing_behind(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = things()
     assert command(["compare", *words]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert message in line
+    assert things() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", [], "is empty"),
+        ("review,polarity\nbon,oui\n", [], "bad.csv: "),
+        ('review,polarity\n"bon,oui\n', [], "bad.csv:2: a quote opened in this row is never closed"),
+        ("review,polarity\n" + "bon,oui\n" * 20, [], "all 20 rows have the label 'oui'"),
+        ("a,b\nbon,oui\n", [], "no column looks like the text; name it: --text NAME"),
+        ("a,b\nbon,oui\n", ["--text", "a", "--label", "c"], "no column is called 'c' (asked for as label)"),
+        (None, [], "bad.csv: no such file"),
+    ],
+)
+@pytest.mark.parametrize("made", [False, True])
+def test_data_that_cannot_be_used_leave_nothing_behind(
+    text: str | None, options: list[str], message: str, made: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("bad.csv").unlink(missing_ok=True)
+    if text is not None:
+        Path("bad.csv").write_text(text)
+    if made:
+        Path("made").mkdir(exist_ok=True)
+    before = things()
+    out = "made" if made else "new/place"
+    assert command(["compare", "classify.toml", "--models", "encoder-tiny", "--data", "bad.csv", *options, "--out", out]) == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert message in line
+    assert things() == before
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt, 130), (SystemExit(143), 143)])
+def test_stopped_while_models_are_sized_nothing_is_left_behind(
+    stop: Any, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise stop
+
+    monkeypatch.setattr("attentif.lab.compare.plan.solve", interrupted)
+    before = things()
+    words = ["compare", "classify.toml", "--models", "encoder-tiny", "--budget", "params=20k", "--out", "new/place"]
+    if code == 130:
+        assert command(words) == code
+        assert capsys.readouterr().err.splitlines()[-1] == "stopped; the models were not sized yet"
+    else:
+        with pytest.raises(SystemExit):
+            command(words)
+    assert things() == before
+
+
+def test_a_comparison_that_was_there_before_keeps_what_it_has(
+    undisturbed: dict[str, Any], capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    before = things()
+    kept = (folder / "runs/suite-compare/suite.json").read_text()
+    assert command(["compare", "suite.toml", "--models", "lstm-tiny", "--budget", "params=3", "--out", "runs/suite-compare"]) == 2
+    assert "cannot be brought to 3 parameters" in capsys.readouterr().err
+    assert things() == before
+    assert (folder / "runs/suite-compare/suite.json").read_text() == kept
+
+
+def things() -> set[Path]:
+    """All that stands in the user's folder, but for what may always be made again."""
+    return {path for path in Path().rglob("*") if path.parts[0] != "cache"}

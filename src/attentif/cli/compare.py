@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.options import GroupColumn, Json, Target, Test, Valid
+from attentif.cli.options import GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
 from attentif.cli.out import print_json, print_table, say
 from attentif.cli.train import layers_of
 from attentif.errors import UsageError
@@ -41,6 +41,8 @@ def compare(
     target: Target = None,
     valid: Valid = None,
     test: Test = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
     group: GroupColumn = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where it is kept; by default runs/<suite>-compare.")] = None,
     jobs: Annotated[
@@ -70,6 +72,8 @@ def compare(
         "data.target": target,
         "data.valid": valid,
         "data.test": test,
+        "data.text": text,
+        "data.label": label,
         "data.group": group,
         "train.device": device,
     }

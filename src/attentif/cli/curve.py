@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.options import Changes, GroupColumn, Json, Test, Valid
+from attentif.cli.options import Changes, GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
 from attentif.cli.out import print_json, print_table
 from attentif.cli.train import layers_of
 from attentif.errors import UsageError
@@ -18,8 +18,11 @@ def curve(
     from_: Annotated[list[Path] | None, typer.Option("--from", metavar="RUN", help="A run to begin with; may be given again.")] = None,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs for each point: weights and labelled examples differ.")] = 3,
     data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file: CSV, TSV, JSONL, Parquet.")] = None,
+    target: Target = None,
     valid: Valid = None,
     test: Test = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
     group: GroupColumn = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the runs go; by default runs/<recipe>-curve.")] = None,
     json: Json = False,
@@ -38,7 +41,15 @@ def curve(
     from attentif.view.words import say
 
     load_installed()
-    given = {"data.train": data[0] if data and len(data) == 1 else data, "data.valid": valid, "data.test": test, "data.group": group}
+    given = {
+        "data.train": data[0] if data and len(data) == 1 else data,
+        "data.target": target,
+        "data.valid": valid,
+        "data.test": test,
+        "data.text": text,
+        "data.label": label,
+        "data.group": group,
+    }
     layers = layers_of({key: value for key, value in given.items() if value is not None}, overrides)
     plan = Plan(recipe, layers, from_ or [], numbers, range(seeds), out)
     found = measure(plan, display(machine=json))

@@ -47,11 +47,16 @@ def evaluate(
     if files and data is None:
         raise UsageError("--target, --text and --label go with --data")
     from attentif.api import reopen
-    from attentif.config import override
+    from attentif.config import merge, override
     from attentif.files import finite
     from attentif.train.progress import display
 
-    loaded = reopen(run, [override(word) for word in changes or ()], device=device, threads=threads)
+    layers = [override(word) for word in changes or ()]
+    if data is not None:  # what is said of data is said of this file
+        for layer in layers:
+            files = merge(files, layer.values.get("data", {}))
+        layers = [layer for layer in layers if "data" not in layer.values]
+    loaded = reopen(run, layers, device=device, threads=threads)
     watch = display(machine=json)
     chosen = (split or Split.test).value
     try:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.data.columns import Roles, find_columns
+from attentif.data.columns import ASKED, Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.load import load_rows, load_table, table_rows
 from attentif.data.pulse import Pulse, Say
@@ -257,5 +257,5 @@ def sound_paths(file: Path, column: str | None) -> list[str]:
     if file.is_dir() or has_magic(str(file)) or file.suffix.lower() in ENDINGS:
         return [str(path) for path in _sound_files(file)]
     config = DataConfig(train=str(file), columns={"audio": column} if column else {})
-    names, rows = sound_rows(config, "train", file, Roles(("audio",)), Tolerance(), [])
+    names, rows = sound_rows(config, "train", file, Roles(("audio",), ways={"audio": ASKED}), Tolerance(), [])
     return [values[names.index("audio")] for _, values in rows]

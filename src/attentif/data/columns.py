@@ -61,6 +61,7 @@ OPTIONS = {  # how to name the column oneself
     "image": "data.columns.image=NAME",
     "group": "data.group=NAME",
 }
+ASKED = "--text NAME"  # the same of what is given to `predict`, whatever its role
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,10 @@ class Roles:
     optional: tuple[str, ...] = ()
     lists: Mapping[str, str] = field(default_factory=dict)  # what to say where a value of a role is a list, which it may not be here
     classes: str = "label"  # the role of which every split has each value, in its share
+    ways: Mapping[str, str] = field(default_factory=dict)  # how to name the column of a role oneself, where it is not as in OPTIONS
+
+    def way(self, role: str) -> str:
+        return self.ways.get(role) or OPTIONS[role]
 
 
 CLASSIFY = Roles(("text", "label"), optional=("pair",), lists={"label": "lists of labels need task.several=true"})
@@ -87,12 +92,12 @@ def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: 
     found: dict[str, str] = {}
     for role in (*roles.required, *roles.optional, *(["group"] if group else [])):
         asked = config.column(role)
-        column = _named(asked, role, columns, path) if asked else _recognised(role, columns, path, required=role in roles.required)
+        column = _named(asked, role, columns, path) if asked else _recognised(role, columns, path, roles)
         if column is not None:
             found[role] = column
     for role, column in found.items():
         if clash := [other for other, name in found.items() if name == column and other < role and "group" not in (other, role)]:
-            raise DataError(f"column {column!r} would be both {clash[0]} and {role}; name one: {OPTIONS[role]}", file=path)
+            raise DataError(f"column {column!r} would be both {clash[0]} and {role}; name one: {roles.way(role)}", file=path)
     return found
 
 
@@ -102,15 +107,15 @@ def _named(asked: str, role: str, columns: Sequence[str], path: Path) -> str:
     raise DataError(f"no column is called {asked!r} (asked for as {role}){did_you_mean(asked, columns)}{_listed(columns)}", file=path)
 
 
-def _recognised(role: str, columns: Sequence[str], path: Path, *, required: bool) -> str | None:
+def _recognised(role: str, columns: Sequence[str], path: Path, roles: Roles) -> str | None:
     candidates = [column for column in columns if _bare(column) in NAMES[role]]
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
         several = " and ".join(map(repr, candidates))
-        raise DataError(f"{several} could each be the {role}; name one: {OPTIONS[role]}", file=path)
-    if required:
-        raise DataError(f"no column looks like the {role}; name it: {OPTIONS[role]}{_listed(columns)}", file=path)
+        raise DataError(f"{several} could each be the {role}; name one: {roles.way(role)}", file=path)
+    if role in roles.required:
+        raise DataError(f"no column looks like the {role}; name it: {roles.way(role)}{_listed(columns)}", file=path)
     return None
 
 

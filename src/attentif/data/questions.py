@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.data.columns import Roles, find_columns
+from attentif.data.columns import ASKED, Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.images import Frame, open_picture
 from attentif.data.load import built_in, load_rows, load_table, table_rows
@@ -94,7 +94,7 @@ def asked_in(file: Path, question: str | None = None) -> list[dict[str, str]]:
     if isinstance(reader, PlainText):
         raise DataError("is plain text; a table with the columns image and question is wanted (CSV, TSV, JSONL)", file=file)
     config = DataConfig(train=str(file), columns={"question": question} if question else {})
-    names = find_columns(reader.columns, file, config, Roles(("image", "question")))
+    names = find_columns(reader.columns, file, config, Roles(("image", "question"), ways={"image": "'image'", "question": ASKED}))
     rows = (dict(zip(names, values, strict=True)) for _, values in reader.rows(list(names.values())))
     return [row | {"image": str(file.parent / row["image"])} for row in rows]
 

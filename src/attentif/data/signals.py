@@ -38,7 +38,7 @@ def open_signals(
     listed = [asked] if asked else [name for name in free if _bare(name) in NAMES["signal"]]
     if listed and listed[0] not in reader.columns:
         raise DataError(f"no column is called {listed[0]!r} (asked for as signal)", file=file)
-    columns = listed[:1] or _numeric(file, free)
+    columns = listed[:1] or _numeric(file, free, roles.way("signal"))
     said = (
         f"signals from column {columns[0]!r}"
         if listed
@@ -66,15 +66,13 @@ def _bare(name: str) -> str:
     return name.casefold().replace("_", "").replace(" ", "")
 
 
-def _numeric(file: Path, free: Sequence[str]) -> list[str]:
+def _numeric(file: Path, free: Sequence[str], way: str) -> list[str]:
     """The columns of numbers, in the file's order."""
     reader = open_reader(file, Tolerance(sys.maxsize))
     first = [cells for _, cells in islice(reader.cells(list(free)), LOOKED_AT)]
     found = [name for place, name in enumerate(free) if any(is_number(cells[place]) for cells in first)]
     if not found:
-        raise DataError(
-            "has no column of numbers for a signal, and none that is called signal; name it: data.columns.signal=NAME", file=file
-        )
+        raise DataError(f"has no column of numbers for a signal, and none that is called signal; name it: {way}", file=file)
     return found
 
 

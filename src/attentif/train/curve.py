@@ -16,7 +16,7 @@ from typing import Any
 
 from attentif.config import Layer, to_toml
 from attentif.errors import UsageError
-from attentif.files import write_json, write_text
+from attentif.files import begun, write_json, write_text
 from attentif.tasks.seeds import mean
 from attentif.train.config import RunConfig
 from attentif.train.load import Source, load_run_config, source_name
@@ -91,35 +91,35 @@ def _with(config: RunConfig, labels: int, seed: int) -> RunConfig:
 def measure(plan: Plan, display: Display) -> dict[str, Any]:
     """Make the runs that are not there yet; the curve as plain data, written after each of them."""
     count = len(runs_of(plan))  # contradictions are refused before anything is written
-    _start(plan)
-    for number in range(count):
-        one = runs_of(plan)[number]  # read again: the first stage may have come to be
-        folder = RunFolder(plan.folder / one.name)
-        if not folder.finished:
-            display.say(f"run {number + 1} of {count}: {say(one.system, 'en')}, {one.labels or 'all'} labels, seed {one.seed}")
-            if folder.config.is_file():
-                resume(folder.path, display=display)
-            else:
-                train(one.config, name=source_name(plan.source), out=folder.path, display=display)
-            gathered(plan)
-    curve = gathered(plan)
+    said = _settled(plan)
+    with begun(plan.folder, worth=lambda: any(plan.folder.glob("*/config.toml"))):
+        write_text(plan.folder / PLAN, said)
+        for number in range(count):
+            one = runs_of(plan)[number]  # read again: the first stage may have come to be
+            folder = RunFolder(plan.folder / one.name)
+            if not folder.finished:
+                display.say(f"run {number + 1} of {count}: {say(one.system, 'en')}, {one.labels or 'all'} labels, seed {one.seed}")
+                if folder.config.is_file():
+                    resume(folder.path, display=display)
+                else:
+                    train(one.config, name=source_name(plan.source), out=folder.path, display=display)
+                gathered(plan)
+        curve = gathered(plan)
     most = max((point["labels"] for line in curve["lines"] for point in line["points"]), default=0)
     for labels in [number for number in plan.labels if number > most]:
         display.say(f"there are not {labels:,} labelled examples to train on: that point is left out")
     return curve
 
 
-def _start(plan: Plan) -> None:
-    """Refuse to mix two curves in one folder; numbers of labels and seeds may be added."""
+def _settled(plan: Plan) -> str:
+    """What the folder is for, as TOML. Two curves are not mixed in one; numbers of labels and seeds may be added."""
     said = to_toml(load_run_config(plan.source, plan.layers))
     file = plan.folder / PLAN
     if file.is_file() and file.read_text(encoding="utf-8") != said:
         raise UsageError("was started with another recipe or other options; choose another place with --out", file=plan.folder)
-    if not file.is_file():
-        if plan.folder.exists() and any(plan.folder.iterdir()):
-            raise UsageError("exists and is not a curve; choose another place with --out", file=plan.folder)
-        plan.folder.mkdir(parents=True, exist_ok=True)
-        write_text(file, said)
+    if not file.is_file() and plan.folder.exists() and (not plan.folder.is_dir() or any(plan.folder.iterdir())):
+        raise UsageError("exists and is not a curve; choose another place with --out", file=plan.folder)
+    return said
 
 
 def gathered(plan: Plan) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def other_rows(config: DataConfig | None, data: str | Path | Mapping[str, Any]) 
     """Other files than the run's own, if it has some; columns named for those are theirs too."""
     given = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
     named = {key: value for key in (*COLUMNS, "normalise_labels") if config is not None and (value := getattr(config, key))}
-    return Document([Layer(named | given, "data")]).build(DataConfig)
+    return Document([Layer(named, "data"), Layer(given, "data")]).build(DataConfig)
 
 
 def check_split(name: str) -> None:

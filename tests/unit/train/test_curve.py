@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from attentif.errors import UsageError
+from attentif.errors import DataError, UsageError
 from attentif.train.curve import Plan, measure, spread
 from attentif.train.load import load_run_config
 from attentif.train.progress import Silent
@@ -85,6 +85,15 @@ def test_a_curve_that_was_stopped_goes_on_and_makes_no_run_twice(recipe, tmp_pat
 def test_a_folder_that_is_not_a_curve_is_left_alone(recipe, tmp_path):
     with pytest.raises(UsageError, match="is not a curve"):
         measure(Plan(recipe, [], [], [20], [0], tmp_path), Silent())
+
+
+def test_a_curve_whose_data_cannot_be_read_leaves_nothing_behind(recipe, tmp_path):
+    """Not even what it was started with, which would refuse the same curve with the column's name."""
+    (tmp_path / "bad.csv").write_text("a,b\nbon,pos\n")
+    bad = recipe | {"data": {"train": str(tmp_path / "bad.csv")}}
+    with pytest.raises(DataError, match="no column looks like the text"):
+        measure(Plan(bad, [], [], [20], [0], tmp_path / "new" / "curve"), Silent())
+    assert not (tmp_path / "new").exists()
 
 
 def test_seeds_decide_which_examples_keep_their_labels(recipe):

@@ -17,8 +17,9 @@ from typing import Any
 
 from attentif.config import Layer
 from attentif.errors import UsageError
-from attentif.files import write_json
+from attentif.files import begun, write_json
 from attentif.lab.compare.board import Board, board
+from attentif.lab.compare.content import Kept
 from attentif.lab.compare.event import Event
 from attentif.lab.compare.plan import Planned, plan
 from attentif.lab.compare.suite import Part, Suite, is_suite, load_suite, suite_layer
@@ -31,7 +32,7 @@ from attentif.train.signals import StoppedError
 from attentif.view.comparison import comparison_fragment, comparison_page
 from attentif.view.comparison_tables import rows_of
 
-FILE, REPORT, MARK = "compare.json", "report.html", "suite.json"
+FILE, REPORT, MARK, SIZES = "compare.json", "report.html", "suite.json", "sizes.json"
 Show = Callable[[Sequence[Planned]], None]
 
 
@@ -128,18 +129,21 @@ def carry_out(
     """Size the models, search rates, train, gather, report; `show` is called with the sizes before anything runs."""
     folder = place_of(suite, out)
     side_by_side, own = crew_size(suite, jobs, threads)
-    _start(folder, suite)
-    with Lock(folder / "lock"):
+    planned: list[Planned] = []
+    with begun(folder, worth=lambda: bool(planned)), Lock(folder / "lock"):
         try:
-            planned = [plan(part, threads=own[part.name], folder=folder / part.name, say=board.say) for part in suite.parts]
+            if not (folder / MARK).is_file():
+                write_json(folder / MARK, suite.values)
+            planned = _planned(suite, folder, own, board.say)
+            write_json(folder / MARK, suite.values)  # runs are known by their content, so that a suite may change between two calls
             if show is not None:
                 show(planned)
             board.say(f"{side_by_side} at a time, {' and '.join(sorted({threads_in_words(n) for n in own.values()}))} each; in {folder}")
             write = lambda data: write_json(folder / FILE, data)
             found = Event(suite, planned, folder, jobs=side_by_side, board=board, write=write).carry_out()
         except KeyboardInterrupt:
-            said = f"stopped; what was done is kept in {folder}: continue with the same command"
-            raise StoppedError(said, signal.SIGINT) from None
+            said = f"what was done is kept in {folder}: continue with the same command" if planned else "the models were not sized yet"
+            raise StoppedError(f"stopped; {said}", signal.SIGINT) from None
         finally:
             board.close()
     comparison = Comparison(folder, found)
@@ -148,23 +152,23 @@ def carry_out(
 
 
 def dry_run(suite: Suite, *, out: Path | None = None, threads: int | None = None, say: Callable[[str], None]) -> list[Planned]:
-    """Only the sizes. They are kept where the comparison would be, so that it goes on with them."""
-    folder = place_of(suite, out)
+    """Only the sizes: those that the comparison has, where it was begun before. Nothing is written."""
     _, own = crew_size(suite, None, threads)
-    _start(folder, suite)
-    return [plan(part, threads=own[part.name], folder=folder / part.name, say=say) for part in suite.parts]
+    return _planned(suite, place_of(suite, out), own, say, written=False)
+
+
+def _planned(suite: Suite, folder: Path, threads: Mapping[str, int], say: Callable[[str], None], *, written: bool = True) -> list[Planned]:
+    sizes = {part.name: Kept(folder / part.name / SIZES, written=written) for part in suite.parts}
+    return [plan(part, threads=threads[part.name], kept=sizes[part.name], say=say) for part in suite.parts]
 
 
 def place_of(suite: Suite, out: Path | None) -> Path:
-    return out if out is not None else RUNS / f"{suite.name}-compare"
-
-
-def _start(folder: Path, suite: Suite) -> None:
-    """Runs are known by their content, so that a suite may change between two calls; what is no comparison is left alone."""
-    if folder.exists() and not (folder / MARK).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+    """The folder of the comparison; what is no comparison is left alone."""
+    folder = out if out is not None else RUNS / f"{suite.name}-compare"
+    others = not (folder / MARK).is_file() and (not folder.is_dir() or any(path.name != "lock" for path in folder.iterdir()))
+    if folder.exists() and others:
         raise UsageError("exists and is not a comparison; choose another place with --out", file=folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / MARK, suite.values)
+    return folder
 
 
 def crew_size(suite: Suite, jobs: int | None, threads: int | None) -> tuple[int, dict[str, int]]:

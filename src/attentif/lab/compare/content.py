@@ -95,10 +95,10 @@ class Wanted:
 
 class Kept:
     """Measurements by what they depend on, in a file: what was measured once is not measured again, nor comes out otherwise. Of a damaged
-    file nothing is known."""
+    file nothing is known; one that is not to be `written` is only read."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, written: bool = True) -> None:
+        self.path, self.written = path, written
         try:
             self.values: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -112,5 +112,6 @@ class Kept:
 
     def put(self, key: str, value: Any) -> None:
         self.values[key] = value
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(self.path, self.values)
+        if self.written:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.path, self.values)

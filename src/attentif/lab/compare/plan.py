@@ -8,7 +8,6 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from attentif.train.config import RunConfig
 from attentif.train.run import check, checked_body, vocabulary
 
 Say = Callable[[str], None]
-FILE = "sizes.json"
 
 
 @dataclass(frozen=True)
@@ -85,9 +83,9 @@ class Reading:
         return self.found[key]
 
 
-def plan(part: Part, *, threads: int, folder: Path, say: Say) -> Planned:
-    """Read the data and size the models."""
-    reading, kept = Reading(say), Kept(folder / FILE)
+def plan(part: Part, *, threads: int, kept: Kept, say: Say) -> Planned:
+    """Read the data and size the models; `kept` are the sizes that were solved before."""
+    reading = Reading(say)
     models, prepared, task = [], None, None
     for contestant in part.models:
         config = contestant.config.changed(train=contestant.config.train.changed(threads=threads, baselines=False))

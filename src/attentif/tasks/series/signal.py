@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from pydantic import Field
 
 from attentif.data import DataConfig, Roles, Table, load_rows, load_table
+from attentif.data.columns import ASKED
 from attentif.data.readers import Tolerance
 from attentif.data.signals import SIGNAL, Floats32, open_signals, parsed_signal
 from attentif.errors import ConfigError, DataError, UsageError
@@ -222,7 +223,7 @@ class Signal(Task):
     def inputs(self, file: Path, column: str | None) -> list[str | Example]:
         """The signals of a table, whose labels are not asked for."""
         config = DataConfig(train=str(file), columns={"signal": column} if column else {})
-        _, rows = open_signals(config, "test", file, Roles(("signal",)), Tolerance(), [])
+        _, rows = open_signals(config, "test", file, Roles(("signal",), ways={"signal": ASKED}), Tolerance(), [])
         return [{"signal": values[0], "place": f"{file}:{line}"} for line, values in rows]
 
     def predict(
