@@ -34,16 +34,20 @@ def _failures(part: Part) -> list[Text]:
     failed = [run for run in part["runs"] if run["failed"]]
     if not failed:
         return []
-    names = listed(list(dict.fromkeys(run["model"] for run in failed)))
-    said = Text(
-        "{n} de {names} a échoué : ce modèle n’est pas comparé sur toutes les graines.",
-        "{n} of {names} failed: it is not compared over all seeds.",
-    )
-    many = Text(
-        "{n} de {names} ont échoué : ces modèles ne sont pas comparés sur toutes les graines.",
-        "{n} of {names} failed: they are not compared over all seeds.",
-    )
-    return [(said if len(failed) == 1 else many).with_(n=plural(len(failed), Text("apprentissage", "run")), names=names)]
+    names = list(dict.fromkeys(run["model"] for run in failed))
+    failing = Text("a échoué", "failed") if len(failed) == 1 else Text("ont échoué", "failed")
+    one = Text("ce modèle n’est pas comparé", "it is not compared")
+    return [
+        Text(
+            "{n} de {names} {failing} : {they} sur toutes les graines.",
+            "{n} of {names} {failing}: {they} over all seeds.",
+        ).with_(
+            n=plural(len(failed), Text("apprentissage", "run")),
+            names=listed(names),
+            failing=failing,
+            they=one if len(names) == 1 else Text("ces modèles ne sont pas comparés", "they are not compared"),
+        )
+    ]
 
 
 def _few_seeds(part: Part) -> list[Text]:
@@ -67,6 +71,8 @@ def _few_seeds(part: Part) -> list[Text]:
 
 def _rates(part: Part) -> list[Text]:
     search = part["search"]
+    if search is None and len(part["models"]) == 1:
+        return []
     if search is None:
         return [
             Text(
@@ -87,13 +93,16 @@ def _rates(part: Part) -> list[Text]:
 
 
 def _budget(part: Part) -> list[Text]:
-    found, kind = [], part["budget"] and part["budget"]["kind"]
+    found, uneven, kind = [], [], part["budget"] and part["budget"]["kind"]
     costs = {model["name"]: model["flops_per_token"] * model["tokens"] for model in part["models"]}
     sizes = {model["name"]: model["parameters"] for model in part["models"]}
     if kind != "flops" and (ratio := _ratio(costs)) >= UNEVEN:
-        found.append(_uneven(costs, ratio, Text("d’opérations d’apprentissage", "training operations")))
+        uneven.append(_uneven(costs, ratio, Text("d’opérations d’apprentissage", "training operations")))
     if kind != "params" and (ratio := _ratio(sizes)) >= UNEVEN:
-        found.append(_uneven(sizes, ratio, Text("de paramètres", "parameters")))
+        uneven.append(_uneven(sizes, ratio, Text("de paramètres", "parameters")))
+    if uneven:
+        both = Text(" ; ".join(one.fr for one in uneven), "; ".join(one.en for one in uneven))
+        found.append(Text(f"Tout n’est pas égal : {both.fr}.", f"Not all is equal: {both.en}."))
     tolerance = TOLERANCE.get(str(kind), float("inf"))
     off = [model["name"] for model in part["models"] if model["error"] is not None and abs(model["error"]) > tolerance]
     if off:
@@ -164,8 +173,8 @@ def _ratio(values: Mapping[str, float]) -> float:
 def _uneven(values: Mapping[str, float], ratio: float, what: Text) -> Text:
     most, least = (choose(values, key=lambda name: values[name]) for choose in (max, min))
     return Text(
-        "Tout n’est pas égal : {most} demande {ratio} fois plus {what} {than}.",
-        "Not all is equal: {most} takes {ratio} times as many {what} as {least}.",
+        "{most} demande {ratio} fois plus {what} {than}",
+        "{most} takes {ratio} times as many {what} as {least}",
     ).with_(most=most, least=least, than=than(least), ratio=fixed(ratio, 1), what=what)
 
 

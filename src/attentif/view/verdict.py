@@ -81,9 +81,9 @@ def may(part: Part) -> list[Text]:
         same = Text("Tous les modèles obtiennent {value} ({metric}).", "All models reach {value} ({metric}).")
         return [same.with_(value=of.write(best["value"]), metric=lower_is_better(of)), *_simple(part, order, of)]
     come = Text("arrivent en tête", "come first") if len(ahead) > 1 else Text("arrive en tête", "comes first")
-    first = Text("{names} {come} : {value} ({metric}).", "{names} {come}: {value} ({metric}).").with_(
-        names=listed(ahead), come=come, metric=lower_is_better(of), value=written(score_of(part, order[0]), of)
-    )
+    alone = Text("{names} obtient {value} ({metric}).", "{names} reaches {value} ({metric}).")
+    first = Text("{names} {come} : {value} ({metric}).", "{names} {come}: {value} ({metric}).") if len(order) > 1 else alone
+    first = first.with_(names=listed(ahead), come=come, metric=lower_is_better(of), value=written(score_of(part, order[0]), of))
     return [first, *_established(part, order, of), *_simple(part, order, of)]
 
 
@@ -157,7 +157,7 @@ def _simple(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
     rival = max(known, key=lambda one: sign * one["scores"][of.key])
     mark, scores = rival["scores"][of.key], part["statistics"]["scores"]
     behind = [name for name in order if sign * scores[name]["value"] < sign * mark]
-    if len(behind) == len(order):
+    if len(behind) == len(order) > 1:
         said = Text(
             "Un modèle simple fait mieux que tous : {rival}, {value} (mesuré une fois).",
             "A simple system does better than all of them: {rival}, {value} (measured once).",
@@ -166,6 +166,11 @@ def _simple(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
         said = Text(
             "{names} {do} moins bien que le meilleur des modèles simples : {rival}, {value} (mesuré une fois).",
             "{names} {do} worse than the best simple system: {rival}, {value} (measured once).",
+        )
+    elif len(order) == 1:
+        said = Text(
+            "Le meilleur des modèles simples ne fait pas mieux : {rival}, {value} (mesuré une fois).",
+            "The best simple system does no better: {rival}, {value} (measured once).",
         )
     else:
         said = Text(

@@ -142,6 +142,44 @@ def test_a_simple_system_with_fewer_errors_does_better() -> None:
     assert may(part)[-1].en == "<b>gru</b> and mamba do worse than the best simple system: counted words, 85.0% (measured once)."
 
 
+def test_of_one_model_nobody_says_that_it_comes_first() -> None:
+    part = comparison() | {
+        "models": [model("mamba")],
+        "search": None,
+        "statistics": {"scores": {"mamba": mean(0.91, 0.01)}, "differences": []},
+    }
+    words = said(part)
+    assert "mamba reaches 91.0% [90.0; 92.0] (accuracy). The best simple system does no better: counted words, 70.0%" in words
+    assert "tuned for each model" not in words
+    part["baselines"][0]["scores"]["accuracy"] = 0.95
+    assert "mamba does worse than the best simple system: counted words, 95.0%" in said(part)
+
+
+def test_whatever_is_uneven_is_said_in_one_sentence() -> None:
+    part = comparison() | {"budget": {"kind": "seconds", "amount": 60.0, "words": ""}}
+    part["models"][1] |= {"flops_per_token": 2.4e6, "parameters": 600_000}
+    (uneven,) = [reason for reason in may_not(part) if "equal" in reason.en]
+    both = "mamba takes 2.0 times as many training operations as <b>gru</b>; mamba takes 3.0 times as many parameters as <b>gru</b>"
+    assert uneven.en == f"Not all is equal: {both}."
+    assert uneven.fr.startswith("Tout n’est pas égal : mamba demande 2,0 fois plus d’opérations d’apprentissage que <b>gru</b> ; mamba ")
+
+
+@pytest.mark.parametrize(
+    ("failed", "french", "english"),
+    [
+        ([0], "1 apprentissage de mamba a échoué : ce modèle n’est pas comparé", "1 run of mamba failed: it is not compared"),
+        ([0, 1], "2 apprentissages de mamba ont échoué : ce modèle n’est pas comparé", "2 runs of mamba failed: it is not compared"),
+    ],
+)
+def test_several_failures_of_one_model_are_of_one_model(failed: list[int], french: str, english: str) -> None:
+    part = comparison()
+    for one in part["runs"]:
+        if one["model"] == "mamba" and one["seed"] in failed:
+            one |= {"failed": "the loss is not finite", "scores": None}
+    assert f"{english} over all seeds." in said(part)
+    assert f"{french} sur toutes les graines." in conclusion(part).fr
+
+
 def test_an_interval_is_cut_to_what_the_score_can_be() -> None:
     part = comparison()
     part["statistics"]["scores"] |= {"mamba": mean(0.91, 0.2), "rnn": mean(0.1, 0.3)}
