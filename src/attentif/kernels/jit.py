@@ -38,17 +38,16 @@ class Compiled:
         self.function, self.options = function, {"nogil": True, "cache": True, "error_model": "numpy"} | options
         self.call: Any = None
         self.known = 0  # signatures compiled or read from the disk so far
+        self.compiled = 0  # those that were not on the disk
 
     def __call__(self, *args: Any) -> None:
-        if self.known and len(self.call.signatures) == self.known:
-            self.call(*args)
-            return
         call = self.call or self._prepare()
-        begin, hits = time.perf_counter(), sum(call.stats.cache_hits.values())
+        begin = time.perf_counter()
         call(*args)
-        compiled = len(call.signatures) > self.known and sum(call.stats.cache_hits.values()) == hits
-        self.known = len(call.signatures)
-        if compiled:
+        if len(call.signatures) == self.known:
+            return
+        self.known, before, self.compiled = len(call.signatures), self.compiled, sum(call.stats.cache_misses.values())
+        if self.compiled > before:
             log.info("compiled %s in %.1f s (kept on disk for next time)", self.name, time.perf_counter() - begin)
 
     def _prepare(self) -> Any:

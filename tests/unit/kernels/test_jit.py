@@ -48,6 +48,21 @@ def test_an_error_in_any_share_is_raised() -> None:
         share(fail, 4)
 
 
+def test_each_layout_is_said_when_it_is_compiled_and_not_when_it_is_read_from_the_disk(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "_kernel_cache", lambda: tmp_path)
+    layouts = [np.arange(5.0), np.arange(10.0)[::2], np.arange(5.0)]
+    said = []
+    with caplog.at_level(logging.INFO, "attentif"):
+        for _ in range(2):  # two processes, as it were
+            kernel = Compiled(_double)
+            for x in layouts:
+                kernel(0, 5, x, np.empty(5))
+                said.append(len(caplog.records))
+    assert said == [1, 2, 2, 2, 2, 2]
+
+
 def test_compilation_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     kernel = Compiled(_double)
     kernel.options["cache"] = False  # as on a machine that never ran it
