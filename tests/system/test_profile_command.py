@@ -62,7 +62,12 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(
     folder = tmp_path / "folder.html"
     folder.mkdir()
     assert attentif(["profile", "mamba", "--out", str(folder)]) == 2
-    assert "folder.html cannot be written" in capsys.readouterr().err
+    assert "folder.html: is a folder" in capsys.readouterr().err
+    kept = tmp_path / "kept.html"
+    kept.write_text("mine")
+    assert attentif(["profile", "mamba", "--out", str(kept)]) == 2
+    assert "kept.html: exists already; --force writes over it" in capsys.readouterr().err
+    assert kept.read_text() == "mine"
 
 
 def test_stopped_by_the_keyboard_it_leaves_nothing(tmp_path: Path) -> None:

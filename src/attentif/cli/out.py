@@ -1,6 +1,7 @@
 """Where words go: results to stdout, all else to stderr. rich is imported when a table is wanted, not before."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ def check_out(out: Path | None, force: bool) -> None:
     refuse_existing(out, force)
     if not out.parent.is_dir():
         raise UsageError(f"there is no folder {out.parent}", file=out)
+    if not os.access(out.parent, os.W_OK):
+        raise UsageError("cannot be written: its folder is closed to you", file=out)
 
 
 def refuse_existing(file: Path, force: bool) -> None:

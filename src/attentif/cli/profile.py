@@ -1,13 +1,12 @@
 """`attentif profile`: time and memory against length."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attentif.cli.options import Json, Threads
-from attentif.cli.out import print_json, print_table
+from attentif.cli.options import Force, Json, Threads
+from attentif.cli.out import check_out, print_json, print_table
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ def profile(
         bool, typer.Option("--both-ways", help="Mixers that may look both ways do; by default they look back only.")
     ] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there: .html, or .json.")] = None,
+    force: Force = False,
     json: Json = False,
     threads: Threads = 0,
 ) -> None:
@@ -47,8 +47,9 @@ def profile(
 
     For example: attentif profile attention mamba lstm --lengths 128:16384 --out profile.html
     """
-    if out is not None:
-        _check_report(out)
+    if out is not None and out.suffix not in (".html", ".json"):
+        raise UsageError(f"--out: the report is .html or .json, not {out.name!r}")
+    check_out(out, force)
     from attentif.lab.profile import lengths_of
     from attentif.plugin import load_installed
 
@@ -78,15 +79,6 @@ def profile(
     _show(found)
     if out is not None:
         print(f"report  {out}")
-
-
-def _check_report(out: Path) -> None:
-    if out.suffix not in (".html", ".json"):
-        raise UsageError(f"--out: the report is .html or .json, not {out.name!r}")
-    if not out.resolve().parent.is_dir():
-        raise UsageError(f"--out: there is no folder {out.parent}")
-    if out.is_dir() or not os.access(out.resolve().parent, os.W_OK):
-        raise UsageError(f"--out: {out} cannot be written")
 
 
 def _show(found: "Profile") -> None:
