@@ -56,6 +56,8 @@ def write_files(folder: Path) -> None:
         csv.writer(file).writerows([("review", "polarity"), *rows])
     (folder / "classify.toml").write_text(RECIPE)
     (folder / "suite.toml").write_text(SUITE)
+    (folder / "astray.toml").write_text('recipe = "clasify"\nmodels = ["encoder-tiny"]\n')
+    (folder / "lost.toml").write_text('models = ["encoder-tiny"]\nrecipe = "nowhere/classify.toml"\n')
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -113,7 +115,7 @@ def test_called_again_everything_is_there_already(undisturbed: dict[str, Any], c
 
 @pytest.mark.kill
 def test_killed_in_the_middle_and_started_again_it_ends_with_the_same_json(undisturbed: dict[str, Any], tmp_path: Path) -> None:
-    """Killed as soon as a run has a checkpoint, before it is done; its processes end with it."""
+    """Killed as soon as a run has a checkpoint, before it is done, and again when the runs are gathered; its processes end with it."""
     words = [sys.executable, "-m", "attentif", "compare", "suite.toml", "--out", str(tmp_path / "out")]
     environment = os.environ | {"ATTENTIF_CACHE": str(tmp_path / "cache")}  # the undisturbed runs are not to be found
     process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -123,6 +125,11 @@ def test_killed_in_the_middle_and_started_again_it_ends_with_the_same_json(undis
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert len(list(tmp_path.glob("out/classify/*/results.json"))) < 4
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert any("measuring the simple baselines" in line for line in process.stderr)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "out/compare.json").read_text())
@@ -202,7 +209,14 @@ def test_a_shape_that_nobody_chose_is_said_before_anything_is_trained(capsys: py
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nothing", "--models", "lstm-tiny"], "no recipe or TOML file is called 'nothing'"),
+        (["nothing", "--models", "lstm-tiny"], "no suite, recipe or TOML file is called 'nothing'"),
+        (["four-memory"], "no suite, recipe or TOML file is called 'four-memory'; did you mean 'four-memories'?"),
+        (["astray.toml"], "error: astray.toml:1: recipe: no recipe or TOML file is called 'clasify'"),
+        (["lost.toml"], "error: lost.toml:2: recipe: nowhere/classify.toml: no such file"),
+        (["translate", "--models", "transformer-tiny"], "the recipe translate brings no data (pairs.tsv stands for yours)"),
+        (["suite.toml", "train.seed=3"], "option 'train.seed=3': train.seed: the comparison decides it for every run"),
+        (["suite.toml", "--lr", "1e-3", "train.lr=3e-3"], "option 'train.lr=3e-3': train.lr: the comparison decides it for every run"),
+        (["classify.toml", "--models", "encoder-tiny", "--budget", "tokens=1"], "1 tokens cannot be met: a step reads "),
         (["nothing.toml"], "nothing.toml"),
         (["classify.toml"], "models: none are named: give --models lstm-tiny,mamba-tiny, or a suite"),
         (["classify.toml", "--models", ","], "option --models: models: the list of models is empty"),

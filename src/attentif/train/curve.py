@@ -19,7 +19,7 @@ from attentif.errors import UsageError
 from attentif.files import begun, write_json, write_text
 from attentif.tasks.seeds import mean
 from attentif.train.config import RunConfig
-from attentif.train.load import Source, load_run_config, source_name
+from attentif.train.load import Source, check_brought, load_run_config, source_name
 from attentif.train.pretrain import STAGE
 from attentif.train.progress import Display
 from attentif.train.run import resume, train
@@ -90,7 +90,9 @@ def _with(config: RunConfig, labels: int, seed: int) -> RunConfig:
 
 def measure(plan: Plan, display: Display) -> dict[str, Any]:
     """Make the runs that are not there yet; the curve as plain data, written after each of them."""
-    count = len(runs_of(plan))  # contradictions are refused before anything is written
+    runs = runs_of(plan)  # contradictions are refused before anything is written
+    check_brought(plan.source, runs[0].config.data)
+    count = len(runs)
     said = _settled(plan)
     with begun(plan.folder, worth=lambda: any(plan.folder.glob("*/config.toml"))):
         write_text(plan.folder / PLAN, said)

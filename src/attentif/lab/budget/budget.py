@@ -155,10 +155,8 @@ def _length(model: ModelConfig, budget: Budget, setting: Setting) -> Solved:
     steps = max(1, round(budget.amount / each))
     error = abs(steps * each / budget.amount - 1)
     if error > TOLERANCE["tokens"]:
-        raise UsageError(
-            f"{budget} cannot be met: a step reads {amount_words('tokens', each)}, and {steps} of them "
-            f"{amount_words('tokens', steps * each)}; make train.batch_tokens smaller"
-        )
+        many = f", and {steps} of them {amount_words('tokens', steps * each)}" if steps > 1 else ""
+        raise UsageError(f"{budget} cannot be met: a step reads {amount_words('tokens', each)}{many}; make train.batch_tokens smaller")
     length = {"train.steps": steps, "train.epochs": 0.0, "train.min_steps": 0, "train.minutes": 0.0}
     return _solved(model, length, steps * each, budget.amount, setting)
 

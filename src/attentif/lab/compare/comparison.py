@@ -15,17 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attentif.config import Layer
-from attentif.errors import UsageError
+from attentif.config import Layer, did_you_mean
+from attentif.errors import ConfigError, UsageError
 from attentif.files import begun, write_json
 from attentif.lab.compare.board import Board, board
 from attentif.lab.compare.content import Kept
 from attentif.lab.compare.event import Event
 from attentif.lab.compare.plan import Planned, plan
-from attentif.lab.compare.suite import Part, Suite, is_suite, load_suite, suite_layer
+from attentif.lab.compare.suite import Part, Suite, is_suite, load_suite, suite_layer, suite_names
 from attentif.plugin import load_installed
+from attentif.recipes import recipe_names
 from attentif.train.distributed import device_of
-from attentif.train.load import source_name
+from attentif.train.load import is_source, source_name
 from attentif.train.lock import Lock
 from attentif.train.rundir import RUNS
 from attentif.train.signals import StoppedError
@@ -105,6 +106,10 @@ def compare(
 def suite_of(source: str | Path, options: Sequence[Layer], changes: Sequence[Layer]) -> Suite:
     """The suite that `source` names, or one of the recipe that it names; options stand over it."""
     load_installed()
+    if not is_suite(source) and not is_source(source):
+        close = did_you_mean(str(source), [*suite_names(), *recipe_names()])
+        known = "`attentif list suites` and `attentif list recipes` show them"
+        raise ConfigError(f"no suite, recipe or TOML file is called {str(source)!r}{close}; {known}")
     if not is_suite(source):
         return load_suite([Layer({"recipe": str(source)}, "comparison"), *options], changes, source_name(source))
     first = suite_layer(source)

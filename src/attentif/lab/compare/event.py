@@ -21,6 +21,7 @@ from attentif.lab.compare.rates import Whole, judged_by, rate_of, record, trials
 from attentif.lab.compare.suite import Suite
 from attentif.lab.machine import processor
 from attentif.plugin import loaded_plugins
+from attentif.tasks.feed import counted
 from attentif.train.rundir import read_results, read_trial
 from attentif.version import __version__
 from attentif.view.verdict import conclusion
@@ -66,7 +67,7 @@ class Event:
         places = {one.label: f"{what} {place} of {len(wanted)}" for place, one in enumerate(wanted, 1)}
         missing = {one.label: one for one in wanted if not self.found(one)}
         if found := len(wanted) - len(missing):
-            self.board.say(f"{found} of {len(wanted)} {what}s are there already")
+            self.board.say(f"{found} of {len(wanted)} {what}s {'is' if found == 1 else 'are'} there already")
         kind = lambda one: "trial" if one.trial else "train"
         orders = {label: self.order(kind(one), one) | {"folder": str(one.folder.path)} for label, one in missing.items()}
         for ended, one in self.ended(orders, missing):
@@ -129,7 +130,7 @@ class Event:
                     missing[f"{one.part.name}: {model}, writing"] = one, wanted
         orders = {label: self.order("decode", wanted) | {"folder": str(wanted.folder.path)} for label, (_, wanted) in missing.items()}
         if orders:
-            self.board.say(f"measuring how fast {len(orders)} models write, one at a time")
+            self.board.say(f"measuring how fast {counted(len(orders), 'model')} can write, one at a time")
         for ended, (one, wanted) in self.ended(orders, missing, jobs=1):
             self.note(ended, one, wanted.key)
 

@@ -25,7 +25,7 @@ from attentif.lab.budget import Budget
 from attentif.models.presets import ALIASES, preset_names
 from attentif.toml import Keys
 from attentif.train.config import RunConfig
-from attentif.train.load import run_config, source_layer, source_name
+from attentif.train.load import check_brought, run_config, source_layer, source_name
 
 FOLDER = Path(str(files("attentif.lab.compare"))) / "suites"
 SEEDS, EVALUATIONS, SHARE = 3, 10, 0.25
@@ -170,7 +170,7 @@ def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[
     recipe, models = chosen("recipe"), chosen("models")
     if recipe is None:
         raise document.error(where("recipe"), "give a recipe, a TOML file or a run's folder: the data and the task of the comparison")
-    first, notes = _base(recipe)
+    first, notes = _base(document, where("recipe"), recipe)
     if not models:
         none = "none are named: give --models lstm-tiny,mamba-tiny, or a suite that lists them"
         why = none if models is None else "the list of models is empty"
@@ -180,8 +180,9 @@ def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[
     contestants = [_contestant(document, (*where("models"), number), first, common, given) for number, given in enumerate(models)]
     if clash := _twice(model.name for model in contestants):
         raise document.error(where("models"), f"two models are called {clash!r}: give one of them a name of its own")
+    check_brought(recipe, contestants[0].config.data)
     lr, seeds = chosen("lr"), _seeds(document, where("seeds"), chosen("seeds"))
-    asked = {key for layer in common for key in layer.values.get("train", {})}
+    asked = _asked(common, {"seed": "seeds = [3, 4] (--seeds 3,4)"} | ({} if lr is None else {"lr": "lr (--lr)"}))
     evaluations = None if "eval_every" in asked else chosen("evaluations") or EVALUATIONS
     contestants = [replace(model, evaluations=evaluations, stops="patience" in asked) for model in contestants]
     _check_sizes(document, where("models"), contestants, budget)
@@ -192,9 +193,13 @@ def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[
 # ------------------------------------------------------------------------------------------------------------ its parts
 
 
-def _base(recipe: str) -> tuple[Layer, tuple[list[str], list[Layer]]]:
+def _base(document: Document, path: Keys, recipe: str) -> tuple[Layer, tuple[list[str], list[Layer]]]:
     """The recipe without its model. A linear model's part in the answers would hide what the networks are worth: left out, unless asked."""
-    layer = source_layer(recipe)
+    try:
+        layer = source_layer(recipe)
+    except ConfigError as error:
+        _, line = document.place(path)
+        raise error if line is None else document.error(path, str(error)) from None  # a recipe that no suite's file names was typed
     first = replace(layer, values={key: value for key, value in layer.values.items() if key not in ("model", "made")})
     task = first.values.get("task")
     helped = [key for key in ("blend", "evidence") if task.get(key)] if isinstance(task, Mapping) else []
@@ -204,6 +209,18 @@ def _base(recipe: str) -> tuple[Layer, tuple[list[str], list[Layer]]]:
         ", ".join(f"task.{key} = false" for key in helped)
     )
     return first, ([note], [Layer({"task": dict.fromkeys(helped, False)}, "comparison")])
+
+
+def _asked(common: Sequence[Layer], own: Mapping[str, str]) -> set[str]:
+    """The keys of `train` that changes set; those of which the comparison decides, `own`, are said as it says them."""
+    asked: set[str] = set()
+    for layer in common:
+        found = layer.values.get("train", {})
+        if clash := next((key for key in found if key in own), None):
+            file, line = layer.place(("train", clash))
+            raise ConfigError(f"train.{clash}: the comparison decides it for every run: {own[clash]} says which", file=file, line=line)
+        asked |= found.keys()
+    return asked
 
 
 def _changes(document: Document, suite: SuiteConfig, own: PartConfig, place: int) -> list[Layer]:

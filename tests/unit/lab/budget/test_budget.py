@@ -218,7 +218,7 @@ def test_tokens_are_met_by_steps_and_the_model_stays() -> None:
     assert found.amount == 781 * 128
     assert found.model == resolve({"base": "gru-tiny"})
     TrainConfig(steps=5).changed(**{key.removeprefix("train."): value for key, value in found.changed.items()})
-    with pytest.raises(UsageError, match=r"a step reads 128 tokens, and 1 of them 128 tokens; make train\.batch_tokens smaller"):
+    with pytest.raises(UsageError, match=r"60 tokens cannot be met: a step reads 128 tokens; make train\.batch_tokens smaller"):
         solved("gru-tiny", "tokens=60")
 
 
