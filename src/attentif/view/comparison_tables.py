@@ -146,9 +146,8 @@ def sizes_table(part: Part) -> Table:
         heads.append(Text("écart au budget", "distance from the budget"))
     rows: list[list[Cell]] = []
     for model in part["models"]:
-        changed = ", ".join(
-            f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}" for key, value in model["changed"].items()
-        )
+        settled = {key: value for key, value in model["changed"].items() if value or not key.startswith("train.")}  # 0: a limit that is off
+        changed = ", ".join(f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}" for key, value in settled.items())
         active = model["active_parameters"]
         own = count(model["parameters"])
         if active != model["parameters"]:

@@ -62,7 +62,7 @@ def _few_seeds(part: Part) -> list[Text]:
     if seeds < ENOUGH_SEEDS:
         return [
             Text(
-                "{seeds} graines sont peu : les intervalles sont larges, et un petit écart réel peut rester invisible.",
+                "{seeds} graines, c’est peu : les intervalles sont larges, et un petit écart réel peut rester invisible.",
                 "{seeds} seeds are few: intervals are wide, and a small real difference may stay unseen.",
             ).with_(seeds=count(seeds))
         ]
@@ -76,8 +76,8 @@ def _rates(part: Part) -> list[Text]:
     if search is None:
         return [
             Text(
-                "Le taux d’apprentissage n’a pas été choisi pour chaque modèle : celui-ci peut favoriser l’un d’eux.",
-                "The learning rate was not tuned for each model: this one may favour one of them.",
+                "Le taux d’apprentissage n’a pas été choisi pour chaque modèle : un taux donné d’avance peut favoriser l’un d’eux.",
+                "The learning rate was not tuned for each model: one given beforehand may favour one of them.",
             )
         ]
     edges = {search["rates"][0], search["rates"][-1]}

@@ -33,7 +33,7 @@ SPENT = {
     "flops": Text("les mêmes opérations", "the same operations"),
     "seconds": Text("le même temps", "the same time"),
     "tokens": Text("le même nombre de jetons", "the same number of tokens"),
-    "memory": Text("la même mémoire", "the same memory"),
+    "memory": Text("la même mémoire pour un pas, Python et données à part", "the same memory for a step, Python and data apart"),
 }
 
 
@@ -132,13 +132,14 @@ def _established(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
         end = Text(".", ".") if likely else chance
         found.append(Text(nothing.fr + end.fr, nothing.en + end.en))
     if likely:
+        one = Text("cette paire, prise seule, passe le seuil", "this pair passes the level by itself")
+        several = Text("ces paires, prises seules, passent le seuil", "these pairs pass the level by themselves")
         found.append(
             Text(
-                "Avec {names}, il est vraisemblable sans être établi : ces paires, prises seules, passent le seuil, mais non après "
-                "correction pour {n} paires ; plus de graines en décideraient.",
-                "That from {names} is likely and not established: these pairs pass the level by themselves, but not after correction for "
-                "{n} pairs; more seeds would decide.",
-            ).with_(names=listed(likely), n=count(len(pairs)))
+                "Avec {names}, il est vraisemblable sans être établi : {they}, mais non après correction pour {n} paires ; plus de graines "
+                "en décideraient.",
+                "That from {names} is likely and not established: {they}, but not after correction for {n} pairs; more seeds would decide.",
+            ).with_(names=listed(likely), they=one if len(likely) == 1 else several, n=count(len(pairs)))
         )
     if untold and (told or likely):
         established = Text("Il ne l’est pas avec {names}", "That from {names} is not")  # goes on from the sentence about `told`
@@ -196,6 +197,8 @@ def gap(value: float, of: Metric) -> Text:
 
 def _spent(part: Part) -> Text:
     budget = part["budget"]
+    if budget is None and len(part["models"]) == 1:
+        return Text("à sa taille d’origine", "at its own size")
     if budget is None:
         return Text("chacun à sa taille d’origine (aucun budget commun)", "each at its own size (no common budget)")
     write: Callable[[float], Number] = {"seconds": duration, "memory": size}.get(budget["kind"], big)

@@ -115,7 +115,7 @@ def test_a_pair_that_only_the_correction_holds_back_is_not_called_as_good() -> N
     part["statistics"]["differences"][2] |= {"p": 0.003, "adjusted": 0.09, "different": False}
     (_, nothing, likely, untold, _) = may(part)
     assert nothing.en == "No difference from the others is established at the 5% level (paired tests, Holm's correction)."
-    assert likely.en.startswith("That from rnn (11.0 points) is likely and not established: these pairs pass the level by themselves")
+    assert likely.en.startswith("That from rnn (11.0 points) is likely and not established: this pair passes the level by itself")
     assert "not after correction for 3 pairs" in likely.en
     assert untold.en == "Nothing tells it from <b>gru</b>: these models may be as good as each other."
 
@@ -151,8 +151,15 @@ def test_of_one_model_nobody_says_that_it_comes_first() -> None:
     words = said(part)
     assert "mamba reaches 91.0% [90.0; 92.0] (accuracy). The best simple system does no better: counted words, 70.0%" in words
     assert "tuned for each model" not in words
+    assert "1 model, 5 seeds, at its own size" in said(part | {"budget": None})
     part["baselines"][0]["scores"]["accuracy"] = 0.95
     assert "mamba does worse than the best simple system: counted words, 95.0%" in said(part)
+
+
+def test_of_what_a_budget_of_tokens_changes_limits_that_are_off_are_not_shown() -> None:
+    part = comparison()
+    part["models"][0]["changed"] = {"train.steps": 30, "train.epochs": 0.0, "train.minutes": 0.0}
+    assert sizes_table(part).rows[0][1] == "train.steps = 30"
 
 
 def test_whatever_is_uneven_is_said_in_one_sentence() -> None:
@@ -227,7 +234,7 @@ def test_how_a_rate_was_chosen_is_said_as_it_was_done() -> None:
     ("kind", "amount", "french"),
     [
         ("seconds", 300.0, "le même temps (5 min)"),
-        ("memory", 5e8, "la même mémoire (500 Mo)"),
+        ("memory", 5e8, "la même mémoire pour un pas, Python et données à part (500 Mo)"),
         ("flops", 2e12, "les mêmes opérations (2,00 T)"),
         ("tokens", 3e6, "le même nombre de jetons (3,00 M)"),
     ],
