@@ -77,6 +77,14 @@ def test_a_forecast_is_a_table_json_or_a_csv_file(forecast: Done, folder: Path) 
     assert float(rows[0]["visits"]) == pytest.approx(answer["details"]["table"][0]["visits"])
 
 
+def test_forecasts_of_dates_with_time_zones_are_dated_in_utc(forecast: Done, folder: Path) -> None:
+    header, *rows = (folder / "serie.csv").read_text().splitlines()
+    zoned = [row.replace(",", "+02:00,", 1) for row in rows]
+    (folder / "zones.csv").write_text("\n".join([header, *zoned]) + "\n")
+    (answer,) = json.loads(typed("predict", "prevision", "--file", "zones.csv", "--json").out)
+    assert answer["details"]["table"][0]["date"] == "2023-08-01 10:00Z"  # the file ends at 11:00, two hours ahead of UTC
+
+
 def test_a_forecast_is_scored_again_and_on_other_rows(forecast: Done, folder: Path) -> None:
     first = json.loads((folder / "prevision" / "results.json").read_text())["scores"]
     again = json.loads(typed("evaluate", "prevision", "--json").out)

@@ -1,7 +1,8 @@
 """Series of measurements: tables with a column of dates and columns of numbers, checked and cut by time.
 
 A row is a moment, a column a channel. In a *long* table one column names the series that a row belongs to; the series then stand one after
-the other. Dates must rise by even steps: what is missing is refused, or filled in where that was asked for, and counted.
+the other. Dates must rise by even steps: what is missing is refused, or filled in where that was asked for, and counted. Dates with a
+time zone are instants: hours are counted in UTC, days and longer steps by the clock on the wall.
 """
 
 import hashlib
@@ -17,11 +18,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attentif.data.clocks import WAY_OUT, repeats_an_hour, skips_an_hour
 from attentif.data.columns import Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import PlainText, Reader, Tolerance, open_reader
-from attentif.data.steps import Dates, Ints, Step, parsed, step_of, written
+from attentif.data.steps import DAY, Dates, Ints, Step, parsed, step_of, written
 from attentif.data.table import digest_of
 from attentif.errors import DataError
 
@@ -61,6 +63,7 @@ class Series:
     names: list[str] = field(default_factory=lambda: [""])
     borders: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (series + 1,): where each begins, and the end
     parts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (rows,): 0 train, 1 valid, 2 test, as files had it
+    utc: bool = False  # dates are instants, told in UTC
 
     def __len__(self) -> int:
         return len(self.dates)
@@ -71,6 +74,9 @@ class Series:
 
     def error(self, message: str, row: int) -> DataError:
         return DataError(message, file=self.files[int(self.places[row, 0])], line=int(self.places[row, 1]))
+
+    def when(self, moment: np.datetime64) -> str:
+        return written(moment, utc=self.utc)
 
     def each(self) -> Iterator[tuple[str, slice]]:
         """Every series by name, with its rows."""
@@ -114,6 +120,7 @@ class _Read:
         self.date = wanted.date or "date"
         self.files: list[str] = []
         self.values, self.moments = array("d"), array("q")
+        self.zones = array("q")  # seconds from UTC, of rows whose dates have a time zone: all, or none
         self.names: dict[str, int] = {}  # of the series, in the order in which they are met
         self.series_of, self.lines, self.file_of, self.part_of = array("q"), array("q"), array("q"), array("q")
 
@@ -134,13 +141,15 @@ class _Read:
         for line, cells in reader.cells([*keys, *self.columns]):
             try:
                 row = array("d", map(self._number, self.columns, cells[len(keys) :]))
-                moment = self._moment(cells[0])
+                moment, zone = self._moment(cells[0])
             except ValueError as error:
                 tolerance.bad(str(error), path, line)
                 continue
             name = str(cells[1]) if self.wanted.series else ""
             self.values.extend(row)
             self.moments.append(moment)
+            if zone is not None:
+                self.zones.append(zone)
             self.series_of.append(self.names.setdefault(name, len(self.names)))
             self.lines.append(line)
             self.file_of.append(number)
@@ -177,13 +186,18 @@ class _Read:
             raise ValueError(f"{column}: {value!r} is not a number; decimals are written with a point, or else task.decimal=comma")
         return number_of(column, value)
 
-    def _moment(self, value: Any) -> int:
+    def _moment(self, value: Any) -> tuple[int, int | None]:
         try:
-            return parsed(value, self.wanted.date_format)
+            moment, zone = parsed(value, self.wanted.date_format)
         except (ValueError, OverflowError):
             as_asked = f"as {self.wanted.date_format}" if self.wanted.date_format else "such as 2024-02-01 or 2024-02-01 13:00"
             way_out = 'say how they are written: task.date_format="%d/%m/%Y %H:%M"'
             raise ValueError(f"{str(value)!r} is no date {as_asked}; {way_out}") from None
+        if self.moments and (zone is None) == bool(self.zones):
+            has, had = ("no time zone", "has one") if zone is None else ("a time zone", "has none")
+            first = f"{self.files[self.file_of[0]]}:{self.lines[0]}"
+            raise ValueError(f"{str(value)!r} has {has}, and the first date ({first}) {had}; give it to all dates, or to none")
+        return moment, zone
 
     def series(self) -> Series:
         values = np.frombuffer(self.values, dtype=np.float64).reshape(-1, len(self.columns))
@@ -194,7 +208,11 @@ class _Read:
         places = np.stack([file_of, lines], axis=1)[order]
         dates = moments[order].astype("datetime64[s]")
         found = Series(values[order], dates, self.columns, Step(), self.files, places, self.date, list(self.names), borders, part_of[order])
-        return replace(found, step=_step(found))
+        if not self.zones:
+            return replace(found, step=_step(found))
+        instants = replace(found, utc=True)
+        zones = np.frombuffer(self.zones, dtype=np.int64)[order].astype("timedelta64[s]")
+        return _by_clock(replace(instants, step=_step(instants)), replace(found, dates=dates + zones))
 
 
 def _built_in(config: DataConfig, wanted: Wanted) -> _Read:
@@ -212,7 +230,7 @@ def _built_in(config: DataConfig, wanted: Wanted) -> _Read:
     for part, (split, columns) in enumerate(entry.load(config.seed).items()):
         read.files.append(f"{entry.name}/{split}")
         count = len(columns["date"])
-        read.moments.extend(parsed(moment, None) for moment in columns["date"])
+        read.moments.extend(parsed(moment, None)[0] for moment in columns["date"])
         read.values.extend(np.stack([columns[name] for name in read.columns], axis=1).astype(np.float64).ravel().tolist())
         read.lines.extend(range(1, count + 1))
         for numbers, number in ((read.series_of, 0), (read.file_of, part), (read.part_of, part)):
@@ -253,14 +271,27 @@ def number_of(column: str, value: Any) -> float:
 
 def _step(series: Series) -> Step:
     """The step of the first series that has two rows, once it is known that all dates rise."""
-    found = None
     for name, rows in series.each():
         _check_rising(series, name, rows)
-        if found is None and rows.stop - rows.start > 1:
-            found = step_of(series.dates[rows])
-    if found is None:
-        raise series.error("has one row: a series needs more", 0)
-    return found
+    return _first_step(series)
+
+
+def _first_step(series: Series) -> Step:
+    for _, rows in series.each():
+        if rows.stop - rows.start > 1:
+            return step_of(series.dates[rows])
+    raise series.error("has one row: a series needs more", 0)
+
+
+def _by_clock(instants: Series, wall: Series) -> Series:
+    """Dates in UTC, or as the clock on the wall has them where steps are a day or more, or where that clock alone makes them even:
+    between two midnights lie 23 hours when summer time begins."""
+    if any((np.diff(wall.dates[rows]).astype(np.int64) <= 0).any() for _, rows in wall.each()):
+        return instants
+    wall = replace(wall, step=_first_step(wall))
+    first, second = (wall, instants) if wall.step.months or wall.step.seconds >= DAY else (instants, wall)
+    even = lambda series: all((series.step.between(series.dates[rows]) > 0).all() for _, rows in series.each())
+    return second if even(second) and not even(first) else first
 
 
 def _check_rising(series: Series, name: str, rows: slice) -> None:
@@ -268,11 +299,14 @@ def _check_rising(series: Series, name: str, rows: slice) -> None:
     if not len(gaps) or gaps.min() > 0:
         return
     row = rows.start + int(np.flatnonzero(gaps <= 0)[0]) + 1
-    here, before = written(series.dates[row]), written(series.dates[row - 1])
+    here, before = series.when(series.dates[row]), series.when(series.dates[row - 1])
+    changed = f", as when clocks go back at the end of summer time; {WAY_OUT}"
+    repeated = not series.utc and repeats_an_hour(series.dates[rows])
     if gaps[row - 1 - rows.start] == 0:
         way_out = "" if name else '; where rows belong to several series, name their column: data.columns.series="NAME"'
-        raise series.error(f"the date {here}{_of(name)} stands twice (also at {series.place(row - 1)}){way_out}", row)
-    raise series.error(f"dates go back{_of(name)}: {here} after {before}; sort the rows by date", row)
+        twice = f"the date {here}{_of(name)} stands twice (also at {series.place(row - 1)})"
+        raise series.error(twice + (changed if repeated else way_out), row)
+    raise series.error(f"dates go back{_of(name)}: {here} after {before}" + (changed if repeated else "; sort the rows by date"), row)
 
 
 def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:
@@ -311,7 +345,7 @@ def _gaps(series: Series, name: str, rows: slice, fill: Fill) -> tuple[Series, i
     steps = series.step.between(part.dates)
     if (steps < 1).any():
         row = int(np.flatnonzero(steps < 1)[0]) + 1
-        here, before = written(part.dates[row]), written(part.dates[row - 1])
+        here, before = series.when(part.dates[row]), series.when(part.dates[row - 1])
         way_out = "task.uneven=true takes the rows as evenly spaced"
         raise part.error(f"rows are {series.step.name} apart, but {here}{_of(name)} follows {before}; {way_out}", row)
     places = np.concatenate([[0], np.cumsum(steps)])
@@ -320,10 +354,12 @@ def _gaps(series: Series, name: str, rows: slice, fill: Fill) -> tuple[Series, i
         return part, 0
     if fill == "none":
         row = int(np.flatnonzero(steps > 1)[0]) + 1
-        here, before = written(part.dates[row]), written(part.dates[row - 1])
+        here, before = series.when(part.dates[row]), series.when(part.dates[row - 1])
         gaps = int((steps > 1).sum())
         more = f", the first of {gaps:,} gaps" if gaps > 1 else ""
         way_out = "fill them in: task.fill=linear, or take rows as evenly spaced: task.uneven=true"
+        if not series.utc and skips_an_hour(part.dates[row - 1], part.dates[row], series.step.seconds):
+            way_out = f"summer time begins so: {WAY_OUT}, or {way_out}"
         missing = int(steps[row - 1]) - 1
         raise part.error(
             f"{missing:,} row{'s are' if missing > 1 else ' is'} missing{_of(name)} between {before} and {here}{more}; {way_out}", row
@@ -353,6 +389,6 @@ def _of(name: str) -> str:
 
 
 def _described(series: Series) -> str:
-    first, last = written(series.dates.min()), written(series.dates.max())
+    first, last = series.when(series.dates.min()), series.when(series.dates.max())
     many = f"{len(series.names):,} series, " if len(series.names) > 1 else ""
     return f"{many}{len(series):,} rows from {first} to {last}, {series.step.name} apart"

@@ -6,7 +6,7 @@ hours or minutes, a week of days, a year of weeks, months or quarters.
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Dates = NDArray[np.datetime64]  # in seconds
 Ints = NDArray[np.int64]
 
-DAY, WEEK = 86_400, 7 * 86_400
+HOUR, DAY, WEEK = 3600, 86_400, 7 * 86_400
 EPOCH = datetime(1970, 1, 1)
 
 
@@ -32,7 +32,7 @@ class Step:
         if self.months:
             years, rest = divmod(self.months, 12)
             return _amount(years, "year") if not rest else _amount(self.months, "month")
-        for unit, seconds in (("week", WEEK), ("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1)):
+        for unit, seconds in (("week", WEEK), ("day", DAY), ("hour", HOUR), ("minute", 60), ("second", 1)):
             if self.seconds % seconds == 0:
                 return _amount(self.seconds // seconds, unit)
         raise AssertionError("a step of no time")
@@ -92,8 +92,9 @@ def calendar(dates: Dates) -> Ints:
     return np.stack([hour, weekday, day, months.astype(np.int64) % 12], axis=1)
 
 
-def parsed(value: Any, format: str | None) -> int:
-    """Seconds since 1970 of a date as a file has it; ValueError where it is none. A time zone brings it to UTC."""
+def parsed(value: Any, format: str | None) -> tuple[int, int | None]:
+    """A date as a file has it: seconds since 1970, in UTC where it has a time zone, and the zone's distance from UTC; ValueError where
+    it is none."""
     if isinstance(value, datetime):
         moment = value
     elif isinstance(value, date):
@@ -106,14 +107,16 @@ def parsed(value: Any, format: str | None) -> int:
             if re.fullmatch(r"\d{4}(-\d{2})?", text):  # a year, a month
                 text += "-01-01"[: 10 - len(text)] if len(text) == 4 else "-01"
             moment = datetime.fromisoformat(text)
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return round((moment - EPOCH).total_seconds())
+    distance = moment.utcoffset()
+    seconds = round((moment.replace(tzinfo=None) - EPOCH).total_seconds())
+    return (seconds, None) if distance is None else (seconds - round(distance.total_seconds()), round(distance.total_seconds()))
 
 
-def written(moment: np.datetime64) -> str:
-    """ "2016-07-01", or "2016-07-01 13:00" where the day is not all."""
+def written(moment: np.datetime64, *, utc: bool = False) -> str:
+    """ "2016-07-01", or "2016-07-01 13:00" where the day is not all; "2016-07-01 00:00Z" of an instant."""
     text = str(moment.astype("datetime64[s]")).replace("T", " ")
+    if utc:
+        return text.removesuffix(":00") + "Z"
     return text.removesuffix(" 00:00:00").removesuffix(":00") if text.endswith("00:00:00") else text.removesuffix(":00")
 
 

@@ -1,8 +1,10 @@
 """Series: dates and numbers of a file, every fault named with its line."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -144,12 +146,10 @@ def test_files_of_valid_and_test_go_on_where_train_ends(write: Write) -> None:
 
 
 def test_parquet_has_dates_and_missing_numbers_of_its_own(tmp_path: Path) -> None:
-    import datetime
-
     import pyarrow as pa
     from pyarrow import parquet
 
-    days = [datetime.datetime(2024, 1, day) for day in range(1, 6)]
+    days = [datetime(2024, 1, day) for day in range(1, 6)]
     path = tmp_path / "serie.parquet"
     parquet.write_table(pa.table({"date": days, "a": [1.0, None, 3.0, 4.0, 5.0]}), path)
     assert "serie.parquet:2: a: is missing" in refused(str(path))
@@ -182,7 +182,7 @@ def test_the_same_rows_have_the_same_digest(write: Write) -> None:
     ],
 )  # fmt: skip
 def test_the_step_its_season_and_the_dates_that_follow(dates: list[str], step: Step, period: int, name: str, next_ones: list[str]) -> None:
-    moments = np.array([parsed(date, None) for date in dates]).astype("datetime64[s]")
+    moments = np.array([parsed(date, None)[0] for date in dates]).astype("datetime64[s]")
     found = step_of(moments)
     assert (found, found.period, found.name) == (step, period, name)
     assert [written(date) for date in found.after(moments[-1], 2)] == next_ones
@@ -190,13 +190,95 @@ def test_the_step_its_season_and_the_dates_that_follow(dates: list[str], step: S
 
 
 def test_the_calendar_of_a_date() -> None:
-    import datetime
-
     moments = ["2024-02-29 23:10", "1969-12-31 00:00", "2023-01-01 05:00"]
     for moment, found in zip(moments, calendar(np.array(moments, dtype="datetime64[s]")).tolist(), strict=True):
-        own = datetime.datetime.fromisoformat(moment)
+        own = datetime.fromisoformat(moment)
         assert found == [own.hour, own.weekday(), own.day - 1, own.month - 1]
 
 
+# ------------------------------------------------------------------------------------------------ time zones, summer time
+
+PARIS = ZoneInfo("Europe/Paris")
+
+
+def local(first: datetime, count: int, minutes: int = 60) -> list[datetime]:
+    """Instants an even time apart, as clocks in Paris show them."""
+    return [(first.replace(tzinfo=UTC) + timedelta(minutes=place * minutes)).astimezone(PARIS) for place in range(count)]
+
+
+def without_zone(dates: Sequence[datetime]) -> list[str]:
+    return [date.replace(tzinfo=None).isoformat(" ") for date in dates]
+
+
 def test_a_time_zone_is_brought_to_utc() -> None:
-    assert parsed("2024-01-01T02:00:00+02:00", None) == parsed("2024-01-01", None)
+    assert parsed("2024-01-01T02:00:00+02:00", None) == (parsed("2024-01-01", None)[0], 7200)
+    assert parsed("2024-01-01", None)[1] is None
+
+
+@pytest.mark.parametrize("first", [datetime(2024, 3, 30, 20), datetime(2024, 10, 26, 20)])
+def test_hours_with_time_zones_go_on_in_utc_when_clocks_change(write: Write, first: datetime) -> None:
+    series, notes = load(write(rows_of([date.isoformat() for date in local(first, 12)])))
+    assert np.diff(series.dates).astype(int).tolist() == [3600] * 11
+    assert series.dates[0] == np.datetime64(first)
+    assert notes[-1] == f"12 rows from {first:%Y-%m-%d %H:%M}Z to {first + timedelta(hours=11):%Y-%m-%d %H:%M}Z, an hour apart"
+    assert parsed(series.when(series.dates[0]), None)[0] == series.dates[0].astype(int)
+
+
+def test_zones_may_differ_from_row_to_row(write: Write) -> None:
+    series, _ = load(write(rows_of(["2024-01-01T00:00Z", "2024-01-01T02:00+01:00", "2023-12-31 21:00-05:00"])))
+    assert [series.when(date) for date in series.dates] == ["2024-01-01 00:00Z", "2024-01-01 01:00Z", "2024-01-01 02:00Z"]
+    twice = refused(write(rows_of(["2024-01-01T00:00+01:00", "2024-01-01T01:00+02:00", "2024-01-01T02:00+02:00"])))
+    assert "serie.csv:3: the date 2023-12-31 23:00Z stands twice" in twice
+
+
+@pytest.mark.parametrize(
+    ("dates", "said"),
+    [
+        (["2024-01-01T00:00+01:00", "2024-01-01T00:00"], "'2024-01-01T00:00' has no time zone, and the first date ({}:2) has one"),
+        (["2024-01-01T00:00", "2024-01-01T01:00Z"], "'2024-01-01T01:00Z' has a time zone, and the first date ({}:2) has none"),
+    ],
+)  # fmt: skip
+def test_dates_with_and_without_a_zone_are_not_mixed(write: Write, dates: list[str], said: str) -> None:
+    file = write(rows_of([*dates, "2024-01-01T02:00"]))
+    assert refused(file) == f"{file}:3: {said.format(file)}; give it to all dates, or to none"
+
+
+@pytest.mark.parametrize("days", [1, 7])
+def test_local_midnights_with_zones_are_days_of_the_wall_clock(write: Write, days: int) -> None:
+    midnights = [datetime(2024, 3, 18, tzinfo=PARIS) + timedelta(days=days * place) for place in range(40)]
+    series, _ = load(write(rows_of([date.isoformat() for date in midnights])))
+    assert series.step == Step(days * 86400)
+    assert [series.when(date) for date in series.dates] == [f"{date:%Y-%m-%d}" for date in midnights]
+
+
+def test_months_with_zones_are_those_of_the_wall_clock(write: Write) -> None:
+    series, _ = load(write(rows_of([datetime(2024, month, 1, tzinfo=PARIS).isoformat() for month in range(1, 13)])))
+    assert series.step == Step(months=1)
+    assert series.when(series.dates[0]) == "2024-01-01"
+
+
+def test_hours_of_the_wall_clock_may_be_what_is_even(write: Write) -> None:
+    days = [datetime(2024, 10, 25 + place // 4, 6 * (place % 4), tzinfo=PARIS) for place in range(24)]
+    series, _ = load(write(rows_of([date.isoformat() for date in days])))
+    assert series.step == Step(6 * 3600)
+    assert series.when(series.dates[-1]) == "2024-10-30 18:00"
+
+
+@pytest.mark.parametrize("minutes", [15, 60])
+def test_the_hour_that_local_clocks_repeat_is_told_for_what_it_is(write: Write, minutes: int) -> None:
+    dates = without_zone(local(datetime(2024, 10, 26, 20), 720 // minutes, minutes))
+    for told in (refused(write(rows_of(dates))), refused(write(rows_of(sorted(dates))))):
+        assert "as when clocks go back at the end of summer time; write dates in UTC, or with their time zone" in told
+    twice_elsewhere = refused(write(rows_of([dates[0], *dates])))
+    assert "summer time" not in twice_elsewhere
+    assert "stands twice" in twice_elsewhere
+
+
+@pytest.mark.parametrize("minutes", [15, 60])
+def test_the_hour_that_local_clocks_skip_is_told_for_what_it_is(write: Write, minutes: int) -> None:
+    dates = without_zone(local(datetime(2024, 3, 30, 20), 720 // minutes, minutes))
+    said = "; summer time begins so: write dates in UTC, or with their time zone, or fill them in: task.fill=linear"
+    assert said in refused(write(rows_of(dates)))
+    _, notes = load(write(rows_of(dates)), fill="linear")
+    assert f"filled in (linear): {60 // minutes} missing rows and 0 missing cells" in notes
+    assert "summer time" not in refused(write(rows_of([*dates[:2], *dates[2 + 60 // minutes :]])))

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from attentif.data import DataConfig
 from attentif.data.series import Decimal, Fill, Series, Wanted, load_series
-from attentif.data.steps import written
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.frontends.series import SeriesConfig
@@ -314,5 +313,5 @@ class Forecast(Task):
             end = len(scaled.series)
             batch = Batch(as_read(model, window_before(self, scaled, end).source))
             dates = scaled.series.dates[end - 1 - frontend.step * np.arange(count)[::-1]]
-            found += attention_maps(model, batch, [f"… {written(date)}" for date in dates], title=name)
+            found += attention_maps(model, batch, [f"… {scaled.series.when(date)}" for date in dates], title=name)
         return found

@@ -7,7 +7,7 @@ import numpy as np
 
 from attentif.data import DataConfig
 from attentif.data.series import Series, load_series
-from attentif.data.steps import Step, calendar, written
+from attentif.data.steps import Step, calendar
 from attentif.errors import DataError
 from attentif.models import Batch, Model
 from attentif.tasks.series.forecast_details import shortened
@@ -30,7 +30,7 @@ def answers(task: "Forecast", model: Model, given: str | Example) -> list[Predic
         dates = series.step.after(series.dates[rows.stop - 1], config.horizon)
         bands = scaled.restored(np.moveaxis(task.bands(model, window_before(task, scaled, rows.stop))[0], -1, 0), number)
         columns: dict[str, list[str] | list[float]] = {"series": [own] * len(dates)} if own else {}
-        columns["date"] = [written(date) for date in dates]
+        columns["date"] = [series.when(date) for date in dates]
         for channel, column in enumerate(series.columns):
             columns[column] = shortened(bands[config.middle, :, channel])
             others = ((q, own) for place, (q, own) in enumerate(zip(config.quantiles, bands, strict=False)) if place != config.middle)
@@ -57,8 +57,9 @@ def asked(task: "Forecast", given: str | Example) -> tuple[Scaled, str]:
         names=[given["series"]],
         borders=np.array([0, len(dates)]),
         parts=np.zeros(len(dates), np.int64),
+        utc=json.loads(given["utc"]),
     )
-    return task.scaled(series), f"{written(dates[0])} – {written(dates[-1])}"
+    return task.scaled(series), f"{series.when(dates[0])} – {series.when(dates[-1])}"
 
 
 def as_example(windows: Windows, row: int) -> Example:
@@ -70,6 +71,7 @@ def as_example(windows: Windows, row: int) -> Example:
         "dates": json.dumps([str(date) for date in series.dates[rows]]),
         "values": json.dumps(series.values[rows].tolist()),
         "step": json.dumps([series.step.seconds, series.step.months]),
+        "utc": json.dumps(series.utc),
     }
 
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.data.steps import written
 from attentif.models import Model, evaluating
 from attentif.tasks.feed import each_batch
 from attentif.tasks.series.forecast_scores import Tally, last_season, last_value, tallied
@@ -79,7 +78,7 @@ def _shown(task: "Forecast", model: Model, windows: Windows, tally: Tally, rank:
         "mse": float(errors[row]),
         "place": windows.place(row),
         "series": series.names[number],
-        "dates": [written(date) for date in series.dates[steps]],
+        "dates": [series.when(date) for date in series.dates[steps]],
         "channels": channels,
     }
 

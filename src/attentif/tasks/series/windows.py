@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from attentif.data.series import Series
-from attentif.data.steps import calendar, written
+from attentif.data.steps import calendar
 from attentif.errors import DataError
 from attentif.models import Batch, Input, ModelConfig
 from attentif.models.frontends import TokensConfig
@@ -80,7 +80,7 @@ class Windows:
     def place(self, row: int) -> str:
         """Where the forecast begins."""
         first = int(self.starts[row]) + self.look_back
-        return f"{self.scaled.series.place(first)} ({written(self.scaled.series.dates[first])})"
+        return f"{self.scaled.series.place(first)} ({self.scaled.series.when(self.scaled.series.dates[first])})"
 
     def some(self, count: int) -> Ints:
         """At most so many windows, evenly spaced over the split."""
@@ -140,7 +140,7 @@ def cut(series: Series, counts: Sequence[int], fractions: tuple[float, float], n
     shown = ", ".join(f"{size:,} {split}" for size, split in zip(np.diff(first).tolist(), ("train", "valid", "test"), strict=True))
     left = int(series.borders[1] - first[-1])
     unused = f"; the last {left:,} rows are not used" if left else ""
-    began = ", ".join(f"{split} from {written(series.dates[first[place]])}" for place, split in ((1, "valid"), (2, "test")))
+    began = ", ".join(f"{split} from {series.when(series.dates[first[place]])}" for place, split in ((1, "valid"), (2, "test")))
     notes.append(f"cut by time{' (each series)' if len(series.names) > 1 else ''}: {shown} rows, {began}{unused}")
     return cuts
 
