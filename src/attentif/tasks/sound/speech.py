@@ -376,9 +376,12 @@ class Speech(Task):
 
 
 def ctc_total(logits: Tensor, seq: Seq, labels: Tensor) -> tuple[Tensor, int]:
-    """The summed loss of a batch, and how many tokens it is of."""
-    lengths = (labels != UNSCORED).sum(1)
-    return ctc_loss(logits, seq.lengths, labels.clamp(min=0), lengths).sum(), int(lengths.sum())
+    """The summed loss of a batch, and how many tokens it is of: those of transcripts that their frames can hold."""
+    scored = labels != UNSCORED
+    lengths = scored.sum(1)
+    needed = lengths + (scored[:, 1:] & (labels[:, 1:] == labels[:, :-1])).sum(1)
+    total = ctc_loss(logits, seq.lengths, labels.clamp(min=0), lengths).sum()
+    return total, int(lengths[needed <= seq.lengths].sum())
 
 
 def _room(frames: int) -> int:

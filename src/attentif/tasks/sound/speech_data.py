@@ -260,6 +260,7 @@ class Encoder:
                 raise DataError("no sound is left to train on", file=table.files[0])
         elif self.tokenizer is not None:
             self._note_unknown(table, notes)
+            self._note_too_long(table, tokens, frames, notes)
         if len(kept) < len(table):
             table, frames, tokens = table.take(kept), [frames[row] for row in kept], [tokens[row] for row in kept]
         unit = math.prod(self.frontend.strides) if isinstance(self.frontend, WavesConfig) else 1
@@ -310,13 +311,24 @@ class Encoder:
     def _problem(self, text: str, tokens: NDArray[Any], frames: int) -> str:
         if self.tokenizer is not None and (unknown := unknown_pieces(self.tokenizer, text)):
             return f"the transcript has {unknown[0]!r}, too rare for the tokenizer to know; correct it, or say tokenizer.min_count=1"
-        if self.objective == "ctc":
-            needed, heard = frames_needed(tokens.tolist()), int(self.frontend.shortened(torch.tensor(frames)))
-            if needed > heard:
-                seconds = frames * self.features.step
-                said = counted(len(tokens), "token")
-                return f"a transcript of {said} needs {needed} frames of the model, and {seconds:.2f} s of sound give {heard}"
-        return ""
+        return self._too_long(tokens, frames)
+
+    def _too_long(self, tokens: NDArray[Any], frames: int) -> str:
+        """Why CTC cannot write a transcript in the frames of its sound; nothing where it can."""
+        frames = whole_within(self.features, self.longest) or frames
+        needed, heard = frames_needed(tokens.tolist()), int(self.frontend.shortened(torch.tensor(frames)))
+        if self.objective != "ctc" or needed <= heard:
+            return ""
+        seconds, said = frames * self.features.step, counted(len(tokens), "token")
+        return f"a transcript of {said} needs {needed} frames of the model, and {seconds:.2f} s of sound give {heard}"
+
+    def _note_too_long(self, table: Table, tokens: Sequence[NDArray[Any]], frames: Sequence[Tensor], notes: list[str]) -> None:
+        """Rows that are scored are kept, whatever they are: what nobody could answer is said."""
+        problems = {row: problem for row, own in enumerate(tokens) if (problem := self._too_long(own, len(frames[row])))}
+        if problems:
+            row, problem = next(iter(problems.items()))
+            which = f"{table.name}: {counted(len(problems), 'transcript')} of {len(table):,}"
+            notes.append(f"{which} cannot be written by CTC ({table.place(row)}: {problem}): errors, whatever is answered, and no loss")
 
     def _note_unknown(self, table: Table, notes: list[str]) -> None:
         assert self.tokenizer is not None

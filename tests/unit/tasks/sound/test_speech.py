@@ -147,6 +147,26 @@ def test_a_transcript_longer_than_ctc_can_align_is_told(tmp_path: Path) -> None:
     assert any("1 bad row skipped" in note for note in ready.notes)
 
 
+def test_scored_transcripts_longer_than_ctc_can_align_are_said_and_have_no_loss(tmp_path: Path) -> None:
+    train, hard = clips(tmp_path), tmp_path / "hard.csv"
+    hard.write_text("audio,text\n0.wav,4\n1.wav," + "1" * 60 + "\n")
+    (tmp_path / "easy.csv").write_text("audio,text\n0.wav,4\n")
+    task, found, model = trained("ctc", train)
+    notes: list[str] = []
+    files = DataConfig(train=str(train), valid=str(hard), test=str(train))
+    model_read = task.adapt(model_config())
+    assert len(task.prepare(files, found.tokenizers, model_read, notes.append).valid) == 2
+    scored = task.read(DataConfig(train=str(hard)), found.tokenizers, model_read, notes.append)
+    for name in ("valid", scored.name):
+        (note,) = [note for note in notes if note.startswith(f"{name}: 1 transcript of 2 cannot be written by CTC")]
+        assert f"({hard}:3: a transcript of 60 tokens needs 119 frames of the model, and" in note
+        assert note.endswith("errors, whatever is answered, and no loss")
+    alone = task.evaluate(model, task.read(DataConfig(train=str(tmp_path / "easy.csv")), found.tokenizers, model_read, said))
+    both = task.evaluate(model, scored)
+    assert both.examples == 2
+    assert both.scores["loss"] == pytest.approx(alone.scores["loss"], rel=1e-4)
+
+
 def test_characters_too_rare_to_be_known_are_told_and_unseen_ones_counted(tmp_path: Path) -> None:
     train = clips(tmp_path, ["44", "4é", "44"])
     (tmp_path / "test.csv").write_text("audio,text\n0.wav,4ß\n")
