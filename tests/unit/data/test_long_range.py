@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from attentif.data.builtin import BUILTIN
 from attentif.data.builtin.asked import IGNORED, NOTHING
 from attentif.data.builtin.copying import copying
 from attentif.data.builtin.induction import induction
-from attentif.data.builtin.listops import value
+from attentif.data.builtin.listops import Lengths, drawn, value
+from attentif.data.builtin.listops import words as words_of
 from attentif.data.builtin.recall import associative_recall
 from attentif.data.builtin.sorting import sorting
 
@@ -139,6 +142,29 @@ def test_listops_labels_are_the_values_worked_out_by_a_stack() -> None:
         assert 10 <= len(text.split()) <= 40
 
 
+@pytest.mark.parametrize("options", [{"arguments": 3, "shortest": 70, "longest": 80}, {"arguments": 40, "depth": 9, "longest": 200}])
+def test_rare_lengths_of_listops_are_drawn_without_being_waited_for(options: dict[str, int]) -> None:
+    columns = rows("listops", **({"depth": 5} | options))["train"]
+    lengths = [len(text.split()) for text in columns["text"]]
+    assert options.get("shortest", 6) <= min(lengths)
+    assert max(lengths) <= options["longest"]
+    assert len(set(columns["text"])) == 40
+
+
+def test_rows_of_listops_drawn_by_length_are_as_frequent_as_those_that_are_not() -> None:
+    found = Lengths(3, 3, 8, 12)
+    random, kept, direct = Random(0), Counter[int](), Counter[int]()
+    while kept.total() < 4000:
+        length = len([*words_of(drawn(random, 3, 3))])
+        kept[length] += 8 <= length <= 12
+    for _ in range(4000):
+        direct[len([*words_of(found.drawn(random))])] += 1
+    for length in range(8, 13):
+        expected = 4000 * found.wanted[length] / found.share
+        assert kept[length] == pytest.approx(expected, abs=4 * expected**0.5)
+        assert direct[length] == pytest.approx(expected, abs=4 * expected**0.5)
+
+
 def test_the_needle_says_the_colour_of_whom_the_question_names() -> None:
     columns = rows("needle", sentences=6, decoys=2)["test"]
     for text, label, group in zip(columns["text"], columns["label"], columns["group"], strict=True):
@@ -159,6 +185,9 @@ def test_the_needle_says_the_colour_of_whom_the_question_names() -> None:
         ("selective-copying", {"copied": 90}, "90 symbols do not fit in 48 places"),
         ("needle", {"decoys": 12}, "do not fit in 12 sentences"),
         ("listops", {"depth": 1, "shortest": 50}, "no row of this depth"),
+        ("listops", {"arguments": 2, "depth": 3, "shortest": 5, "longest": 6}, "has 5 to 6 tokens"),
+        ("listops", {"depth": 1000}, "options.depth"),
+        ("listops", {"arguments": 30, "depth": 10, "longest": 20_000}, "are drawn up to 8,192 tokens: longest = 8192"),
         ("reviews", {"length": 3}, "'reviews' takes none"),
     ],
 )
