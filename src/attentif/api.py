@@ -20,14 +20,15 @@ from numpy.typing import NDArray
 from attentif.config import Layer
 from attentif.data import Roles
 from attentif.data.columns import ASKED, OPTIONS, find_columns
-from attentif.data.readers import PlainText, Tolerance, open_reader
+from attentif.data.readers import PlainText, Reader, Row, Tolerance, open_reader
 from attentif.decode import Generated, GenerateOptions, Token, generate, stream
-from attentif.errors import RunError, UsageError
+from attentif.errors import DataError, RunError, UsageError
 from attentif.hub.source import folder_of
 from attentif.models import Model
 from attentif.nn.tape import record
 from attentif.plugin import load_installed
 from attentif.tasks import Evaluation, Language, Prediction, Translate
+from attentif.tasks.feed import refuse_blank
 from attentif.tasks.labels.classify import Classify
 from attentif.tasks.pictures.paint import Paint
 from attentif.tasks.pretraining.fill import Filled
@@ -193,12 +194,15 @@ class Run:
         """A label with its probability, a translation or a continuation of each text."""
         if isinstance(inputs, str):
             raise UsageError("predict takes a list of texts: predict([text])")
+        if not self.task.begins_texts:
+            refuse_blank(inputs, self.task.reads)
         return self.task.predict(self.model, self.tokenizers, inputs, **options) if inputs else []
 
     def paint(self, text: str, *, count: int = 16, **options: Any) -> NDArray[np.uint8]:
         """Pictures (count, H, W) or (count, H, W, 3) of what a text asks for; `options` are those of drawing, such as temperature=0.8."""
         if not isinstance(self.task, Paint):
             raise UsageError(f"this run does not paint: its task is {self.config.task.kind}", file=self.path)
+        refuse_blank([text], "text")
         return self.task.paint(self.model, self.tokenizers, text, count, **options)
 
     def translate(self, texts: Sequence[str], **options: Any) -> list[str]:
@@ -251,6 +255,7 @@ class Run:
             raise UsageError("embed takes a list of texts: embed([text])")
         if not texts:
             raise UsageError("embed takes a text at least")
+        refuse_blank(texts, "text")
         return embed(*(self.task, self.model, self.tokenizers, texts), pooling=pooling, normalise=normalise, say=say, progress=progress)
 
     def senses(self, word: str, sentences: Sequence[str], *, groups: int | None = None) -> Senses:
@@ -266,11 +271,18 @@ class Run:
         role = self.task.reads
         reader = open_reader(Path(file), Tolerance())
         if isinstance(reader, PlainText):
-            return [values[0] for _, values in reader.rows([role])]
+            return [values[0] for _, values in self._asked(reader, [role])]
         config = other_rows(self.config.data, {"train": str(file)} | ({role: column} if column else {}))
         roles = Roles((role,), optional=("pair",), ways={role: ASKED, "pair": f"--set {OPTIONS['pair']}"})
         names = find_columns(reader.columns, Path(file), config, roles)
-        return [dict(zip(names, values, strict=True)) for _, values in reader.rows(list(names.values()))]
+        return [dict(zip(names, values, strict=True)) for _, values in self._asked(reader, list(names.values()))]
+
+    def _asked(self, reader: Reader, columns: Sequence[str]) -> Iterator[Row]:
+        """The rows of a file, each of which asks for something."""
+        for line, values in reader.rows(columns):
+            if not self.task.begins_texts and not all(value.strip() for value in values):
+                raise DataError("the text is empty: there is nothing to read", file=reader.path, line=line)
+            yield line, values
 
     # ---------------------------------------------------------------------------------------------------------- evaluation
 
@@ -308,6 +320,7 @@ class Run:
         example: str | Example = text if target is None else {"source": text, "target": target}
         if pair is not None:
             example = {"text": text, "pair": pair}
+        refuse_blank([example], self.task.reads)
         found = self.task.maps(self.model, self.tokenizers, [example])
         if layers is not None:
             found = [chosen for shown in found if (chosen := _only(shown, layers)).weights]

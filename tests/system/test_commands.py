@@ -253,6 +253,28 @@ def test_predictions_of_texts_files_and_pipes_agree(typed: Callable[..., Done], 
     assert answers[0]["output"] in typed("predict", "runs/classify", *texts).out
 
 
+@pytest.mark.parametrize("blank", ["", "  \t"])
+def test_an_empty_text_is_refused_and_an_empty_row_named(typed: Callable[..., Done], tmp_path: Path, blank: str) -> None:
+    told = "error: the text is empty: there is nothing to read\n"
+    for words in (("predict", "runs/classify", blank), ("maps", "runs/classify", blank, "--out", str(tmp_path / "maps.html"))):
+        assert typed(*words) == Done(2, "", told)
+    assert typed("predict", "runs/classify", "superbe", blank).err == told.replace("the text", "input 2: the text")
+    assert typed("embed", "runs/classify", "superbe", blank).err == told.replace("the text", "input 2: the text")
+    (tmp_path / "lignes.txt").write_text(f"superbe\n{blank}\nraté\n")
+    (tmp_path / "t.csv").write_text(f'avis,id\nsuperbe,1\n"{blank}",2\n')
+    for file, line in (("lignes.txt", 2), ("t.csv", 3)):
+        done = typed("predict", "runs/classify", "--file", str(tmp_path / file), "--out", str(tmp_path / "answers.jsonl"))
+        assert done == Done(1, "", f"error: {tmp_path / file}:{line}: the text is empty: there is nothing to read\n")
+        assert not (tmp_path / "answers.jsonl").exists()
+
+
+def test_an_empty_prompt_is_the_beginning_of_a_text(typed: Callable[..., Done], tmp_path: Path) -> None:
+    (answer,) = json.loads(typed("predict", "runs/language", "", "--json").out)
+    assert answer["input"] == ""
+    (tmp_path / "lignes.txt").write_text("le film\n\n")
+    assert len(json.loads(typed("predict", "runs/language", "--file", str(tmp_path / "lignes.txt"), "--json").out)) == 2
+
+
 def test_a_pair_is_typed_as_a_text_and_its_second(typed: Callable[..., Done], tmp_path: Path) -> None:
     rows = [f"il pleut {n},il {verb} {n},{'oui' if verb == 'pleut' else 'non'}" for n in range(20) for verb in ("pleut", "neige")]
     (tmp_path / "paires.csv").write_text("\n".join(["text,pair,label", *rows]) + "\n")
@@ -265,6 +287,7 @@ def test_a_pair_is_typed_as_a_text_and_its_second(typed: Callable[..., Done], tm
     assert json.loads(typed("predict", run, "--file", str(tmp_path / "autre.csv"), "--json").out) == [answer]
     (same,) = load(run).predict([{"text": "il pleut", "pair": "il neige"}])
     assert (same.output, same.probability) == (answer["output"], answer["probability"])
+    assert typed("predict", run, "il pleut", "--pair", " ") == Done(2, "", "error: the pair is empty: there is nothing to read\n")
     for words in (("il pleut",), ("il pleut", "il neige")):
         alone = typed("predict", run, *words)
         assert alone.code == 2

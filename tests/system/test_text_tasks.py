@@ -97,6 +97,11 @@ def test_files_of_tagged_words_and_of_questions_are_trained_scored_and_answered(
     code, _, err = typed("predict", "questions", "Où vit Zoé ?")
     assert code == 2
     assert "a question comes with its passage" in err
+    blank = [passage(0), passage(1) | {"qas": [{"question": " "}]}]
+    Path("blanc.json").write_text(json.dumps({"data": [{"paragraphs": blank}]}, indent=0), encoding="utf-8")
+    code, _, err = typed("predict", "questions", "--file", "blanc.json")
+    line = Path("blanc.json").read_text().splitlines().index('"question": " "') + 1
+    assert (code, err) == (1, f"error: blanc.json:{line}: the question is empty: there is nothing to read\n")
 
 
 def test_two_files_of_lines_are_translated(typed: Callable[..., Any]) -> None:

@@ -53,6 +53,11 @@ def test_a_question_about_a_picture_from_training_to_maps(base: str, user: Path,
     asked = json.dumps({"image": "3.png", "question": "Combien y a-t-il de chiffres ?"})
     assert attentif(["predict", "run", asked]) == 0
     capsys.readouterr()
+    (user / "blanc.csv").write_text("image,question\n3.png, \n", encoding="utf-8")
+    assert attentif(["predict", "run", "--file", "blanc.csv"]) == 1
+    assert capsys.readouterr().err == "error: blanc.csv:2: the question is empty: there is nothing to read\n"
+    assert attentif(["predict", "run", '{"image": "3.png", "question": ""}']) == 2
+    assert "an input lacks its image or its question" in capsys.readouterr().err
     assert attentif(["maps", "run", asked, "--out", "maps.html"]) == 0
     assert "Les mots sur l" in (user / "maps.html").read_text(encoding="utf-8")
     capsys.readouterr()

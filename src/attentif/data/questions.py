@@ -95,8 +95,13 @@ def asked_in(file: Path, question: str | None = None) -> list[dict[str, str]]:
         raise DataError("is plain text; a table with the columns image and question is wanted (CSV, TSV, JSONL)", file=file)
     config = DataConfig(train=str(file), columns={"question": question} if question else {})
     names = find_columns(reader.columns, file, config, Roles(("image", "question"), ways={"image": "'image'", "question": ASKED}))
-    rows = (dict(zip(names, values, strict=True)) for _, values in reader.rows(list(names.values())))
-    return [row | {"image": str(file.parent / row["image"])} for row in rows]
+    found = []
+    for line, values in reader.rows(list(names.values())):
+        row = dict(zip(names, values, strict=True))
+        if empty := [role for role, value in row.items() if not value.strip()]:
+            raise DataError(f"the {empty[0]} is empty: there is nothing to read", file=file, line=line)
+        found.append(row | {"image": str(file.parent / row["image"])})
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------- tables

@@ -98,6 +98,15 @@ def as_examples(inputs: Sequence[str | Example], role: str) -> list[Example]:
     return examples
 
 
+def refuse_blank(inputs: Sequence[str | Example], role: str) -> None:
+    """What holds nothing, or spaces alone, asks for nothing."""
+    for number, given in enumerate(inputs, 1):
+        parts = {role: given} if isinstance(given, str) else {key: given[key] for key in (role, "pair") if key in given}
+        if blank := [key for key, text in parts.items() if not text.strip()]:
+            which = f"input {number}: " if len(inputs) > 1 else ""
+            raise UsageError(f"{which}the {blank[0]} is empty: there is nothing to read")
+
+
 def counted(number: int, what: str) -> str:
     """ "1 text", "1,200 texts"."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

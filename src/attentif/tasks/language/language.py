@@ -118,6 +118,7 @@ class Windows:
 class Language(Task):
     config: LanguageConfig
     metric = "bits_per_byte"
+    begins_texts = True
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         return model if isinstance(model.head, LanguageHeadConfig) else model.with_head(LanguageHeadConfig())

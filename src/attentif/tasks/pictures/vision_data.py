@@ -118,7 +118,9 @@ def question_examples(inputs: Sequence[str | Example]) -> list[Example]:
                 example = json.loads(given)
             except ValueError:
                 raise UsageError(f"a question needs its picture: give {wanted}, or --file with the columns image and question") from None
-        if not isinstance(example, dict) or not all(isinstance(example.get(role), str) for role in ("image", "question")):
+        if not isinstance(example, dict) or not all(
+            isinstance(example.get(role), str) and example[role].strip() for role in ("image", "question")
+        ):
             raise UsageError(f"an input lacks its image or its question: give {wanted}")
         examples.append(example)
     return examples

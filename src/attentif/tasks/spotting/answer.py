@@ -24,8 +24,8 @@ from torch import Tensor
 
 from attentif.data import ANSWER, DataConfig, Table, load_rows, load_table
 from attentif.data.readers import suffix_of
-from attentif.data.squad import answers_of, read_squad, squad_rows, written
-from attentif.errors import ConfigError, UsageError
+from attentif.data.squad import Question, answers_of, read_squad, squad_rows, written
+from attentif.errors import ConfigError, DataError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads.span import SpanHeadConfig
@@ -267,7 +267,7 @@ class Answer(Task):
 
     def inputs(self, file: Path, column: str | None) -> list[str | Example] | None:
         if suffix_of(file) == ".json":
-            return [{"question": asked.question, "context": asked.context} for _, asked in read_squad(file)]
+            return [_unanswered(asked, file, line) for line, asked in read_squad(file)]
         raise UsageError("questions and their passages are read from a .json file in SQuAD's form", file=file)
 
     def predict(
@@ -309,6 +309,13 @@ class Answer(Task):
             title = f"« {example['question']} » → {answer.output or '∅'}"
             found += attention_maps(model, dataset.batch([0]), shown_tokens(tokenizer, dataset.ids[0]), title=title)
         return found
+
+
+def _unanswered(asked: Question, file: Path, line: int) -> Example:
+    example = {"question": asked.question, "context": asked.context}
+    if empty := [role for role, text in example.items() if not text.strip()]:
+        raise DataError(f"the {empty[0]} is empty: there is nothing to read", file=file, line=line)
+    return example
 
 
 def as_question(given: str | Example) -> Example:
