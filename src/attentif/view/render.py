@@ -12,7 +12,7 @@ import numpy as np
 
 from attentif.errors import UsageError
 from attentif.view.blocks import AttentionMaps, Block, Cell, Code, FigureBlock, Paragraph, Section, Table, Tokens
-from attentif.view.words import Number, Text, Words, count, number, percent, say
+from attentif.view.words import Number, Text, Words, count, number, percent, say, unbroken
 
 LONG_CELL = 40  # characters from which a column of a table needs room
 LONG = " class=long"
@@ -26,7 +26,7 @@ def both(words: Words) -> str:
     """The words in both languages, of which the style sheet shows one."""
     if isinstance(words, str) or words.fr == words.en:
         return escape(say(words, "en"))
-    return f'<span class="fr" lang="fr">{escape(words.fr)}</span><span class="en" lang="en">{escape(words.en)}</span>'
+    return f'<span class="fr" lang="fr">{escape(unbroken(words.fr))}</span><span class="en" lang="en">{escape(words.en)}</span>'
 
 
 def spoken(words: Words) -> str:

@@ -1,6 +1,7 @@
 """Words in two languages: every label of a figure or a report is a `Text`, so that one page can show either language."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -9,7 +10,8 @@ Lang = Literal["fr", "en"]
 LANGS: tuple[Lang, Lang] = ("fr", "en")
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-THIN_SPACE = "\u202f"  # before a French % and between French thousands; does not break
+THIN_SPACE = "\u202f"  # before a French % or unit and between French thousands; does not break
+BEFORE_PERCENT = re.compile(r"(?<=\d) (?=%)")
 VOWELS = frozenset("aeiouàâäéèêëîïôöùûü")
 SEPARATOR_COLON: dict[Lang, str] = {"fr": f"{THIN_SPACE}: ", "en": ": "}
 
@@ -44,9 +46,19 @@ def say(words: Words, lang: Lang) -> str:
     return words if isinstance(words, str) else words[lang]
 
 
+def unbroken(french: str) -> str:
+    """A French sentence in which no line ends between a number and its %."""
+    return BEFORE_PERCENT.sub(THIN_SPACE, french)
+
+
 def _number(english: str, unit: str = "", french_unit: str | None = None) -> Number:
-    french = english.replace(",", THIN_SPACE).replace(".", ",")
-    return Number(french + (unit if french_unit is None else french_unit), english + unit)
+    french = english.replace(",", THIN_SPACE).replace(".", ",") + (unit if french_unit is None else french_unit)
+    return Number(french.replace(" ", THIN_SPACE), english + unit)
+
+
+def with_unit(value: Number, unit: str) -> Number:
+    """42.1 ms, 12.3 M; in French no line ends between the two."""
+    return Number(f"{value.fr}{THIN_SPACE}{unit}", f"{value.en} {unit}")
 
 
 def number(value: float, digits: int = 4) -> Number:
@@ -216,8 +228,7 @@ def big(value: float) -> Number:
     """12.3 M"""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
-            found = number(value / factor, 3)
-            return Number(f"{found.fr} {prefix}", f"{found.en} {prefix}")
+            return with_unit(number(value / factor, 3), prefix)
     return number(value, 3)
 
 

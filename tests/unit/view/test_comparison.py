@@ -13,7 +13,7 @@ from attentif.view.comparison_figures import costs, differences, mean_curve
 from attentif.view.comparison_tables import cost_table, rates, rows_of, sizes_table
 from attentif.view.doubts import may_not
 from attentif.view.verdict import conclusion, may, score_of, setting
-from attentif.view.words import listed
+from attentif.view.words import THIN_SPACE, listed
 
 SEEDS = [0, 1, 2, 3, 4]
 
@@ -233,10 +233,10 @@ def test_how_a_rate_was_chosen_is_said_as_it_was_done() -> None:
 @pytest.mark.parametrize(
     ("kind", "amount", "french"),
     [
-        ("seconds", 300.0, "le même temps (5 min)"),
-        ("memory", 5e8, "la même mémoire pour un pas, Python et données à part (500 Mo)"),
-        ("flops", 2e12, "les mêmes opérations (2,00 T)"),
-        ("tokens", 3e6, "le même nombre de jetons (3,00 M)"),
+        ("seconds", 300.0, f"le même temps (5{THIN_SPACE}min)"),
+        ("memory", 5e8, f"la même mémoire pour un pas, Python et données à part (500{THIN_SPACE}Mo)"),
+        ("flops", 2e12, f"les mêmes opérations (2,00{THIN_SPACE}T)"),
+        ("tokens", 3e6, f"le même nombre de jetons (3,00{THIN_SPACE}M)"),
     ],
 )
 def test_every_budget_is_said_in_both_languages(kind: str, amount: float, french: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 from attentif.view import AttentionMaps, Contender, FigureBlock, Paragraph, Score, Section, Text
 from attentif.view.page import render
 from attentif.view.report import Cost, Origin, Outcome, RunReport, headline, page, points, scores_table, training, write_report
+from attentif.view.words import THIN_SPACE
 
 HISTORY = [
     {"step": 1, "loss": 2.0, "lr": 1e-4, "padding": 0.1, "seconds": 1.0},
@@ -93,7 +94,7 @@ def test_the_report_holds_all_its_parts_in_both_languages(tmp_path: Path):
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
     for words in (
         *("Ce qui a été fait", "What was done", "À lui", "Its own", "Cartes d’attention", "Attention maps"),
-        *("Apprentissage", "Training", "Coût", "Cost", "Données", "Data", "Configuration", "900 Mo", "900 MB", "20.0%"),
+        *("Apprentissage", "Training", "Coût", "Cost", "Données", "Data", "Configuration", f"900{THIN_SPACE}Mo", "900 MB", "20.0%"),
         *("3 duplicates &lt;b&gt;", '<span class="c"># &lt;script&gt;&quot;</span>', "2.13", "Validation: perplexity"),
     ):
         assert words in html, words

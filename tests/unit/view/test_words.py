@@ -2,7 +2,23 @@ import math
 
 import pytest
 
-from attentif.view.words import LANGS, METRICS, THIN_SPACE, Text, count, duration, fixed, metric, number, percent, size, than
+from attentif.view.render import both
+from attentif.view.words import (
+    LANGS,
+    METRICS,
+    THIN_SPACE,
+    Text,
+    big,
+    count,
+    duration,
+    fixed,
+    metric,
+    number,
+    percent,
+    size,
+    than,
+    with_unit,
+)
 
 
 def test_a_sentence_is_filled_in_in_its_own_language():
@@ -21,22 +37,30 @@ def test_braces_in_a_value_are_left_alone():
         (number(12345.6), f"12{THIN_SPACE}346", "12,346"),
         (number(-2.5, 2), "−2,5", "−2.5"),
         (number(0), "0", "0"),
-        (number(3e-7), "3 × 10⁻⁷", "3 × 10⁻⁷"),
-        (number(-1.25e-12, 3), "−1,25 × 10⁻¹²", "−1.25 × 10⁻¹²"),
+        (number(3e-7), f"3{THIN_SPACE}×{THIN_SPACE}10⁻⁷", "3 × 10⁻⁷"),
+        (number(-1.25e-12, 3), f"−1,25{THIN_SPACE}×{THIN_SPACE}10⁻¹²", "−1.25 × 10⁻¹²"),
         (number(math.nan), "—", "—"),
         (number(math.inf), "∞", "∞"),
         (percent(0.97349), f"97,3{THIN_SPACE}%", "97.3%"),
         (percent(math.nan), "—", "—"),
-        (size(812_000_000), "812 Mo", "812 MB"),
-        (size(12), "12 o", "12 B"),
-        (duration(4.25), "4,2 s", "4.2 s"),
-        (duration(600), "10 min", "10 min"),
-        (duration(2 * 3600 + 300), "2 h 05 min", "2 h 05 min"),
+        (size(812_000_000), f"812{THIN_SPACE}Mo", "812 MB"),
+        (size(12), f"12{THIN_SPACE}o", "12 B"),
+        (duration(4.25), f"4,2{THIN_SPACE}s", "4.2 s"),
+        (duration(600), f"10{THIN_SPACE}min", "10 min"),
+        (duration(2 * 3600 + 300), f"2{THIN_SPACE}h{THIN_SPACE}05{THIN_SPACE}min", "2 h 05 min"),
         (fixed(-0.04, 1), "0,0", "0.0"),
+        (big(60_000), f"60,0{THIN_SPACE}k", "60.0 k"),
+        (with_unit(number(42.1, 3), "ms"), f"42,1{THIN_SPACE}ms", "42.1 ms"),
     ],
 )
 def test_numbers_are_written_the_way_each_language_writes_them(written, fr, en):
     assert (written.fr, written.en) == (fr, en)
+
+
+def test_no_line_of_a_french_page_ends_between_a_number_and_its_percent():
+    shown = both(Text("à 95 % près", "at 95 %"))
+    assert f"à 95{THIN_SPACE}% près" in shown
+    assert "at 95 %" in shown
 
 
 def test_every_known_metric_has_a_name_in_both_languages():

@@ -13,7 +13,7 @@ from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Score, Sec
 from attentif.view.figures.axes import BYTES, LENGTH, SECONDS
 from attentif.view.figures.scaling import Growth, Law, scaling
 from attentif.view.page import Page, write
-from attentif.view.words import Number, Text, Words, count, fixed, number, size
+from attentif.view.words import Number, Text, Words, count, fixed, number, size, with_unit
 
 TITLE = Text("Temps et mémoire selon la longueur", "Time and memory against length")
 NAMES: dict[Phase, Text] = {
@@ -43,8 +43,7 @@ def milliseconds(seconds: float) -> Number:
     """Three digits: 0.0421 s is 42.1 ms."""
     for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= factor or unit == "µs":
-            value = number(seconds / factor, 3)
-            return Number(f"{value.fr} {unit}", f"{value.en} {unit}")
+            return with_unit(number(seconds / factor, 3), unit)
     raise AssertionError
 
 

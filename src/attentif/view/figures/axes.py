@@ -7,7 +7,7 @@ from typing import Any
 
 from attentif.errors import UsageError
 from attentif.view.figures.labels import percent_axis, plain
-from attentif.view.words import Lang, Metric, Number, Text, Words, count, fixed, number, percent
+from attentif.view.words import Lang, Metric, Number, Text, Words, count, fixed, number, percent, with_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,7 @@ class Axis:
         """Round numbers with the prefixes of SI: 20 k, 5 M, 3 G."""
         for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
             if not self.share and tick >= factor:
-                value = number(tick / (1e3 if prefix == "k" else factor), 1)
-                return Number(f"{value.fr} {prefix}", f"{value.en} {prefix}")
+                return with_unit(number(tick / (1e3 if prefix == "k" else factor), 1), prefix)
         return percent(tick) if self.share else number(tick, 1)
 
 

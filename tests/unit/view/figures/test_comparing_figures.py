@@ -11,7 +11,7 @@ from attentif.view import Score, Text
 from attentif.view.figures import Axis, Band, Choice, Estimate, banded_curves, front, intervals, pareto
 from attentif.view.figures.axes import SECONDS, STEPS, log_ticks
 from attentif.view.figures.pareto import sides
-from attentif.view.words import LANGS, metric
+from attentif.view.words import LANGS, THIN_SPACE, metric
 
 ACCURACY, LOSS = Axis.of(metric("accuracy")), Axis.of(metric("loss"))
 NAN = math.nan
@@ -112,7 +112,7 @@ def test_ticks_of_a_logarithmic_axis_are_few_and_round():
     assert log_ticks([1e3, 9e5]) == [1e3, 1e4, 1e5, 1e6]
     assert len(log_ticks([1, 1e20])) <= 8
     assert log_ticks([]) == []
-    assert SECONDS.logarithmic().layout("fr", [1e4, 1e6])["ticktext"] == ["10 k", "100 k", "1 M"]
+    assert SECONDS.logarithmic().layout("fr", [1e4, 1e6])["ticktext"] == [f"10{THIN_SPACE}k", f"100{THIN_SPACE}k", f"1{THIN_SPACE}M"]
 
 
 def test_intervals_of_shares_end_at_none_and_at_all_of_them() -> None:
