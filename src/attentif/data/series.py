@@ -6,7 +6,6 @@ time zone are instants: hours are counted in UTC, days and longer steps by the c
 """
 
 import hashlib
-import re
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from attentif.data.clocks import WAY_OUT, repeats_an_hour, skips_an_hour
 from attentif.data.columns import Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig
+from attentif.data.measures import has_comma, is_number, number_of
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import PlainText, Reader, Tolerance, open_reader
 from attentif.data.steps import DAY, Dates, Ints, Step, parsed, step_of, written
@@ -30,10 +30,8 @@ from attentif.errors import DataError
 Floats = NDArray[np.float64]
 Fill = Literal["none", "linear", "previous"]
 Decimal = Literal["point", "comma"]
-MISSING = ("", "nan", "na", "n/a", "null", "none")
-LARGEST = 1e30  # single precision ends at 3e38, and sums of such cells must stay below
+MOST_FILLED = 10  # rows filled in for each that is there: a wrong date asks for millions
 LOOKED_AT = 100  # rows that decide which columns hold numbers
-WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +166,7 @@ class _Read:
         first = [cells for _, cells in islice(lenient.cells(others), LOOKED_AT)]
         if not first:
             raise DataError("has no rows, only a header", file=reader.path)
-        numeric = [name for place, name in enumerate(others) if any(is_number(cells[place]) or _has_comma(cells[place]) for cells in first)]
+        numeric = [name for place, name in enumerate(others) if any(is_number(cells[place]) or has_comma(cells[place]) for cells in first)]
         if not numeric:
             raise DataError(f"has no column of numbers beside {date!r}", file=reader.path)
         self.columns = numeric
@@ -181,8 +179,8 @@ class _Read:
         if self.wanted.decimal == "comma" and isinstance(value, str):
             if "." in value:
                 raise ValueError(f"{column}: {value!r} has a point, and task.decimal=comma asks for commas")
-            return number_of(column, value.replace(",", ".") if _has_comma(value) else value)
-        if _has_comma(value):
+            return number_of(column, value.replace(",", ".") if has_comma(value) else value)
+        if has_comma(value):
             raise ValueError(f"{column}: {value!r} is not a number; decimals are written with a point, or else task.decimal=comma")
         return number_of(column, value)
 
@@ -236,34 +234,6 @@ def _built_in(config: DataConfig, wanted: Wanted) -> _Read:
         for numbers, number in ((read.series_of, 0), (read.file_of, part), (read.part_of, part)):
             numbers.extend([number] * count)
     return read
-
-
-def is_number(value: Any) -> bool:
-    try:
-        return not np.isnan(number_of("", value))
-    except ValueError:
-        return False
-
-
-def _has_comma(value: Any) -> bool:
-    """Whether a cell is a number with a decimal comma."""
-    return isinstance(value, str) and WITH_COMMA.fullmatch(value) is not None
-
-
-def number_of(column: str, value: Any) -> float:
-    """A cell as a number, nan where it is missing; ValueError says what it is instead."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        if value is None or str(value).strip().casefold() in MISSING:
-            return float("nan")
-        comma = "; decimals are written with a point" if isinstance(value, str) and "," in value else ""
-        raise ValueError(f"{column}: {str(value)[:40]!r} is not a number{comma}") from None
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(f"{column}: is infinite")
-    if abs(number) > LARGEST:
-        raise ValueError(f"{column}: {str(value)[:40]} is too large to be worked with; correct it, or choose another unit")
-    return number
 
 
 # ----------------------------------------------------------------------------------------------------------- even steps
@@ -363,6 +333,12 @@ def _gaps(series: Series, name: str, rows: slice, fill: Fill) -> tuple[Series, i
         missing = int(steps[row - 1]) - 1
         raise part.error(
             f"{missing:,} row{'s are' if missing > 1 else ' is'} missing{_of(name)} between {before} and {here}{more}; {way_out}", row
+        )
+    if added > MOST_FILLED * len(part):
+        row = int(steps.argmax()) + 1
+        missing, before = int(steps[row - 1]) - 1, series.when(part.dates[row - 1])
+        raise part.error(
+            f"{missing:,} rows are missing{_of(name)} before {series.when(part.dates[row])}, after {before}: is the date right?", row
         )
     source = np.searchsorted(places, np.arange(places[-1] + 1), side="right") - 1  # the row that was there last
     values = np.full((len(source), part.values.shape[1]), np.nan)

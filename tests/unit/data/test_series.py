@@ -116,6 +116,12 @@ def test_a_column_without_any_number_cannot_be_filled(write: Write) -> None:
     assert "b: has no number at all" in refused(write([[date, 1, ""] for date in HOURS]), columns=["a", "b"], fill="linear")
 
 
+def test_a_wrong_date_does_not_fill_in_a_thousand_years(write: Write) -> None:
+    rows = rows_of([*HOURS, "2999-03-01 12:00"])
+    message = refused(write(rows), fill="linear")
+    assert "serie.csv:14: 8,546,664 rows are missing before 2999-03-01 12:00, after 2024-03-01 11:00: is the date right?" in message
+
+
 def test_uneven_rows_are_taken_as_they_stand_where_that_is_asked(write: Write) -> None:
     series, _ = load(write(rows_of([f"2024-03-{day:02d}" for day in (1, 4, 5, 6, 7, 8, 11, 12)])), uneven=True)
     assert len(series) == 8

@@ -140,8 +140,12 @@ def cut(series: Series, counts: Sequence[int], fractions: tuple[float, float], n
     shown = ", ".join(f"{size:,} {split}" for size, split in zip(np.diff(first).tolist(), ("train", "valid", "test"), strict=True))
     left = int(series.borders[1] - first[-1])
     unused = f"; the last {left:,} rows are not used" if left else ""
-    began = ", ".join(f"{split} from {series.when(series.dates[first[place]])}" for place, split in ((1, "valid"), (2, "test")))
-    notes.append(f"cut by time{' (each series)' if len(series.names) > 1 else ''}: {shown} rows, {began}{unused}")
+    began = "".join(
+        f", {split} from {series.when(series.dates[first[place]])}"
+        for place, split in ((1, "valid"), (2, "test"))
+        if first[place] < first[place + 1]
+    )
+    notes.append(f"cut by time{' (each series)' if len(series.names) > 1 else ''}: {shown} rows{began}{unused}")
     return cuts
 
 

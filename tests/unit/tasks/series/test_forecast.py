@@ -151,6 +151,7 @@ def test_limit_takes_windows_from_the_whole_of_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "task", "said"),
     [
+        (table(2), {}, "too few rows: train has 2 of 2 and a window takes 32 \\+ 6; shorten"),
         (table(40), {}, "too few rows: train has 32 of 40 and a window takes 32 \\+ 6; shorten"),
         (table(100), {"split": [50, 40, 30]}, "task.split asks for 120 rows and there are 100"),
         (table(100), {"split": [80, 4, 10]}, "valid has 4 of 100 and a window takes a horizon of 6"),

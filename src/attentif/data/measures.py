@@ -1,0 +1,38 @@
+"""Cells that hold measurements: as numbers, missing, or refused with the reason."""
+
+import re
+from typing import Any
+
+import numpy as np
+
+MISSING = ("", "nan", "na", "n/a", "null", "none")
+LARGEST = 1e30  # single precision ends at 3e38, and sums of such cells must stay below
+WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
+
+
+def is_number(value: Any) -> bool:
+    try:
+        return not np.isnan(number_of("", value))
+    except ValueError:
+        return False
+
+
+def has_comma(value: Any) -> bool:
+    """Whether a cell is a number with a decimal comma."""
+    return isinstance(value, str) and WITH_COMMA.fullmatch(value) is not None
+
+
+def number_of(column: str, value: Any) -> float:
+    """A cell as a number, nan where it is missing; ValueError says what it is instead."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        if value is None or str(value).strip().casefold() in MISSING:
+            return float("nan")
+        comma = "; decimals are written with a point" if isinstance(value, str) and "," in value else ""
+        raise ValueError(f"{column}: {str(value)[:40]!r} is not a number{comma}") from None
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{column}: is infinite")
+    if abs(number) > LARGEST:
+        raise ValueError(f"{column}: {str(value)[:40]} is too large to be worked with; correct it, or choose another unit")
+    return number
