@@ -28,6 +28,8 @@ class Streams:
 def read_streams(data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say, *, blank_lines: bool = False) -> Streams:
     """Train the tokenizer on the training split, or use a run's, and make tokens of the three splits; `blank_lines` part documents."""
     corpora = load_corpora(data, blank_lines=blank_lines)
+    for held_out in (corpora.valid, corpora.test):
+        any(text.strip() for text in held_out.texts())  # one without text says so, before a tokenizer is trained for nothing
     say(f"reading {corpora.train.size / 1e6:,.1f} MB of text")
     tokenizer = fitted(text, "tokenizer", Again(corpora.train.texts), say)
     notes = list(corpora.notes)

@@ -14,11 +14,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from attentif.config import problems_of
 from attentif.data import DataConfig, TokenStream
 from attentif.decode import GenerateOptions, generate
-from attentif.errors import DataError, UsageError
+from attentif.errors import ConfigError, DataError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
@@ -149,7 +150,13 @@ class Denoise(Task):
         if not isinstance(text, Learned):
             return text
         needed = [sentinel(n) for n in range(counts(context, self.config.density, self.config.mean_span)[1])]
-        return text.changed(special=[*text.special, *(name for name in needed if name not in text.special)])
+        try:
+            return text.changed(special=[*text.special, *(name for name in needed if name not in text.special)])
+        except ValidationError as error:
+            _, message = problems_of(error, type(text))[0]
+            raise ConfigError(
+                f"task.context: pieces of {context} tokens need {len(needed)} sentinels, and tokenizer.{message}; shorten the pieces"
+            ) from None
 
     def _know(self, tokenizer: Tokenizer, context: int) -> None:
         self.marks = Marks.of(tokenizer)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attentif.errors import ConfigError, UsageError
+from attentif.errors import ConfigError, DataError, UsageError
 from attentif.tasks import Evaluation
 from attentif.tasks.pretraining.corruption import counts
 from attentif.tasks.pretraining.denoise import DenoiseConfig
@@ -109,6 +109,19 @@ def test_pieces_that_need_more_sentinels_than_a_run_has_are_refused(pieces: Any)
     task = DenoiseConfig(context=128).build()
     with pytest.raises(UsageError, match="need 6 sentinels, the tokenizer has 2"):
         task.read(None, prepared.tokenizers, model.config, lambda line: None)
+
+
+def test_pieces_that_need_more_sentinels_than_the_vocabulary_has_room_for_are_refused(tmp_path: Path, ready: Any) -> None:
+    (tmp_path / "texte.txt").write_text(TEXT * 60, encoding="utf-8")
+    said = r"task\.context: pieces of 4000 tokens need 200 sentinels, and tokenizer\.vocab: 100 is too small, .*; shorten the pieces"
+    with pytest.raises(ConfigError, match=said):
+        ready(DenoiseConfig(context=4000).build(), "t5-tiny", {"train": str(tmp_path / "texte.txt")}, WORDS)
+
+
+def test_a_text_too_small_to_be_cut_is_refused_before_a_tokenizer_is_trained(tmp_path: Path, ready: Any) -> None:
+    (tmp_path / "texte.txt").write_text("une seule ligne", encoding="utf-8")
+    with pytest.raises(DataError, match=r"texte\.txt: has too little text to keep some apart"):
+        ready(DenoiseConfig().build(), "t5-tiny", {"train": str(tmp_path / "texte.txt")}, WORDS | {"min_count": 100})
 
 
 def test_maps_show_what_is_read_and_what_is_written(pieces: Any) -> None:
