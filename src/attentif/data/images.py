@@ -18,7 +18,7 @@ from attentif.data.columns import Roles
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.labels import check_labels, class_names, label_key
 from attentif.data.load import built_in
-from attentif.data.picture_decoding import DATA_URI, Fit, Frame, as_shown, data_uri, decoded, open_picture
+from attentif.data.picture_decoding import DATA_URI, Fit, Frame, as_shown, data_uri, decoded, open_picture, usual_size
 from attentif.data.picture_files import SUFFIXES, Bytes, Entry, entries_of
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import Tolerance
@@ -219,15 +219,15 @@ def _source_of(entries: Sequence[Entry]) -> str:
 def _alike(parts: dict[Split, _Decoded], frame: Frame) -> dict[str, Table]:
     """All pictures in one shape: grey ones become colour where others are; other sizes are refused with the way out."""
     channels = frame.channels or max(len(picture) for part in parts.values() for picture in part.pictures)
-    first = next(iter(parts.values()))
-    size, where = first.pictures[0].shape[1:], first.table.place(0)
+    size = usual_size(picture for part in parts.values() for picture in part.pictures)
+    usual = (part.table.place(row) for part in parts.values() for row, picture in enumerate(part.pictures) if picture.shape[1:] == size)
     tables: dict[str, Table] = {}
     for split, part in parts.items():
         for row, picture in enumerate(part.pictures):
             if picture.shape[1:] != size:
                 here, there = (f"{s[0]} × {s[1]}" for s in (picture.shape[1:], size))
                 way_out = f"task.height={size[0]} task.width={size[1]}"
-                raise DataError(f"{part.table.place(row)} has {here} pixels and {where} {there}; bring all to one size: {way_out}")
+                raise DataError(f"{part.table.place(row)} has {here} pixels and {next(usual)} {there}; bring all to one size: {way_out}")
             if len(picture) != channels:
                 if len(picture) != 1:
                     raise DataError(f"{part.table.place(row)} has {len(picture)} channels where others have {channels}")

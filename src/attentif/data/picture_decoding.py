@@ -5,6 +5,8 @@ import io
 import struct
 import warnings
 import zlib
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -75,6 +77,8 @@ def decoded(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
         raise ValueError("is no picture that can be read, or its beginning is damaged") from None
     except FileNotFoundError:
         raise ValueError("no such file") from None
+    except IsADirectoryError:
+        raise ValueError("is a folder; name a picture, or a folder of them by --file") from None
     except (*DAMAGES, struct.error, zlib.error) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"is a damaged picture: {reason.lower()}") from None
@@ -102,6 +106,11 @@ def _framed(image: Any, frame: Frame) -> Bytes:
         image = fitted(image, size, Image.Resampling.BILINEAR) if fitted else image.resize(size, Image.Resampling.BILINEAR)
     pixels = np.asarray(image, dtype=np.uint8)
     return pixels[None] if channels == 1 else np.moveaxis(pixels, 2, 0)
+
+
+def usual_size(pictures: Iterable[Bytes]) -> tuple[int, int]:
+    """Height and width of most pictures; the first ones' where several sizes are as frequent."""
+    return Counter((picture.shape[1], picture.shape[2]) for picture in pictures).most_common(1)[0][0]
 
 
 def as_shown(pixels: Bytes) -> Bytes:

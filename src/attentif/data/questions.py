@@ -17,6 +17,7 @@ from attentif.data.columns import ASKED, Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.images import Frame, open_picture
 from attentif.data.load import built_in, load_rows, load_table, table_rows
+from attentif.data.picture_decoding import usual_size
 from attentif.data.picture_files import Bytes
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import PlainText, Row, Tolerance, open_reader
@@ -176,12 +177,13 @@ def _decoded(table: Table, frame: Frame, tolerance: Tolerance, pulse: Pulse) -> 
 def _alike_pictures(table: Table, pictures: dict[str, Bytes]) -> None:
     """One size for all; grey ones become colour where others are."""
     channels = max(len(picture) for picture in pictures.values())
-    (first, one), *_ = pictures.items()
+    size = usual_size(pictures.values())
     for name, picture in pictures.items():
-        if picture.shape[1:] != one.shape[1:]:
-            here, there = (f"{p.shape[1]} × {p.shape[2]}" for p in (picture, one))
-            way_out = f"task.height={one.shape[1]} task.width={one.shape[2]}"
-            raise DataError(f"{name} has {here} pixels and {first} {there}; bring all to one size: {way_out}", file=table.files[0])
+        if picture.shape[1:] != size:
+            here, there = (f"{height} × {width}" for height, width in (picture.shape[1:], size))
+            usual = next(other for other, one in pictures.items() if one.shape[1:] == size)
+            way_out = f"task.height={size[0]} task.width={size[1]}"
+            raise DataError(f"{name} has {here} pixels and {usual} {there}; bring all to one size: {way_out}", file=table.files[0])
         if len(picture) != channels:
             pictures[name] = np.repeat(picture, channels, axis=0)
 

@@ -281,6 +281,20 @@ def test_pictures_of_two_sizes_need_one(tmp_path: Path, pixels: Bytes) -> None:
     assert load(tmp_path, Frame(height=6, width=5)).train.shape == (1, 6, 5)
 
 
+def test_the_size_that_is_proposed_is_that_of_most_pictures(tmp_path: Path, pixels: Bytes) -> None:
+    by_class(tmp_path, pixels)
+    first = min(path for path in tmp_path.rglob("*.png"))
+    Image.fromarray(pixels[0][:1, :1]).save(first)
+    message = refused(tmp_path)
+    assert message.startswith(f"{first} has 1 × 1 pixels and ")
+    assert message.endswith("6 × 5; bring all to one size: task.height=6 task.width=5")
+
+
+def test_a_folder_is_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is a folder; name a picture, or a folder of them by --file"):
+        open_picture(str(tmp_path), Frame())
+
+
 def test_folders_that_cannot_be_learned_from_say_why(tmp_path: Path, pixels: Bytes) -> None:
     assert refused(tmp_path / "none") == f"{tmp_path / 'none'}: no such file or folder"
     (tmp_path / "empty").mkdir()
