@@ -82,7 +82,8 @@ def sound_rows(
     if not file.is_dir() and not has_magic(str(file)) and file.suffix.lower() not in ENDINGS:
         names, rows = table_rows(config, split, file, roles, tolerance, notes)
         at = names.index("audio")
-        return names, ((line, [*values[:at], str(file.parent / values[at]), *values[at + 1 :]]) for line, values in rows)
+        path = lambda cell: str(file.parent / cell) if cell.strip() else ""
+        return names, ((line, [*values[:at], path(values[at]), *values[at + 1 :]]) for line, values in rows)
     if not config.pattern:
         way_out = 'data.pattern="{text}_{speaker}_{take}"'
         raise DataError(
@@ -257,5 +258,10 @@ def sound_paths(file: Path, column: str | None) -> list[str]:
     if file.is_dir() or has_magic(str(file)) or file.suffix.lower() in ENDINGS:
         return [str(path) for path in _sound_files(file)]
     config = DataConfig(train=str(file), columns={"audio": column} if column else {})
-    names, rows = sound_rows(config, "train", file, Roles(("audio",), ways={"audio": ASKED}), Tolerance(), [])
-    return [values[names.index("audio")] for _, values in rows]
+    _, rows = sound_rows(config, "train", file, Roles(("audio",), ways={"audio": ASKED}), Tolerance(), [])
+    found = []
+    for line, (path,) in rows:
+        if not path:
+            raise DataError("the audio is empty: there is nothing to read", file=file, line=line)
+        found.append(path)
+    return found

@@ -226,6 +226,9 @@ def test_the_sounds_that_a_file_stands_for(tmp_path: Path) -> None:
     assert sound_paths(path, None) == [str(path)]
     assert sound_paths(tmp_path / "clips", None) == [str(path)]
     assert sound_paths(tmp_path / "clips.jsonl", None) == [str(path)]
+    (tmp_path / "clips.jsonl").write_text('{"wav": "clips/a.wav"}\n{"wav": " "}\n')
+    with pytest.raises(DataError, match=r"clips\.jsonl:2: the audio is empty: there is nothing to read"):
+        sound_paths(tmp_path / "clips.jsonl", None)
 
 
 def test_a_set_without_sounds_is_for_another_task() -> None:
