@@ -56,10 +56,10 @@ class Reader(ABC):
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         self.path, self.tolerance = path, tolerance
 
-    def _check_names(self) -> None:
+    def _check_names(self, way_out: str, line: int | None = None) -> None:
         for name in self.columns:
             if name and self.columns.count(name) > 1:
-                raise DataError(f"two columns are called {name!r}; is the header line missing?", file=self.path, line=1)
+                raise DataError(f"two columns are called {name!r}; {way_out}", file=self.path, line=line)
 
     def rows(self, columns: Sequence[str], lists: Mapping[str, str] | None = None) -> Iterator[Row]:
         """The values of these columns, row by row; bad rows are left to the tolerance. `lists`: the way out for lists, by column."""
@@ -118,7 +118,7 @@ class Csv(Reader):
             raise DataError("the first line is empty; the names of the columns are wanted there", file=path, line=1)
         for name in self.columns:
             _check_text(name, path, 1)
-        self._check_names()
+        self._check_names("is the header line missing?", line=1)
 
     def _sniffed(self, header: str) -> str:
         widths = {delimiter: len(next(csv.reader([header], delimiter=delimiter), [])) for delimiter in DELIMITERS}
@@ -202,7 +202,7 @@ class Parquet(Reader):
         super().__init__(path, tolerance)
         with self._opened() as table:
             self.columns = list(table.schema_arrow.names)
-        self._check_names()
+        self._check_names("rename one of them")
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -320,7 +320,7 @@ def cell_text(value: Any, column: str) -> tuple[str, str | None]:
         case float():
             if math.isfinite(value):
                 return (str(int(value)) if value.is_integer() else repr(value)), None
-            return "", f"{column!r} is not a number" if math.isnan(value) else f"{column!r} is infinite"
+            return "", f"{column!r} is missing (NaN)" if math.isnan(value) else f"{column!r} is infinite"
         case None:
             return "", f"{column!r} is missing (null)"
         case list() | dict() | tuple():

@@ -105,7 +105,8 @@ def duplicate_notes(train: Table, valid: Table, test: Table) -> list[str]:
     if "label" in train.columns and (contrary := _contrary(train)):
         row, other = contrary[0]
         where = f"{train.place(other)} and {train.place(row)}"
-        notes.append(f"{len(contrary):,} train rows repeat another's text with a different label (the first: {where})")
+        repeat = "row repeats" if len(contrary) == 1 else "rows repeat"
+        notes.append(f"{len(contrary):,} train {repeat} another with a different label (the first: {where})")
     return notes
 
 

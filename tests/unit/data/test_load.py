@@ -245,9 +245,7 @@ def test_same_text_with_another_label_is_said(tmp_path):
     rows = [f"avis {i},{i % 2}" for i in range(40)]
     path = table(tmp_path / "a.csv", "text,label", [*rows, "avis 3,0"])
     given = table(tmp_path / "b.csv", "text,label", ["b,0", "c,1"])
-    assert any(
-        "1 train rows repeat another's text with a different label" in note for note in load(train=path, valid=given, test=given).notes
-    )
+    assert any("1 train row repeats another with a different label" in note for note in load(train=path, valid=given, test=given).notes)
 
 
 def test_a_limit_takes_nested_samples_of_train_only(tmp_path):

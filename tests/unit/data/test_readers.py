@@ -104,7 +104,7 @@ def test_parquet_numbers_and_truth_values_become_text(tmp_path):
         ("a.jsonl", '{"text": "a", "label": 1}\n[1]\n', 2, "not an object"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', 2, "has no 'label'"),
         ("a.jsonl", '{"text": "a", "label": 1}\n\n{"text": ["b"], "label": 1}\n', 3, "holds a list or an object"),
-        ("a.jsonl", '{"text": "a", "label": NaN}\n', 1, "'label' is not a number"),
+        ("a.jsonl", '{"text": "a", "label": NaN}\n', 1, r"'label' is missing \(NaN\)"),
         ("a.jsonl", '{"text": "a", "label": null}\n', 1, r"'label' is missing \(null\)"),
         ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', 1, "half of a surrogate pair"),
         ("a.jsonl", '{"text": "a", "label": 1}\n' + "[" * 100_000 + "\n", 2, "not usable JSON|not valid JSON"),
@@ -115,6 +115,15 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path, name, content, line, mess
     with pytest.raises(DataError, match=message) as error:
         rows(path)
     assert (error.value.file, error.value.line) == (path, line)
+
+
+def test_two_columns_of_one_name_in_a_parquet_file_are_told_apart_from_a_missing_header(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet: two columns are called 'text'; rename one of them"):
+        rows(tmp_path / "a.parquet")
 
 
 def test_bad_bytes_in_a_column_that_nobody_reads_do_not_matter(tmp_path):
