@@ -32,7 +32,8 @@ class Unit:
 def cut(table: Table, fractions: dict[str, float], seed: int, classes: str = "label") -> dict[str, Table]:
     """Parts of the table by name, each with about its fraction of the rows, and the rest as "train".
 
-    By the column "group" where there is one; else each value of the role `classes` by itself, so that it has its share everywhere.
+    By the column "group" where there is one; else each value of the role `classes` by itself, so that it has its share everywhere, unless
+    classes are so small that none has a row to give.
     """
     by_group = "group" in table.columns
     units = _units([group.encode() for group in table["group"]] if by_group else table.contents, seed)
@@ -40,20 +41,28 @@ def cut(table: Table, fractions: dict[str, float], seed: int, classes: str = "la
         raise DataError(
             f"only {len(units)} different groups, too few to keep some apart; give files for valid and test", file=table.files[0]
         )
-    taken: dict[str, list[int]] = {name: [] for name in (*fractions, "train")}
-    for stratum in [units] if by_group or classes not in table.columns else _by_class(units, table[classes]):
-        rest = stratum
-        total = sum(len(unit.rows) for unit in stratum)
-        for name, fraction in fractions.items():
-            part, rest = _lowest(rest, fraction * total)
-            taken[name] += [row for unit in part for row in unit.rows]
-        taken["train"] += [row for unit in rest for row in unit.rows]
+    taken = _taken([units] if by_group or classes not in table.columns else _by_class(units, table[classes]), fractions)
+    if not all(taken.values()):
+        taken = _taken([units], fractions)
     for name, rows in taken.items():
         if not rows:
             many = f"{len(table):,} rows are" if len(table) > 1 else "1 row is"
             alike = f" ({len(units):,} of them different, and rows that say the same stay together)" if len(units) < len(table) else ""
             raise DataError(f"{many} too few to keep some for {name}{alike}; give a file for it", file=table.files[0])
     return {name: table.take(sorted(rows), name) for name, rows in taken.items()}
+
+
+def _taken(strata: Sequence[Sequence[Unit]], fractions: dict[str, float]) -> dict[str, list[int]]:
+    """The rows of each part, of which every stratum gives its share."""
+    taken: dict[str, list[int]] = {name: [] for name in (*fractions, "train")}
+    for stratum in strata:
+        rest = stratum
+        total = sum(len(unit.rows) for unit in stratum)
+        for name, fraction in fractions.items():
+            part, rest = _lowest(rest, fraction * total)
+            taken[name] += [row for unit in part for row in unit.rows]
+        taken["train"] += [row for unit in rest for row in unit.rows]
+    return taken
 
 
 def _units(keys: Sequence[bytes], seed: int) -> list[Unit]:

@@ -192,6 +192,13 @@ def test_each_class_has_its_share_in_each_part_and_no_row_is_lost(tmp_path):
     assert everything(splits) == sorted(f"avis numéro {i}" for i in range(400))
 
 
+def test_classes_too_small_to_give_a_row_each_are_cut_together(tmp_path):
+    rows = [f"avis {i},{i % 10}" for i in range(100)]
+    splits = load(train=table(tmp_path / "a.csv", "text,label", rows), valid_fraction=0.05, test_fraction=0.05)
+    assert [len(part) for part in (splits.train, splits.valid, splits.test)] == [90, 5, 5]
+    assert everything(splits) == sorted(f"avis {i}" for i in range(100))
+
+
 def test_the_cut_depends_on_seed_and_content_but_not_on_the_order_of_rows(tmp_path):
     rows = [f"avis {i},{i % 2}" for i in range(100)]
     forward, backward = (
