@@ -22,7 +22,7 @@ from attentif.data.picture_decoding import DATA_URI, Fit, Frame, as_shown, data_
 from attentif.data.picture_files import SUFFIXES, Bytes, Entry, entries_of
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import Tolerance
-from attentif.data.split import cut, duplicate_notes, sample
+from attentif.data.split import cut_apart, duplicate_notes, sample
 from attentif.data.table import Table
 from attentif.errors import DataError
 
@@ -103,11 +103,7 @@ def load_pictures(config: DataConfig, frame: Frame, say: Say | None = None) -> P
         notes += tolerance.notes
         tables = _alike(parts, frame)
     tables = {split: _checked(table, config) for split, table in tables.items()}
-    if apart := {split: config.fraction(split) for split in ("test", "valid") if split not in tables}:
-        tables |= cut(tables["train"], apart, config.seed)
-        sizes = ", ".join(f"{len(tables[split]):,} {split}" for split in SPLITS)
-        how = f"by {config.group!r}" if config.group else "at random, class by class"
-        notes.append(f"{' and '.join(reversed(apart))} cut from train {how} (seed {config.seed}): {sizes} pictures")
+    tables = cut_apart(tables, config, notes, rows="pictures")
     train, valid, test = (tables[split] for split in SPLITS)
     if 0 < config.limit < len(train):
         notes.append(f"trained on {config.limit:,} of {len(train):,} pictures, as data.limit asks")

@@ -11,7 +11,7 @@ from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.labels import check_labels, class_names, label_key, several_in_one
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import PlainText, Row, Tolerance, is_plain, open_reader, text_lines
-from attentif.data.split import cut, duplicate_notes, sample
+from attentif.data.split import cut_apart, duplicate_notes, sample
 from attentif.data.table import Splits, Table
 from attentif.errors import DataError
 
@@ -34,9 +34,7 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open
         hint = several_in_one(tables["train"]["label"]) if "label" in roles.lists else None
         tables = {split: _checked_labels(table, config, hint) for split, table in tables.items()}
         notes += [hint] if hint else []
-    if apart := {split: config.fraction(split) for split in ("test", "valid") if split not in tables}:
-        tables |= cut(tables["train"], apart, config.seed, roles.classes)
-        notes.append(_how_cut(tables, apart, config, roles.classes))
+    tables = cut_apart(tables, config, notes, classes=roles.classes)
     train, valid, test = (tables[split] for split in SPLITS)
     if 0 < config.limit < len(train):
         notes.append(f"trained on {config.limit:,} of {len(train):,} rows, as data.limit asks")
@@ -185,9 +183,3 @@ def _checked_labels(table: Table, config: DataConfig, hint: str | None) -> Table
 
 def _normalised(table: Table) -> Table:
     return Table(table.name, table.columns | {"label": [label_key(label) for label in table["label"]]}, table.files, table.places)
-
-
-def _how_cut(tables: dict[str, Table], apart: dict[str, float], config: DataConfig, classes: str) -> str:
-    how = f"by {config.group!r}" if config.group else "at random, class by class" if classes in tables["train"].columns else "at random"
-    sizes = ", ".join(f"{len(tables[split]):,} {split}" for split in SPLITS)
-    return f"{' and '.join(reversed(apart))} cut from train {how} (seed {config.seed}): {sizes} rows"

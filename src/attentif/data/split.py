@@ -7,11 +7,12 @@ in a test was seen in training.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.table import Table
 from attentif.errors import DataError
 
@@ -29,8 +30,23 @@ class Unit:
     rows: list[int]
 
 
-def cut(table: Table, fractions: dict[str, float], seed: int, classes: str = "label") -> dict[str, Table]:
-    """Parts of the table by name, each with about its fraction of the rows, and the rest as "train".
+def cut_apart(
+    tables: Mapping[str, Table], config: DataConfig, notes: list[str], *, classes: str = "label", rows: str = "rows"
+) -> dict[str, Table]:
+    """With valid and test cut from train where there are no files for them, and said."""
+    wanted: tuple[Split, ...] = ("test", "valid")
+    if not (apart := {str(split): config.fraction(split) for split in wanted if split not in tables}):
+        return dict(tables)
+    parts, how = cut(tables["train"], apart, config.seed, classes)
+    found = {**tables, **parts}
+    sizes = ", ".join(f"{len(found[split]):,} {split}" for split in SPLITS)
+    how = f"by {config.group!r}" if config.group else how
+    notes.append(f"{' and '.join(reversed(apart))} cut from train {how} (seed {config.seed}): {sizes} {rows}")
+    return found
+
+
+def cut(table: Table, fractions: dict[str, float], seed: int, classes: str = "label") -> tuple[dict[str, Table], str]:
+    """Parts of the table by name, each with about its fraction of the rows, and the rest as "train"; and how they were cut, in words.
 
     By the column "group" where there is one; else each value of the role `classes` by itself, so that it has its share everywhere, unless
     classes are so small that none has a row to give.
@@ -41,15 +57,17 @@ def cut(table: Table, fractions: dict[str, float], seed: int, classes: str = "la
         raise DataError(
             f"only {len(units)} different groups, too few to keep some apart; give files for valid and test", file=table.files[0]
         )
-    taken = _taken([units] if by_group or classes not in table.columns else _by_class(units, table[classes]), fractions)
-    if not all(taken.values()):
-        taken = _taken([units], fractions)
+    by_class = classes in table.columns and not by_group
+    how = "by group" if by_group else "at random, class by class" if by_class else "at random"
+    taken = _taken(_by_class(units, table[classes]) if by_class else [units], fractions)
+    if by_class and not all(taken.values()):
+        how, taken = "at random, not class by class, as no class has rows enough", _taken([units], fractions)
     for name, rows in taken.items():
         if not rows:
             many = f"{len(table):,} rows are" if len(table) > 1 else "1 row is"
             alike = f" ({len(units):,} of them different, and rows that say the same stay together)" if len(units) < len(table) else ""
             raise DataError(f"{many} too few to keep some for {name}{alike}; give a file for it", file=table.files[0])
-    return {name: table.take(sorted(rows), name) for name, rows in taken.items()}
+    return {name: table.take(sorted(rows), name) for name, rows in taken.items()}, how
 
 
 def _taken(strata: Sequence[Sequence[Unit]], fractions: dict[str, float]) -> dict[str, list[int]]:

@@ -197,6 +197,7 @@ def test_classes_too_small_to_give_a_row_each_are_cut_together(tmp_path):
     splits = load(train=table(tmp_path / "a.csv", "text,label", rows), valid_fraction=0.05, test_fraction=0.05)
     assert [len(part) for part in (splits.train, splits.valid, splits.test)] == [90, 5, 5]
     assert everything(splits) == sorted(f"avis {i}" for i in range(100))
+    assert any("not class by class" in note for note in splits.notes)
 
 
 def test_the_cut_depends_on_seed_and_content_but_not_on_the_order_of_rows(tmp_path):
