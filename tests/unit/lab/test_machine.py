@@ -13,7 +13,7 @@ def test_the_peak_of_a_call_is_what_it_takes_whatever_was_freed_before(size: int
     for _ in range(3):  # a second call must not seem to need nothing
         peak = peak_bytes(fill)
         assert peak is not None
-        assert size * MEGABYTE <= peak < (size + 4) * MEGABYTE  # pages of everything else that runs
+        assert (size - 1) * MEGABYTE < peak < (size + 4) * MEGABYTE  # the kernel adds its cores' pages up in batches; all else that runs
 
 
 def test_the_machine_says_what_it_is() -> None:
