@@ -42,7 +42,8 @@ def check_labels(table: Table, *, normalised: bool, hint: str | None = None) -> 
     counts = Counter(table["label"])
     file = table.files[0]
     if len(counts) == 1:
-        raise DataError(f"all {len(table):,} rows have the label {table['label'][0]!r}: there is nothing to tell apart", file=file)
+        who = f"all {len(table):,} rows have" if len(table) > 1 else "the only row has"
+        raise DataError(f"{who} the label {table['label'][0]!r}: there is nothing to tell apart", file=file)
     if len(counts) > MOST_CLASSES or (len(table) >= 20 and len(counts) > len(table) // 2):
         what = "a number to predict" if _mostly_numbers(counts) else "an identifier or free text"
         problem = f"{len(counts):,} different labels in {len(table):,} rows"

@@ -80,9 +80,11 @@ def _rows(file: Path, tolerance: Tolerance) -> Iterator[Row]:
 def _answers(asked: Question) -> tuple[list[Answer], str | None]:
     """The answers, checked against the context, or why they cannot be used."""
     said = f"the question « {asked.question[:NEAR]}{'…' if len(asked.question) > NEAR else ''} »"
+    if not asked.question.strip():
+        return [], "a question is empty"
+    if not asked.context.strip():
+        return [], f"{said} has an empty context"
     for name, value in (("question", asked.question), ("context", asked.context)):
-        if not value.strip():
-            return [], f"{said} has an empty {name}"
         if problem := text_problem(value):
             return [], f"{said}: its {name} {problem}"
     if asked.answers is None and not asked.impossible:

@@ -168,6 +168,12 @@ def test_labels_that_are_no_classes_are_refused(tmp_path, form, message):
         load(train=labelled(tmp_path / "a.csv", [form.format(i) for i in range(50)]))
 
 
+@pytest.mark.parametrize(("rows", "who"), [(1, "the only row has"), (40, "all 40 rows have")])
+def test_one_class_alone_is_refused(tmp_path, rows, who):
+    with pytest.raises(DataError, match=f"{who} the label 'oui': there is nothing to tell apart"):
+        load(train=labelled(tmp_path / "a.csv", ["oui"] * rows))
+
+
 def test_a_class_without_training_examples_is_refused_with_its_place(tmp_path):
     test = labelled(tmp_path / "test.csv", ["positif", "neutre", "neutre"])
     with pytest.raises(DataError, match=r"'neutre' is in test \(2 rows, the first at .*test.csv:3\) but has no example in train"):

@@ -59,7 +59,8 @@ def test_a_question_may_have_no_answer_in_either_spelling(tmp_path: Path) -> Non
         (squad(ask("Où ?", ("Paris", 3))), "it is nowhere in it"),
         (squad(ask("Où ?", ("Nice", -4))), "is not at character -4"),
         (squad(ask("Où ?", (" ", 5))), "empty answer"),
-        (squad(ask("  ", ("Nice", 10))), "empty question"),
+        (squad(ask("  ", ("Nice", 10))), r"a.json:\d+: a question is empty"),
+        (squad(ask("Où\0 ?", ("Nice", 10))), "its question "),
         (squad(ask(answers=["Nice"])), "has an answer that is not"),
     ],
 )
