@@ -8,7 +8,7 @@ import typer
 
 from attentif.cli.options import GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
 from attentif.cli.out import print_json, print_table, say
-from attentif.cli.train import layers_of
+from attentif.cli.train import given_data, given_keys, layers_of
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,17 +67,8 @@ def compare(
     if "=" in suite:
         raise UsageError(f"{suite!r} is a change: give the suite or the recipe first")
     options = _options(models, budget, seeds, lr, lr_share)
-    given = {
-        "data.train": data[0] if data and len(data) == 1 else data,
-        "data.target": target,
-        "data.valid": valid,
-        "data.test": test,
-        "data.text": text,
-        "data.label": label,
-        "data.group": group,
-        "train.device": device,
-    }
-    changes = layers_of({key: value for key, value in given.items() if value is not None}, overrides)
+    files = given_data(data, target=target, valid=valid, test=test, text=text, label=label, group=group)
+    changes = layers_of(files | given_keys("train", device=device), overrides)
     from attentif.lab.compare.board import board
     from attentif.lab.compare.comparison import REPORT, carry_out, suite_of
     from attentif.lab.compare.comparison import dry_run as only_sizes

@@ -7,7 +7,7 @@ import typer
 
 from attentif.cli.options import Changes, GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
 from attentif.cli.out import print_json, print_table
-from attentif.cli.train import layers_of
+from attentif.cli.train import given_data, layers_of
 from attentif.errors import UsageError
 
 
@@ -41,17 +41,8 @@ def curve(
     from attentif.view.words import say
 
     load_installed()
-    given = {
-        "data.train": data[0] if data and len(data) == 1 else data,
-        "data.target": target,
-        "data.valid": valid,
-        "data.test": test,
-        "data.text": text,
-        "data.label": label,
-        "data.group": group,
-    }
-    layers = layers_of({key: value for key, value in given.items() if value is not None}, overrides)
-    plan = Plan(recipe, layers, from_ or [], numbers, range(seeds), out)
+    files = given_data(data, target=target, valid=valid, test=test, text=text, label=label, group=group)
+    plan = Plan(recipe, layers_of(files, overrides), from_ or [], numbers, range(seeds), out)
     found = measure(plan, display(machine=json))
     page = plan.folder / "curve.html"
     curve_page(page, found)

@@ -44,20 +44,8 @@ def train(
 
     For example: attentif train reviews --data avis.csv model.layers=4
     """
-    options: dict[str, Any] = {
-        "data.train": data[0] if data and len(data) == 1 else data,
-        "data.target": target,
-        "data.valid": valid,
-        "data.test": test,
-        "data.text": text,
-        "data.label": label,
-        "data.group": group,
-        "data.skip_bad": skip_bad,
-        "train.seed": seed,
-        "train.device": device,
-        "train.threads": threads,
-    }
-    given = {key: value for key, value in options.items() if value is not None}
+    files = {"target": target, "valid": valid, "test": test, "text": text, "label": label, "group": group, "skip_bad": skip_bad}
+    given = given_data(data, **files) | given_keys("train", seed=seed, device=device, threads=threads)
     if resume is not None:
         if recipe or overrides or given or out or force or dry_run:
             raise UsageError("--resume goes on with a run as it was configured: it takes no recipe, change or other option beside it")
@@ -70,6 +58,15 @@ def train(
         _estimate(recipe, layers_of(given, overrides), json)
     else:
         _train(recipe, layers_of(given, overrides), out, force, json)
+
+
+def given_data(files: list[str] | None, **named: Any) -> dict[str, Any]:
+    """The options about data that were typed, by their keys; a single file stands for itself."""
+    return given_keys("data", train=files[0] if files and len(files) == 1 else files, **named)
+
+
+def given_keys(table: str, **options: Any) -> dict[str, Any]:
+    return {f"{table}.{name}": value for name, value in options.items() if value is not None}
 
 
 def layers_of(given: dict[str, Any], overrides: list[str] | None) -> "list[Layer]":
