@@ -26,13 +26,12 @@ ABOUT = (
 LONG = True
 HERE = Path(__file__).parent
 TEST, VALID = 0.2, 0.1
-RECIPE = str(HERE / "pretraining.toml")
+ENCODER, DECODER = "pretraining.toml", "pretraining_decoder.toml"
 LABELS, SEEDS = "100,500,2000,all", 3
-DECODER = ["model.base=decoder-tiny", "model.layers=2"]
 MUON = ["train.optimizer=muon", "train.lr=4e-3"]
-STAGES = {  # how each body is pre-trained: the task and its optimiser, as in the recipe of that name, and the model where it is not ours
-    "masked": (['task={kind="masked",context=128,whole_words=true}', *MUON], []),
-    "replaced": (['task={kind="replaced",context=128}', "train.lr=3e-3"], []),
+STAGES = {  # how each body is pre-trained: the task and its optimiser, as in the recipe of that name, and whose model it has
+    "masked": (['task={kind="masked",context=128,whole_words=true}', *MUON], ENCODER),
+    "replaced": (['task={kind="replaced",context=128}', "train.lr=3e-3"], ENCODER),
     "language": (['task={kind="language",context=128}', *MUON], DECODER),
 }
 PRETRAIN = ["model.dropout=0.1", "train.epochs=12", "train.batch_tokens=1024", "train.patience=0", "train.eval_every=4.0"]
@@ -42,22 +41,22 @@ QUICK = ["train.epochs=0", "train.min_steps=0", "train.steps=2"]
 def run(quick: bool) -> Iterator[str]:
     out = cache_folder() / "real" / ("pretraining-quick" if quick else "pretraining")
     train, valid, test = written_splits(Path(os.environ["ATTENTIF_DATA"]) / "reviews_fr", out / "data")
-    for name, (task, model) in STAGES.items():
-        pretrained(out / name, ["--data", str(train), *task, *model, *PRETRAIN, *(QUICK if quick else [])])
-        shown = " ".join(f"'{word}'" if "{" in word else word for word in [*task, *model, *PRETRAIN])
-        yield f"- {name}: `attentif train benchmarks/real/pretraining.toml --data train.csv {shown}`"
+    for name, (task, recipe) in STAGES.items():
+        pretrained(out / name, [str(HERE / recipe), "--data", str(train), *task, *PRETRAIN, *(QUICK if quick else [])])
+        shown = " ".join(f"'{word}'" if "{" in word else word for word in [*task, *PRETRAIN])
+        yield f"- {name}: `attentif train benchmarks/real/{recipe} --data train.csv {shown}`"
     files = ["--data", str(train), "--valid", str(valid), "--test", str(test)]
     labels, seeds = ("100", 1) if quick else (LABELS, SEEDS)
-    for title, names, model in (
-        ("An encoder", ("masked", "replaced"), []),
+    for title, names, recipe in (
+        ("An encoder", ("masked", "replaced"), ENCODER),
         ("A decoder, which reads from left to right", ("language",), DECODER),
     ):
         begins = [word for name in names for word in ("--from", str(out / name))]
-        words = [RECIPE, *files, *begins, "--labels", labels, "--seeds", str(seeds)]
+        words = [str(HERE / recipe), *files, *begins, "--labels", labels, "--seeds", str(seeds)]
         folder = out / f"curve-{names[0]}"
-        table = curve([*words, *model, *(QUICK if quick else []), "--out", str(folder)])
-        shown = " ".join([*(f"--from {name}" for name in names), "--labels", labels, *model])
-        command = f"attentif curve benchmarks/real/pretraining.toml --data train.csv --valid valid.csv --test test.csv {shown}"
+        table = curve([*words, *(QUICK if quick else []), "--out", str(folder)])
+        shown = " ".join([*(f"--from {name}" for name in names), "--labels", labels])
+        command = f"attentif curve benchmarks/real/{recipe} --data train.csv --valid valid.csv --test test.csv {shown}"
         yield f"\n### {title}\n\n`{command}`\n\n{table}\n"
 
 
@@ -79,7 +78,7 @@ def pretrained(folder: Path, words: list[str]) -> None:
     """A body: made, gone on with, or there already."""
     if (folder / "results.json").is_file():
         return
-    what = ["--resume", str(folder)] if (folder / "config.toml").is_file() else [RECIPE, *words, "--out", str(folder)]
+    what = ["--resume", str(folder)] if (folder / "config.toml").is_file() else [*words, "--out", str(folder)]
     attentif("train", *what)
 
 
