@@ -7,6 +7,7 @@ and without; nothing was chosen on the test. Runs are kept (`$ATTENTIF_CACHE/rea
 """
 
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from attentif.files import cache_folder
+from attentif.view.curve import curve_table
+from attentif.view.words import metric, say
 from benchmarks.real.reviews import write_rows
+from benchmarks.real.trial import written
 
 TITLE = "Real data: what pre-training is worth"
 ABOUT = (
@@ -28,13 +32,13 @@ HERE = Path(__file__).parent
 TEST, VALID = 0.2, 0.1
 ENCODER, DECODER = "pretraining.toml", "pretraining_decoder.toml"
 LABELS, SEEDS = "100,500,2000,all", 3
-MUON = ["train.optimizer=muon", "train.lr=4e-3"]
-STAGES = {  # how each body is pre-trained: the task and its optimiser, as in the recipe of that name, and whose model it has
-    "masked": (['task={kind="masked",context=128,whole_words=true}', *MUON], ENCODER),
-    "replaced": (['task={kind="replaced",context=128}', "train.lr=3e-3"], ENCODER),
-    "language": (['task={kind="language",context=128}', *MUON], DECODER),
+STAGES = {  # how each body is pre-trained, and whose model it has
+    "masked": ('task={kind="masked",context=128,whole_words=true}', ENCODER),
+    "replaced": ('task={kind="replaced",context=128}', ENCODER),
+    "language": ('task={kind="language",context=128}', DECODER),
 }
-PRETRAIN = ["model.dropout=0.1", "train.epochs=12", "train.batch_tokens=1024", "train.patience=0", "train.eval_every=4.0"]
+PRETRAIN = ["train.optimizer=muon", "train.lr=4e-3", "model.dropout=0.1", "train.epochs=12", "train.batch_tokens=1024"]
+PRETRAIN += ["train.patience=0", "train.eval_every=4.0"]
 QUICK = ["train.epochs=0", "train.min_steps=0", "train.steps=2"]
 
 
@@ -42,9 +46,9 @@ def run(quick: bool) -> Iterator[str]:
     out = cache_folder() / "real" / ("pretraining-quick" if quick else "pretraining")
     train, valid, test = written_splits(Path(os.environ["ATTENTIF_DATA"]) / "reviews_fr", out / "data")
     for name, (task, recipe) in STAGES.items():
-        pretrained(out / name, [str(HERE / recipe), "--data", str(train), *task, *PRETRAIN, *(QUICK if quick else [])])
-        shown = " ".join(f"'{word}'" if "{" in word else word for word in [*task, *PRETRAIN])
-        yield f"- {name}: `attentif train benchmarks/real/{recipe} --data train.csv {shown}`"
+        pretrained(out / name, [str(HERE / recipe), "--data", str(train), task, *PRETRAIN, *(QUICK if quick else [])])
+        shown = " ".join(f"'{word}'" if "{" in word else word for word in [task, *PRETRAIN])
+        yield f"- {name}: `attentif train benchmarks/real/{recipe} --data train.csv {shown}`: {learned(out / name)}"
     files = ["--data", str(train), "--valid", str(valid), "--test", str(test)]
     labels, seeds = ("100", 1) if quick else (LABELS, SEEDS)
     for title, names, recipe in (
@@ -82,14 +86,17 @@ def pretrained(folder: Path, words: list[str]) -> None:
     attentif("train", *what)
 
 
+def learned(folder: Path) -> str:
+    """What a body reached, and what counting reaches: "accuracy 31.5 % (...); the commonest 19.7 % (...)"."""
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    key = results["metric"]
+    rivals = (f"{rival['name']['en']} {written(key, rival)}" for rival in results["baselines"])
+    return "; ".join([f"{metric(key).title.en} {written(key, results)}", *rivals])
+
+
 def curve(words: list[str]) -> str:
     """The table of `attentif curve`, as markdown."""
-    import json
-
     found = json.loads(attentif("curve", *words, "--json"))
-    from attentif.view.curve import curve_table
-    from attentif.view.words import say
-
     columns, rows = curve_table(found)
     lines = ["| " + " | ".join(say(name, "en") for name in columns) + " |", "|---" * len(columns) + "|"]
     return "\n".join(lines + ["| " + " | ".join(say(cell, "en") for cell in row) + " |" for row in rows])

@@ -19,7 +19,7 @@ from torch import Tensor
 from attentif.data import CLASSIFY, DataConfig, Splits, Table, load_rows, load_table
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig
-from attentif.models.frontends import Tokens, TokensConfig
+from attentif.models.frontends import TokensConfig
 from attentif.models.heads import ClassifyHead, ClassifyHeadConfig, LanguageHeadConfig, TokensHeadConfig
 from attentif.tasks.baselines import Labelled, classification_baselines
 from attentif.tasks.feed import as_examples, counted, fitted, limit_of, on_paper
@@ -51,6 +51,7 @@ from attentif.tasks.task import (
     TaskConfig,
     Tokenizers,
 )
+from attentif.tasks.word_vectors import begin_with_skip_gram
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Section
 
@@ -75,7 +76,9 @@ class ClassifyConfig(TaskConfig):
         0.0, ge=0, description="train on the worst small step of the tokens' vectors too, of this length (0: no; 1 to 5 are usual)"
     )
     hidden: float = Field(0.0, ge=0, lt=1, description="share of the tokens that are hidden in each step of training, as [UNK]")
-    vectors: bool = Field(False, description="begin with word vectors (skip-gram) of the training texts, where no other run is begun with")
+    vectors: bool = Field(
+        False, description="begin with word vectors (skip-gram) of the training texts, where neither a run nor a file brings others"
+    )
     evidence: bool = Field(
         False, description="tell the network what a linear model of words says of each token, and let it add to that model's answer"
     )
@@ -208,14 +211,8 @@ class Classify(Task):
             train.told()  # before the clock of training starts
             if isinstance(model.head, ClassifyHead):
                 model.head.answer_nothing()  # the first answers are the linear model's, and every step changes them
-        if not self.config.vectors:
-            return
-        from attentif.tasks.labels.word_vectors import begin_with, skip_gram
-
-        say("learning word vectors (skip-gram) from the training texts")
-        assert isinstance(model.frontend, Tokens)
-        table = model.frontend.tokens
-        begin_with(table, skip_gram(train.ids, table.num_embeddings, table.embedding_dim))
+        if self.config.vectors:
+            begin_with_skip_gram(model, lambda: (train.ids[row] for row in range(len(train))), say)
 
     def step(self, model: Model, batch: Batch) -> Loss:
         if self.config.hidden and model.training:

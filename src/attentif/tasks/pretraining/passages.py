@@ -4,6 +4,7 @@
 [CLS] beginning [SEP] rest [SEP]        pairs: half of the rests are those of a passage of another document, drawn anew each time
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -74,9 +75,12 @@ class Passages:
 
     def running_text(self, most: int = MOST_NGRAM_TOKENS) -> Ints:
         """Passages one after the other, [CLS] and [SEP] around each, up to so many tokens: to be counted in."""
-        rows = np.flatnonzero(np.cumsum(self.sizes + 2) <= most)
-        around = np.array([self.tokenizer.cls]), np.array([self.tokenizer.sep])
-        return np.concatenate([part for row in rows.tolist() for part in (around[0], self.text(row), around[1])])
+        cls, sep = np.array([self.tokenizer.cls]), np.array([self.tokenizer.sep])
+        return np.concatenate([part for text in self.texts(most) for part in (cls, text, sep)])
+
+    def texts(self, most: int = MOST_NGRAM_TOKENS) -> Iterator[Ints]:
+        """The first passages that have, with what stands around them, at most so many tokens together."""
+        return (self.text(row) for row in np.flatnonzero(np.cumsum(self.sizes + 2) <= most).tolist())
 
     def place(self, row: int) -> str:
         return f"{self.name}, document {int(self.documents[row]) + 1:,}"

@@ -7,6 +7,10 @@ pre-train this is the cheapest step on a processor. ELECTRA draws its replacemen
 they are drawn from counts of the training text (`neighbours.py`: what was seen between the two neighbours, or beside one of them), which
 cost nothing to train and next to nothing to draw. A draw that is the author's own token is drawn again from a coarser context; if it is
 his again, it counts as not replaced.
+
+That small model does one thing more: it shares its table of tokens with the discriminator, and its guessing fills it (section 3.2, where
+a discriminator that starts behind its generator may learn nothing at all). With counts, one bit a token would have to fill it, and on real
+texts the discriminator stays where it began. So the table begins as word vectors, which take seconds (`vectors`).
 """
 
 from collections.abc import Sequence
@@ -32,6 +36,7 @@ from attentif.tasks.pretraining.replaced_report import detection_scores, replace
 from attentif.tasks.ragged import UNSCORED
 from attentif.tasks.task import TASKS, Baseline, Dataset, Evaluation, Example, Loss, Prediction, Prepared, Progress, Say, Tokenizers
 from attentif.tasks.tokens import scored
+from attentif.tasks.word_vectors import begin_with_skip_gram
 from attentif.text import Tokenizer
 from attentif.view.blocks import Section
 
@@ -44,6 +49,9 @@ class ReplacedConfig(ReadingConfig):
     """Which tokens were replaced by plausible others."""
 
     kind: Literal["replaced"] = Field("replaced", description="which tokens were replaced by plausible others")
+    vectors: bool = Field(
+        True, description="begin with word vectors (skip-gram) of the training texts, where neither a run nor a file brings others"
+    )
 
     def build(self) -> "Replaced":
         return Replaced(self)
@@ -70,6 +78,12 @@ class Replaced(Reading):
         self.learn_from(passages)
         say("replacements are drawn from the counts of these texts")
         return passages
+
+    def begin(self, model: Model, prepared: Prepared, say: Say) -> None:
+        train = prepared.train
+        assert isinstance(train, Passages)
+        if self.config.vectors:
+            begin_with_skip_gram(model, train.texts, say)
 
     def spoil(self, ids: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         assert self.counts is not None

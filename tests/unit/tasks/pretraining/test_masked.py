@@ -87,6 +87,29 @@ def test_replaced_is_what_differs_from_the_authors_token(replaced):
     assert 0.1 < share < 0.16  # 15 % are chosen, and nearly all of them become another token
 
 
+def test_a_table_of_tokens_that_no_generator_fills_begins_as_word_vectors(read_by):
+    task, prepared, model = read_by(ReplacedConfig(context=32), TINY | {"base": "electra-tiny"})
+    table = model.frontend.tokens.weight
+    fresh, said = table.detach().clone(), []
+    task.begin(model, prepared, said.append)
+    read = np.unique(np.concatenate(list(prepared.train.texts())))
+    changed = (table != fresh).any(1).nonzero().squeeze(1).numpy()
+    assert np.array_equal(changed, read)  # [CLS], [PAD] and what no text holds stay as they were drawn
+    assert said == ["learning word vectors (skip-gram) from the training texts"]
+
+
+def test_word_vectors_of_a_file_and_a_table_as_it_was_drawn_are_left_alone(read_by, tmp_path):
+    given = TINY | {"base": "electra-tiny", "frontend": {"vectors": str(tmp_path / "mots.vec")}}
+    for config, described in (
+        (ReplacedConfig(context=32, vectors=False), TINY | {"base": "electra-tiny"}),
+        (ReplacedConfig(context=32), given),
+    ):
+        task, prepared, model = read_by(config, described)
+        before = model.frontend.tokens.weight.detach().clone()
+        task.begin(model, prepared, lambda _: None)
+        assert torch.equal(model.frontend.tokens.weight, before)
+
+
 @pytest.mark.parametrize("name", ["masked", "pairs", "replaced"])
 def test_gradients_reach_every_part_of_the_body(name, request):
     task, prepared, model = request.getfixturevalue(name)
