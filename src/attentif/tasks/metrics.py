@@ -1,7 +1,9 @@
 """Scores, and how far chance alone could have moved them.
 
 Intervals are percentile bootstraps (Efron 1979) at 95 %: the test set is drawn again with replacement and scored again. For what is
-counted this needs no drawing example by example: n draws with replacement from the cells of a table are one multinomial draw.
+counted this needs no drawing example by example: n draws with replacement from the cells of a table are one multinomial draw. Where all n
+examples are right, or none is, every draw is the same and would promise certainty; the interval is then the exact one of a share
+(Clopper & Pearson 1934): from 0.025^(1/n) to 1, or from 0 to 1 - 0.025^(1/n).
 
     F1_c = 2 TP_c / (2 TP_c + FP_c + FN_c),   macro F1 = mean over classes        perplexity = exp(loss)
     bits per byte = total nats / (ln 2 · bytes of the text), which no choice of tokens can flatter
@@ -63,8 +65,10 @@ def classification_scores(table: Counts, seed: int = 0) -> tuple[dict[str, float
     total = int(table.sum())
     if total == 0:
         raise ValueError("no example was scored")
-    draws = np.random.default_rng(seed).multinomial(total, table.ravel() / total, size=DRAWS).reshape(DRAWS, *table.shape)
     scores = {"accuracy": float(accuracy(table)), "f1": float(macro_f1(table))}
+    if scores["accuracy"] in (0, 1):
+        return scores, dict.fromkeys(scores, exact_interval(int(scores["accuracy"]), total))
+    draws = np.random.default_rng(seed).multinomial(total, table.ravel() / total, size=DRAWS).reshape(DRAWS, *table.shape)
     return scores, {"accuracy": interval(accuracy(draws)), "f1": interval(macro_f1(draws))}
 
 
@@ -90,11 +94,19 @@ def label_scores(true: Counts, predicted: Counts, draws: int = 500, seed: int = 
 
 
 def share(hits: int, total: int, seed: int = 0) -> tuple[float, Interval]:
-    """A share and its bootstrap interval."""
+    """A share and its interval."""
     if total == 0:
         raise ValueError("no example was scored")
+    if hits in (0, total):
+        return hits / total, exact_interval(hits // total, total)
     draws = np.random.default_rng(seed).binomial(total, hits / total, size=DRAWS)
     return hits / total, interval(draws / total)
+
+
+def exact_interval(all_or_none: int, total: int) -> Interval:
+    """Of a share of 1 or 0 among so many examples."""
+    bound = ((1 - LEVEL) / 2) ** (1 / total)
+    return (bound, 1.0) if all_or_none else (0.0, 1 - bound)
 
 
 def share_of(hits: ArrayLike) -> Callable[[Counts], tuple[float, Interval]]:

@@ -4,6 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import sacrebleu
+from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, f1_score
 
 from attentif.tasks.metrics import (
@@ -48,6 +49,15 @@ def test_the_interval_is_that_of_a_bootstrap_over_examples() -> None:
     tables = [confusion(true[rows], predicted[rows], 2) for rows in RNG.integers(0, 400, (2000, 400))]
     for key, score in (("accuracy", accuracy), ("f1", macro_f1)):
         assert intervals[key] == pytest.approx(tuple(np.quantile(score(tables), [0.025, 0.975])), abs=0.01)
+
+
+@pytest.mark.parametrize("total", [1, 20, 359])
+def test_all_right_or_all_wrong_is_not_certain(total: int) -> None:
+    exact = lambda hits: binomtest(hits, total).proportion_ci(0.95, method="exact")
+    for hits, table in ((total, [[total, 0], [0, 0]]), (0, [[0, total], [0, 0]])):
+        _, intervals = classification_scores(np.array(table))
+        assert share(hits, total)[1] == intervals["accuracy"] == intervals["f1"]
+        assert intervals["accuracy"] == pytest.approx((exact(hits).low, exact(hits).high))
 
 
 def test_intervals_are_the_same_each_time() -> None:
