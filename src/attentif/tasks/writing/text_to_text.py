@@ -14,6 +14,7 @@ from attentif.data import TEXT_TO_TEXT, DataConfig, Table
 from attentif.errors import DataError, UsageError
 from attentif.models import ModelConfig
 from attentif.tasks.baselines import translation_baselines
+from attentif.tasks.metrics import text_scores
 from attentif.tasks.report import written_sections
 from attentif.tasks.task import TASKS, Baseline, Evaluation, Example, Prepared, Say, Tokenizers
 from attentif.tasks.writing.seq2seq import DRAWS, Pairs, Seq2Seq, Seq2SeqConfig
@@ -84,6 +85,11 @@ class TextToText(Seq2Seq):
 
     def groups(self, table: Table) -> list[str]:
         return table["prefix"]
+
+    def group_scores(self, written: list[str], references: list[str]) -> dict[str, float]:
+        """By letters (chrF), not by words: an answer of one word has no run of four words, and BLEU would be 0 whatever it is."""
+        scores = text_scores(written, references).scores
+        return {key: scores[key] for key in ("exact_match", "chrf")}
 
     def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
         train, test = prepared.train, prepared.test

@@ -115,6 +115,7 @@ def test_each_prefix_is_scored_apart(several: Any) -> None:
     task, prepared, model = several
     found = task.evaluate(model, prepared.test)
     assert {group["group"]: group["examples"] for group in found.details["by_group"]} == {"compter": 6, "traduire": 6}
+    assert task.group_scores(["positif"], ["positif"]) == {"exact_match": 1.0, "chrf": 100.0}  # BLEU would be 0: there are no four words
     assert "compter" in render(Page("essai", task.sections(found)))
     assert task.baselines(prepared, lambda line: None)[0].scores["exact_match"] >= 0
 
