@@ -12,6 +12,8 @@ from attentif.tasks.feed import Again, counted, fitted
 from attentif.tasks.task import Say, Tokenizers
 from attentif.text import Tokenizer, TokenizerConfig
 
+BLOCK = 1 << 22  # tokens looked through at once
+
 
 @dataclass(frozen=True)
 class Streams:
@@ -67,3 +69,15 @@ def _repeated(streams: dict[str, TokenStream]) -> list[str]:
         if same := int(np.isin(streams[later].contents, streams[earlier].contents).sum()):
             notes.append(f"{same:,} of {counted(streams[later].documents, f'{later} document')} are in {earlier} too")
     return notes
+
+
+def flattered(test: TokenStream, tokenizer: Tokenizer) -> list[str]:
+    """What to say about bits per byte where the vocabulary lacks words: who predicts "some unknown word" has not said which."""
+    starts = range(0, len(test), BLOCK)
+    found = sum(int((test.window(start, min(BLOCK, len(test) - start)) == tokenizer.unk).sum()) for start in starts)
+    if tokenizer.unk is None or not found:
+        return []
+    share = f"test: {counted(found, 'token')} of {len(test):,} ({100 * found / len(test):.1f} %) {'is' if found == 1 else 'are'} unknown"
+    return [
+        f"{share}, and what stands there is not counted: bits per byte look better than those of a tokenizer that knows every text (bpe)"
+    ]

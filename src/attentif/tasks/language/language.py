@@ -28,7 +28,7 @@ from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
 from attentif.tasks.ragged import UNSCORED, Ints, Rows
 from attentif.tasks.report import language_sections
-from attentif.tasks.streams import read_stream, read_streams
+from attentif.tasks.streams import flattered, read_stream, read_streams
 from attentif.tasks.task import (
     TASKS,
     Baseline,
@@ -132,7 +132,7 @@ class Language(Task):
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
         streams = read_streams(data, text, say)
         context = limit_of(self.config.context, model.max_len)
-        notes = list(streams.notes)
+        notes = [*streams.notes, *flattered(streams.test, streams.tokenizer)]
         if context < self.config.context:
             notes.append(f"windows of {context} tokens, the longest that the model can read (task.context asks for {self.config.context})")
         tokenizer = streams.tokenizer
@@ -145,6 +145,8 @@ class Language(Task):
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> "Windows":
         stream = read_stream(data, tokenizers["tokenizer"], say)
+        for note in flattered(stream, tokenizers["tokenizer"]):
+            say(note)
         return Windows("test", stream, tokenizers["tokenizer"], limit_of(self.config.context, model.max_len))
 
     def step(self, model: Model, batch: Batch) -> Loss:

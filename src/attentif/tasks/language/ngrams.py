@@ -16,7 +16,7 @@ from attentif.tasks.fitting import Examples, Fitting, Material, fitting
 from attentif.tasks.looking import shown_tokens
 from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
 from attentif.tasks.report import language_sections
-from attentif.tasks.streams import read_stream, read_streams
+from attentif.tasks.streams import flattered, read_stream, read_streams
 from attentif.tasks.task import Baseline, Evaluation, Progress, Say, Tokenizers
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.text.fitted import Fitted
@@ -60,13 +60,17 @@ class NGrams(Fitting):
 
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Material:
         streams = read_streams(data, text, say)
-        for note in streams.notes:
+        notes = [*streams.notes, *flattered(streams.test, streams.tokenizer)]
+        for note in notes:
             say(note)
         train, valid, test = (_examples(name, getattr(streams, name), streams.tokenizer) for name in ("train", "valid", "test"))
-        return Material(train, valid, test, {"tokenizer": streams.tokenizer}, streams.digest, streams.notes)
+        return Material(train, valid, test, {"tokenizer": streams.tokenizer}, streams.digest, notes)
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, say: Say) -> Examples:
-        return _examples("test", read_stream(data, tokenizers["tokenizer"], say), tokenizers["tokenizer"])
+        stream = read_stream(data, tokenizers["tokenizer"], say)
+        for note in flattered(stream, tokenizers["tokenizer"]):
+            say(note)
+        return _examples("test", stream, tokenizers["tokenizer"])
 
     def evaluate(self, model: Fitted[Any], examples: Examples, tokenizers: Tokenizers, progress: Progress | None = None) -> Evaluation:
         assert isinstance(model, NGram)

@@ -159,3 +159,15 @@ def test_documents_that_stand_in_two_splits_are_said(tmp_path: Path, ready: Any)
     assert "2 of 3 valid documents are in train too" in prepared.notes
     assert "1 of 2 test documents are in valid too" in prepared.notes
     assert not any("test documents are in train" in note for note in prepared.notes)
+
+
+def test_unknown_words_of_the_test_are_said_to_flatter_bits_per_byte(tmp_path: Path, ready: Any) -> None:
+    files = {name: str(tmp_path / f"{name}.txt") for name in ("train", "valid", "test")}
+    for name, line in (("train", "la mer est calme\n"), ("valid", "la mer est calme\n"), ("test", "la mer est agitée\n")):
+        Path(files[name]).write_text(20 * line, encoding="utf-8")
+    said = lambda kind: [
+        note for note in ready(LanguageConfig(context=32).build(), "decoder-tiny", files, {"kind": kind})[1].notes if "are unknown" in note
+    ]
+    (note,) = said("word")
+    assert note.startswith("test: 20 tokens of 81 (24.7 %) are unknown, and what stands there is not counted")
+    assert not said("byte")
