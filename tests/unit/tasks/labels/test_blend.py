@@ -36,6 +36,15 @@ def test_the_temperature_is_where_the_loss_has_no_slope() -> None:
     assert at(found) <= min(at(0.98 * found), at(1.02 * found))
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_a_split_without_an_error_makes_nobody_certain(several: bool) -> None:
+    labels = np.arange(30) % 2
+    logits = 3.0 * (2 * np.eye(2)[labels] - 1)
+    truth = np.eye(2, dtype=np.int64)[labels] if several else labels
+    answers = Answers.fit(logits, [""] * 30, truth, calibrate=True, linear=None)
+    assert answers.network(logits).max() == pytest.approx(1 - 1 / 32, abs=1e-3)
+
+
 def test_too_few_examples_to_choose_by_choose_nothing() -> None:
     logits, labels = too_sure()
     answers = Answers.fit(logits[:10], [""] * 10, labels[:10], calibrate=True, linear=None)
