@@ -4,7 +4,6 @@ Words that are used alike begin near to each other, so that what is learned abou
 centred and scaled to the spread that the fresh table has; tokens that no text holds keep the values they were drawn with.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,14 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from attentif.data.pulse import Pulse
 from attentif.models import Model
 from attentif.models.frontends import Tokens
 from attentif.tasks.task import Say
-from attentif.text.fitted import Watch
 from attentif.text.vectors import BREAK, WordStream, WordVectors
 
 Texts = Callable[[], Iterator[NDArray[np.integer[Any]]]]  # the tokens of each text, as often as one asks for them
-EVERY = 10.0  # seconds between two lines about how far it has come
 
 
 def begin_with_skip_gram(model: Model, texts: Texts, say: Say) -> None:
@@ -30,30 +28,18 @@ def begin_with_skip_gram(model: Model, texts: Texts, say: Say) -> None:
         return
     say("learning word vectors (skip-gram) from the training texts")
     table = model.frontend.tokens
-    begin_with(table, skip_gram(texts, table.num_embeddings, table.embedding_dim, _now_and_then(say)))
+    begin_with(table, skip_gram(texts, table.num_embeddings, table.embedding_dim, say))
 
 
-def _now_and_then(say: Say) -> Watch:
-    """How far a long fit has come."""
-    said = time.monotonic()
-
-    def watch(what: str, done: int, total: int) -> None:
-        nonlocal said
-        if (now := time.monotonic()) - said > EVERY:
-            said = now
-            say(f"{what}: {100 * done / total:.0f} %")
-
-    return watch
-
-
-def skip_gram(texts: Texts, vocab: int, width: int, watch: Watch) -> WordVectors:
+def skip_gram(texts: Texts, vocab: int, width: int, say: Say) -> WordVectors:
     """A vector for each token that occurs, under its number."""
     from attentif.text.word2vec import Word2VecConfig
 
     pieces = lambda: (np.append(text, BREAK).astype(np.int32) for text in texts())
     stream = WordStream([str(number) for number in range(vocab)], pieces, sum(len(text) for text in texts()))
     model = Word2VecConfig(size=width).build()
-    model.fit(stream, watch)
+    pulse = Pulse(say)
+    model.fit(stream, lambda what, done, total: pulse(lambda: f"{what}: {100 * done / total:.0f} %"))
     return model.vectors
 
 
