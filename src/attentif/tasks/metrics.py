@@ -6,7 +6,7 @@ examples are right, or none is, every draw is the same and would promise certain
 (Clopper & Pearson 1934): from 0.025^(1/n) to 1, or from 0 to 1 - 0.025^(1/n).
 
     F1_c = 2 TP_c / (2 TP_c + FP_c + FN_c),   macro F1 = mean over classes        perplexity = exp(loss)
-    bits per byte = total nats / (ln 2 · bytes of the text), which no choice of tokens can flatter
+    bits per byte = total nats / (ln 2 · bytes of the text), which no choice of tokens can flatter, unless some are unknown
 """
 
 import math

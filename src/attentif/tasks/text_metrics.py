@@ -11,14 +11,14 @@ ROUGE's words are runs of letters and digits in lower case, accents included (th
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attentif.data.conll import entities
-from attentif.tasks.metrics import Floats, Interval, TextScores, interval
+from attentif.tasks.metrics import Floats, Interval, TextScores, exact_interval, interval
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 Language = Literal["fr", "en"]
@@ -29,10 +29,12 @@ ARTICLES: dict[Language, re.Pattern[str]] = {
 DRAWS = 500
 
 
-def drawn_again(values: NDArray[Any], score: Callable[[NDArray[Any]], Any], draws: int, seed: int = 0) -> Interval:
-    """The 95 % interval of `score(values)` where the examples, a value or a row each, are drawn with replacement."""
+def mean_of_drawn(values: Floats, draws: int, seed: int = 0) -> Interval:
+    """The 95 % interval of the mean of values between 0 and 1, one an example, where examples are drawn with replacement."""
+    if len(values) and values[0] in (0, 1) and (values == values[0]).all():
+        return exact_interval(int(values[0]), len(values))
     rng = np.random.default_rng(seed)
-    return interval([score(values[rng.integers(0, len(values), len(values))]) for _ in range(draws)])
+    return interval([values[rng.integers(0, len(values), len(values))].mean() for _ in range(draws)])
 
 
 # ------------------------------------------------------------------------------------------------------------- entities
@@ -109,7 +111,7 @@ def answer_scores(hits: Floats, shares: Floats, draws: int = DRAWS) -> tuple[dic
     scores = {"exact_match": float(hits.mean()), "answer_f1": float(shares.mean())}
     if not draws:
         return scores, {}
-    return scores, {key: drawn_again(own, np.mean, draws) for key, own in zip(scores, (hits, shares), strict=True)}
+    return scores, {key: mean_of_drawn(own, draws) for key, own in zip(scores, (hits, shares), strict=True)}
 
 
 # ------------------------------------------------------------------------------------------------------------ summaries
@@ -135,7 +137,7 @@ def rouge_scores(written: Sequence[str], references: Sequence[str], *, draws: in
     """ROUGE averaged over summaries, and those that are exactly right."""
     rows = rouge_rows(written, references)
     rows["exact_match"] = np.array([float(a.split() == b.split()) for a, b in zip(written, references, strict=True)])
-    around = {key: drawn_again(own, np.mean, draws) for key, own in rows.items()} if draws else {}
+    around = {key: mean_of_drawn(own, draws) for key, own in rows.items()} if draws else {}
     from importlib.metadata import version
 
     signature = {"rouge": f"rouge-score {version('rouge-score')}, F, words \\w+ in lower case, no stemming"}

@@ -53,7 +53,7 @@ from attentif.tasks.task import (
     TaskConfig,
     Tokenizers,
 )
-from attentif.tasks.text_metrics import Language, answer_f1, answer_scores, drawn_again, exact_match
+from attentif.tasks.text_metrics import Language, answer_f1, answer_scores, exact_match, mean_of_drawn
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Section
 
@@ -206,7 +206,7 @@ class Answer(Task):
             return Evaluation(scores, examples=len(answers), split=dataset.name)
         lengths = np.array([len(context.split()) for context in dataset.table["context"]])
         details: dict[str, Any] = {
-            "by_length": by_length(lengths, lambda rows: (float(shares[rows].mean()), drawn_again(shares[rows], np.mean, 200))),
+            "by_length": by_length(lengths, lambda rows: (float(shares[rows].mean()), mean_of_drawn(shares[rows], 200))),
             "impossible": self._impossible(answers, references),
         }
         if groups := dataset.table.columns.get("group"):

@@ -14,7 +14,7 @@ from attentif.tasks.feed import limit_of
 from attentif.tasks.metrics import TextScores
 from attentif.tasks.report import written_sections
 from attentif.tasks.task import TASKS, Baseline, Evaluation, Prepared, Say
-from attentif.tasks.text_metrics import drawn_again, rouge_rows, rouge_scores
+from attentif.tasks.text_metrics import mean_of_drawn, rouge_rows, rouge_scores
 from attentif.tasks.writing.seq2seq import DRAWS, Pairs, Seq2Seq, Seq2SeqConfig, Slice
 from attentif.view.blocks import Section
 from attentif.view.words import Text
@@ -54,7 +54,7 @@ class Summarise(Seq2Seq):
 
     def slices(self, written: list[str], references: list[str]) -> tuple[str, Slice]:
         rows = rouge_rows(written, references)[self.config.metric]
-        return self.config.metric, lambda chosen: (float(rows[chosen].mean()), drawn_again(rows[chosen], np.mean, 200))
+        return self.config.metric, lambda chosen: (float(rows[chosen].mean()), mean_of_drawn(rows[chosen], 200))
 
     def group_scores(self, written: list[str], references: list[str]) -> dict[str, float]:
         return rouge_scores(written, references).scores
