@@ -21,7 +21,9 @@ def train(
         str | None, typer.Argument(metavar="RECIPE", help="A recipe (`attentif list recipes`) or a TOML file.", show_default=False)
     ] = None,
     overrides: Changes = None,
-    data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file: CSV, TSV, JSONL, Parquet, text.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Your own file or folder: tables, texts, pictures, sounds, CoNLL, SQuAD.")
+    ] = None,
     target: Target = None,
     valid: Valid = None,
     test: Test = None,

@@ -24,3 +24,9 @@ def recipe_layer(name: str) -> Layer:
 def recipe_description(name: str) -> str:
     """The first comment of a recipe's file."""
     return recipe_layer(name).about
+
+
+def recipes_of(task: str) -> list[str]:
+    """The recipes that train a task."""
+    tasks = {name: recipe_layer(name).values.get("task", {}) for name in recipe_names()}
+    return [name for name, own in tasks.items() if own.get("kind") == task]

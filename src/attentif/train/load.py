@@ -15,7 +15,7 @@ from attentif.data.config import SPLITS
 from attentif.errors import AttentifError, ConfigError, UsageError
 from attentif.models import ModelConfig
 from attentif.models.presets import preset_layer
-from attentif.recipes import recipe_layer, recipe_names
+from attentif.recipes import recipe_layer, recipe_names, recipes_of
 from attentif.tasks.task import Task
 from attentif.text import TokenizerConfig
 from attentif.toml import Keys, line_of
@@ -139,7 +139,8 @@ def source_layer(source: Source) -> Layer:
         return Layer(dict(source), "configuration")
     name, path = str(source), Path(source)
     if not is_source(source):
-        close = did_you_mean(name, recipe_names())
+        own = recipes_of(name)
+        close = f"; it is a task, with the recipes {', '.join(own)}" if own else did_you_mean(name, recipe_names())
         raise ConfigError(f"no recipe or TOML file is called {name!r}{close}; `attentif list recipes` shows the recipes")
     if name in recipe_names():  # even beside a folder of that name: ./reviews means the folder
         return recipe_layer(name)

@@ -132,6 +132,7 @@ def test_a_preset_with_a_mistake_is_named_itself(monkeypatch: pytest.MonkeyPatch
     ("source", "expected"),
     [
         ("reviws", "no recipe or TOML file is called 'reviws'; did you mean 'reviews'"),
+        ("image", "no recipe or TOML file is called 'image'; it is a task, with the recipes digits, mnist;"),
         ("none.toml", r"none\.toml: no such file"),
         ("folder/none", "folder/none: no such file"),
     ],
