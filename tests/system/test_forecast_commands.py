@@ -4,6 +4,7 @@ import csv
 import json
 import os
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,24 @@ def test_forecasts_of_dates_with_time_zones_are_dated_in_utc(forecast: Done, fol
     (folder / "zones.csv").write_text("\n".join([header, *zoned]) + "\n")
     (answer,) = json.loads(typed("predict", "prevision", "--file", "zones.csv", "--json").out)
     assert answer["details"]["table"][0]["date"] == "2023-08-01 10:00Z"  # the file ends at 11:00, two hours ahead of UTC
+
+
+def test_dates_in_several_columns_are_one_date_for_every_command(folder: Path) -> None:
+    days = [date(2023, 1, 1) + timedelta(days=place) for place in range(120)]
+    lines = [f"{day.day},{day.month},{day.year},{place % 7}" for place, day in enumerate(days)]
+    (folder / "dmy.csv").write_text("\n".join(["jour,mois,annee,valeur", *lines]) + "\n")
+    words = ("task.look_back=14", "task.horizon=7", "model.frontend.patch=7", "model.frontend.stride=7", "train.steps=3")
+    trained = typed("train", "forecast", "--data", "dmy.csv", "--out", "jours", *SMALL, *words)
+    assert trained.code == 0, trained.err
+    assert "date from columns 'jour', 'mois', 'annee', numbers from 'valeur'" in trained.err
+    scored = typed("evaluate", "jours", "--data", "dmy.csv", "--json")
+    assert json.loads(scored.out)["examples"] == 120 - 14 - 7 + 1
+    (answer,) = json.loads(typed("predict", "jours", "--file", "dmy.csv", "--json").out)
+    assert answer["details"]["table"][0]["date"] == "2023-05-01"
+    (folder / "fevrier.csv").write_text("\n".join(["jour,mois,annee,valeur", *lines[:58], "31,2,2023,1", *lines[59:]]) + "\n")
+    expected = "error: fevrier.csv:60: annee 2023, mois 2, jour 31 is no date; correct it"
+    for command in (("evaluate", "jours", "--data", "fevrier.csv"), ("predict", "jours", "--file", "fevrier.csv")):
+        assert typed(*command).err.strip().splitlines()[-1] == expected
 
 
 def test_a_forecast_is_scored_again_and_on_other_rows(forecast: Done, folder: Path) -> None:

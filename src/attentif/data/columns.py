@@ -108,7 +108,7 @@ def _named(asked: str, role: str, columns: Sequence[str], path: Path) -> str:
 
 
 def _recognised(role: str, columns: Sequence[str], path: Path, roles: Roles) -> str | None:
-    candidates = [column for column in columns if _bare(column) in NAMES[role]]
+    candidates = [column for column in columns if bare(column) in NAMES[role]]
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
@@ -128,6 +128,6 @@ def _listed(columns: Sequence[str]) -> str:
     return f"; the columns are {shown}{more}{missing}"
 
 
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
     letters = unicodedata.normalize("NFKD", name.casefold())
     return "".join(c for c in letters if not unicodedata.combining(c) and c not in " _-.")

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.data.clocks import WAY_OUT, repeats_an_hour, skips_an_hour
-from attentif.data.columns import Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig
+from attentif.data.dates import DateColumns, columns_of, described, find_date, joined
 from attentif.data.measures import has_comma, is_number, number_of
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import PlainText, Reader, Tolerance, open_reader
@@ -39,7 +39,7 @@ class Wanted:
     """What to read of a table of measurements."""
 
     columns: Sequence[str] = ()  # by default all that hold numbers
-    date: str | None = None  # by default recognised by its name
+    date: DateColumns | None = None  # by default recognised by its name, or the names of its parts
     series: str | None = None  # names the series of each row in a long table
     date_format: str | None = None  # as strptime has it; by default ISO 8601
     decimal: Decimal = "point"  # what stands before the decimals of a number
@@ -57,7 +57,7 @@ class Series:
     step: Step
     files: list[str]
     places: Ints  # (rows, 2): which of the files, and the line in it
-    date: str = "date"  # the column that dates come from
+    date: DateColumns = "date"  # the column that dates come from, or the columns of their parts
     names: list[str] = field(default_factory=lambda: [""])
     borders: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (series + 1,): where each begins, and the end
     parts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (rows,): 0 train, 1 valid, 2 test, as files had it
@@ -98,8 +98,7 @@ def load_series(config: DataConfig, wanted: Wanted, say: Say | None = None) -> t
         read = _built_in(config, wanted)
     else:
         tolerance = Tolerance(config.skip_bad)
-        asked = replace(wanted, date=wanted.date or config.column("date"), series=wanted.series or config.column("series"))
-        read = _Read(asked)
+        read = _Read(replace(wanted, series=wanted.series or config.column("series")))
         for part, split in enumerate(SPLITS):
             for file in config.files(split):
                 read.file(file, part, config, tolerance, notes, pulse)
@@ -115,7 +114,7 @@ class _Read:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.columns: list[str] = list(wanted.columns)
-        self.date = wanted.date or "date"
+        self.date: DateColumns = wanted.date or "date"
         self.files: list[str] = []
         self.values, self.moments = array("d"), array("q")
         self.zones = array("q")  # seconds from UTC, of rows whose dates have a time zone: all, or none
@@ -126,24 +125,30 @@ class _Read:
         reader = open_reader(path, tolerance)
         if isinstance(reader, PlainText):
             raise DataError("is plain text; a series is a CSV, TSV, JSONL or Parquet file with a column of dates", file=path)
-        date = self.wanted.date or find_columns(reader.columns, path, config, Roles(("date",)))["date"]
-        self._columns(reader, date, notes)
-        self.date = date
-        keys = [date] + ([self.wanted.series] if self.wanted.series else [])
+        self.date = self.wanted.date or find_date(reader.columns, path, config)
+        dates = columns_of(self.date)
+        keys = [*dates, *([self.wanted.series] if self.wanted.series else [])]
         for name in [*keys, *self.columns]:
             if name not in reader.columns:
                 raise DataError(f"no column is called {name!r}; the columns are {', '.join(map(repr, reader.columns[:12]))}", file=path)
+        if self.wanted.date_format and not isinstance(self.date, str):
+            raise DataError(f"task.date_format goes with one column of dates, not {described(self.date, reader.columns)}", file=path)
+        if not self.columns:
+            self._find_columns(reader, keys, notes)
+        if not self.files:
+            said = f"{described(self.date, reader.columns)}, numbers from {', '.join(map(repr, self.columns))}"
+            notes.append(f"{path} ({reader.format}): {said}")
         number = len(self.files)
         self.files.append(str(path))
         before = len(self.lines)
         for line, cells in reader.cells([*keys, *self.columns]):
             try:
                 row = array("d", map(self._number, self.columns, cells[len(keys) :]))
-                moment, zone = self._moment(cells[0])
+                moment, zone = self._moment(cells[: len(dates)])
             except ValueError as error:
                 tolerance.bad(str(error), path, line)
                 continue
-            name = str(cells[1]) if self.wanted.series else ""
+            name = str(cells[len(dates)]) if self.wanted.series else ""
             self.values.extend(row)
             self.moments.append(moment)
             if zone is not None:
@@ -157,20 +162,17 @@ class _Read:
         if len(self.lines) == before:
             raise DataError("has no rows, only a header", file=path)
 
-    def _columns(self, reader: Reader, date: str, notes: list[str]) -> None:
-        """The columns of numbers, found in the first file and said."""
-        if self.columns:
-            return
-        others = [name for name in reader.columns if name and name not in (date, self.wanted.series)]
+    def _find_columns(self, reader: Reader, keys: list[str], notes: list[str]) -> None:
+        """The columns of numbers, as the first file has them; the others are said."""
+        others = [name for name in reader.columns if name and name not in keys]
         lenient = open_reader(reader.path, Tolerance(sys.maxsize))  # bad rows are told when all are read
         first = [cells for _, cells in islice(lenient.cells(others), LOOKED_AT)]
         if not first:
             raise DataError("has no rows, only a header", file=reader.path)
         numeric = [name for place, name in enumerate(others) if any(is_number(cells[place]) or has_comma(cells[place]) for cells in first)]
         if not numeric:
-            raise DataError(f"has no column of numbers beside {date!r}", file=reader.path)
+            raise DataError(f"has no column of numbers beside {', '.join(map(repr, keys))}", file=reader.path)
         self.columns = numeric
-        notes.append(f"{reader.path} ({reader.format}): dates from column {date!r}, numbers from {', '.join(map(repr, numeric))}")
         if left := [name for name in others if name not in numeric]:
             notes.append(f"left out, as they hold no numbers: {', '.join(map(repr, left))}")
 
@@ -184,7 +186,8 @@ class _Read:
             raise ValueError(f"{column}: {value!r} is not a number; decimals are written with a point, or else task.decimal=comma")
         return number_of(column, value)
 
-    def _moment(self, value: Any) -> tuple[int, int | None]:
+    def _moment(self, cells: Sequence[Any]) -> tuple[int, int | None]:
+        value = cells[0] if isinstance(self.date, str) else joined(self.date, cells)
         try:
             moment, zone = parsed(value, self.wanted.date_format)
         except (ValueError, OverflowError):

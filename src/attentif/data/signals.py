@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.data.columns import NAMES, Roles, find_columns
+from attentif.data.columns import NAMES, Roles, bare, find_columns
 from attentif.data.config import DataConfig, Split
 from attentif.data.measures import is_number, number_of
 from attentif.data.readers import PlainText, Row, Tolerance, cell_text, open_reader
@@ -36,7 +36,7 @@ def open_signals(
     named = find_columns(reader.columns, file, config, Roles(tuple(role for role in others if role != "group")), group="group" in others)
     asked = config.column("signal")
     free = [name for name in reader.columns if name and name not in named.values()]
-    listed = [asked] if asked else [name for name in free if _bare(name) in NAMES["signal"]]
+    listed = [asked] if asked else [name for name in free if bare(name) in NAMES["signal"]]
     if listed and listed[0] not in reader.columns:
         raise DataError(f"no column is called {listed[0]!r} (asked for as signal)", file=file)
     columns = listed[:1] or _numeric(file, free, roles.way("signal"))
@@ -61,10 +61,6 @@ def open_signals(
             yield line, [text, *(words for words, _ in beside)]
 
     return ["signal", *named], rows()
-
-
-def _bare(name: str) -> str:
-    return name.casefold().replace("_", "").replace(" ", "")
 
 
 def _numeric(file: Path, free: Sequence[str], way: str) -> list[str]:

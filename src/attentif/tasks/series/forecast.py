@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from attentif.data import DataConfig
+from attentif.data.dates import parts_problem
 from attentif.data.series import Decimal, Fill, Series, Wanted, load_series
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
@@ -67,7 +68,9 @@ class ForecastConfig(TaskConfig):
     date_format: str | None = Field(None, description='how dates are written, as strptime has it ("%d/%m/%Y"); by default ISO 8601')
     decimal: Decimal = Field("point", description="what stands before the decimals of a number in a table: point, comma (1,5)")
     period: int | None = Field(None, gt=0, description="steps of a season; by default what the step suggests: a day, a week, a year")
-    date: str | None = Field(None, description="column of dates; by default data.columns.date, or recognised by its name")
+    date: str | dict[str, str] | None = Field(
+        None, description='column of dates, or of each part: { year = "an", month = "mois" }; by default data.columns.date, or by its name'
+    )
     series: str | None = Field(None, description="column that names the series of a long table; by default data.columns.series")
     names: list[str] = Field([], description="the series of a long table; filled in by training")
     mean: list[list[float]] = Field([], description="of each series and channel in training; filled in")
@@ -82,6 +85,8 @@ class ForecastConfig(TaskConfig):
             raise ValueError("quantiles: 0.5, the median, must be among them: it is the forecast")
         if self.split and (len(self.split) != 3 or min(self.split) < 1):
             raise ValueError("split: three numbers of rows, to train, to choose by and to score")
+        if isinstance(self.date, dict) and (problem := parts_problem(self.date)):
+            raise ValueError(f"date: {problem}")
         return self
 
     def build(self) -> "Forecast":
