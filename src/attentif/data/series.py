@@ -62,6 +62,7 @@ class Series:
     borders: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (series + 1,): where each begins, and the end
     parts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (rows,): 0 train, 1 valid, 2 test, as files had it
     utc: bool = False  # dates are instants, told in UTC
+    texts: Sequence[str] = ()  # columns that hold no numbers: one of them may name the series of each row
 
     def __len__(self) -> int:
         return len(self.dates)
@@ -115,6 +116,7 @@ class _Read:
         self.wanted = wanted
         self.columns: list[str] = list(wanted.columns)
         self.date: DateColumns = wanted.date or "date"
+        self.texts: list[str] = []
         self.files: list[str] = []
         self.values, self.moments = array("d"), array("q")
         self.zones = array("q")  # seconds from UTC, of rows whose dates have a time zone: all, or none
@@ -173,8 +175,9 @@ class _Read:
         if not numeric:
             raise DataError(f"has no column of numbers beside {', '.join(map(repr, keys))}", file=reader.path)
         self.columns = numeric
-        if left := [name for name in others if name not in numeric]:
-            notes.append(f"left out, as they hold no numbers: {', '.join(map(repr, left))}")
+        self.texts = [name for name in others if name not in numeric]
+        if self.texts:
+            notes.append(f"left out, as they hold no numbers: {', '.join(map(repr, self.texts))}")
 
     def _number(self, column: str, value: Any) -> float:
         """A cell as a number, its decimals behind a point or, where that was asked for, a comma; never a guess."""
@@ -208,7 +211,10 @@ class _Read:
         borders = np.searchsorted(series_of[order], np.arange(len(self.names) + 1))
         places = np.stack([file_of, lines], axis=1)[order]
         dates = moments[order].astype("datetime64[s]")
-        found = Series(values[order], dates, self.columns, Step(), self.files, places, self.date, list(self.names), borders, part_of[order])
+        found = Series(
+            values[order], dates, self.columns, Step(), self.files, places, self.date, list(self.names), borders, part_of[order],
+            texts=self.texts,
+        )  # fmt: skip
         if not self.zones:
             return replace(found, step=_step(found))
         instants = replace(found, utc=True)
@@ -275,11 +281,13 @@ def _check_rising(series: Series, name: str, rows: slice) -> None:
     here, before = series.when(series.dates[row]), series.when(series.dates[row - 1])
     changed = f", as when clocks go back at the end of summer time; {WAY_OUT}"
     repeated = not series.utc and repeats_an_hour(series.dates[rows])
+    column = series.texts[0] if len(series.texts) == 1 else "NAME"
+    long = "" if name else f'where rows belong to several series, name their column: data.columns.series="{column}"'
     if gaps[row - 1 - rows.start] == 0:
-        way_out = "" if name else '; where rows belong to several series, name their column: data.columns.series="NAME"'
         twice = f"the date {here}{_of(name)} stands twice (also at {series.place(row - 1)})"
-        raise series.error(twice + (changed if repeated else way_out), row)
-    raise series.error(f"dates go back{_of(name)}: {here} after {before}" + (changed if repeated else "; sort the rows by date"), row)
+        raise series.error(twice + (changed if repeated else long and f"; {long}"), row)
+    way_out = "; sort the rows by date" + (long and f", or, {long}")
+    raise series.error(f"dates go back{_of(name)}: {here} after {before}" + (changed if repeated else way_out), row)
 
 
 def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:

@@ -131,15 +131,27 @@ def test_uneven_rows_are_taken_as_they_stand_where_that_is_asked(write: Write) -
 def test_a_long_table_is_several_series(write: Write) -> None:
     rows = [[date, name, place] for place, date in enumerate(HOURS) for name in ("est", "ouest")]
     file = write(rows, ("date", "poste", "mw"))
-    assert 'data.columns.series="NAME"' in refused(file)
+    assert 'where rows belong to several series, name their column: data.columns.series="poste"' in refused(file)
     series, notes = load(file, series="poste")
     assert series.names == ["est", "ouest"]
     assert series.borders.tolist() == [0, 12, 24]
     assert series.values[:12].tolist() == series.values[12:].tolist()
     assert notes[-1].startswith("2 series, 24 rows")
-    assert "dates go back of series 'ouest'" in refused(
-        write([*rows[:-1], [HOURS[0], "ouest", 1]], ("date", "poste", "mw")), series="poste"
-    )
+    message = refused(write([*rows[:-1], [HOURS[0], "ouest", 1]], ("date", "poste", "mw")), series="poste")
+    assert "dates go back of series 'ouest'" in message
+    assert message.endswith("; sort the rows by date")
+
+
+@pytest.mark.parametrize(
+    ("header", "named"), [(("date", "poste", "mw"), "poste"), (("date", "poste", "ville", "mw"), "NAME"), (("date", "mw"), "NAME")]
+)
+def test_dates_that_start_again_may_be_those_of_another_series(write: Write, header: Sequence[str], named: str) -> None:
+    rows = [[date, *[name] * (len(header) - 2), place] for name in ("est", "ouest") for place, date in enumerate(HOURS)]
+    message = refused(write(rows, header))
+    assert "serie.csv:14: dates go back: 2024-03-01 after 2024-03-01 11:00; sort the rows by date, or, where rows belong to" in message
+    assert message.endswith(f'name their column: data.columns.series="{named}"')
+    if named in header:
+        assert load(write(rows, header), series=named)[0].names == ["est", "ouest"]
 
 
 def test_files_of_valid_and_test_go_on_where_train_ends(write: Write) -> None:
