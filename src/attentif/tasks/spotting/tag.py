@@ -51,6 +51,7 @@ from attentif.tasks.tokens import scored_vectors
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Section
 
+Wrong = dict[int, list[tuple[int, str]]]  # of a row, the places of the tags that break the scheme, and why
 SHOWN = 12  # sentences with errors, and sentences without, in the report
 
 
@@ -113,7 +114,7 @@ class Tag(Task):
         splits = load_table(data, TAG, say, open_rows=tagged_rows)
         notes = list(splits.notes)
         scheme: Scheme = self.config.scheme if self.config.scheme != "auto" else detect_scheme([parts(t) for t in splits.train["tags"]])
-        tables = [self._sound(table, scheme, notes) for table in (splits.train, splits.valid, splits.test)]
+        tables = self._sound((splits.train, splits.valid, splits.test), scheme, notes)
         labels = self.config.labels or _labels(tables[0])
         if len(labels) < 2:
             raise DataError(f"every word has the tag {labels[0]!r}: there is nothing to tell apart", file=tables[0].files[0])
@@ -129,7 +130,8 @@ class Tag(Task):
 
     def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> TaggedSentences:
         table, notes = load_rows(data, TAG, say, open_rows=tagged_rows)
-        encoded = self._encoded(self._sound(table, self._scheme, notes), tokenizers["tokenizer"], model, notes)
+        (sound,) = self._sound([table], self._scheme, notes)
+        encoded = self._encoded(sound, tokenizers["tokenizer"], model, notes)
         for note in notes:
             say(note)
         return encoded
@@ -139,26 +141,28 @@ class Tag(Task):
         assert self.config.scheme != "auto"  # a run's configuration says which
         return self.config.scheme
 
-    def _sound(self, table: Table, scheme: Scheme, notes: list[str]) -> Table:
-        """The table with tags that keep to the scheme; what breaks it is refused, repaired or left out, as asked, and said."""
+    def _sound(self, tables: Sequence[Table], scheme: Scheme, notes: list[str]) -> list[Table]:
+        """The tables with tags that keep to the scheme; what breaks it is refused, repaired or left out, as asked, and said."""
         if scheme == "none":
-            return table
-        tags = [bioes(parts(text)) if scheme == "BIOES" else parts(text) for text in table["tags"]]
-        wrong = {row: found for row, own in enumerate(tags) if (found := list(broken(own, scheme)))}
+            return list(tables)
+        found = [_wrong(table, scheme) for table in tables]
+        if self.config.broken == "refuse" and any(found):
+            table, wrong = next((table, wrong) for table, wrong in zip(tables, found, strict=True) if wrong)
+            row, (place, why) = next((row, places[0]) for row, places in wrong.items())
+            file, line = table.files[table.places[row, 0]], int(table.places[row, 1])
+            way_out = "task.broken=repair reads such tags as the entity they mean, task.broken=drop leaves their sentences out"
+            raise DataError(f"{why} ({_count(*found)} in all); {way_out}", file=file, line=line + place * is_plain(Path(file)))
+        return [self._mended(table, wrong, scheme, notes) for table, wrong in zip(tables, found, strict=True)]
+
+    def _mended(self, table: Table, wrong: Wrong, scheme: Scheme, notes: list[str]) -> Table:
         if wrong:
-            row, (place, why) = next((row, found[0]) for row, found in wrong.items())
-            count = counted(sum(map(len, wrong.values())), "tag")
-            if self.config.broken == "refuse":
-                file, line = table.files[table.places[row, 0]], int(table.places[row, 1])
-                way_out = "task.broken=repair reads such tags as the entity they mean, task.broken=drop leaves their sentences out"
-                raise DataError(f"{why} ({count} in all); {way_out}", file=file, line=line + place * is_plain(Path(file)))
-            notes.append(f"{table.name}: {count} against {scheme} in {counted(len(wrong), 'sentence')}: {DONE[self.config.broken]}")
+            notes.append(f"{table.name}: {_count(wrong)} against {scheme} in {counted(len(wrong), 'sentence')}: {DONE[self.config.broken]}")
         if self.config.broken == "drop" and wrong:
             kept = [row for row in range(len(table)) if row not in wrong]
             if not kept:
                 raise DataError(f"every sentence has tags that break {scheme}", file=table.files[0])
             return table.take(kept)
-        fixed = [joined(repaired(own, scheme) if row in wrong else own) for row, own in enumerate(tags)]
+        fixed = [joined(repaired(own, scheme) if row in wrong else own) for row, own in enumerate(_tags(table, scheme))]
         return Table(table.name, table.columns | {"tags": fixed}, table.files, table.places)
 
     def _encoded(self, table: Table, tokenizer: Tokenizer, model: ModelConfig, notes: list[str]) -> TaggedSentences:
@@ -351,3 +355,15 @@ def _labels(train: Table) -> list[str]:
     """O first, then the others in order."""
     known = {tag for text in train["tags"] for tag in parts(text)}
     return [OUTSIDE] * (OUTSIDE in known) + sorted(known - {OUTSIDE}, key=lambda tag: (tag.partition("-")[2], tag))
+
+
+def _tags(table: Table, scheme: Scheme) -> list[list[str]]:
+    return [bioes(parts(text)) if scheme == "BIOES" else parts(text) for text in table["tags"]]
+
+
+def _wrong(table: Table, scheme: Scheme) -> Wrong:
+    return {row: found for row, own in enumerate(_tags(table, scheme)) if (found := list(broken(own, scheme)))}
+
+
+def _count(*wrong: Wrong) -> str:
+    return counted(sum(len(places) for own in wrong for places in own.values()), "tag")

@@ -121,6 +121,16 @@ def test_broken_tags_are_refused_repaired_or_dropped(files: Any, ready: Any, sma
     assert len(prepared.valid) == 5
 
 
+def test_broken_tags_are_counted_in_all_the_splits(files: Any, ready: Any) -> None:
+    whole = "\n".join([*sentences(20, 60), *(f"Marc I-PER\nici{n} O\n" for n in range(20))])
+    Path(files["train"]).write_text(whole, encoding="utf-8")
+    with pytest.raises(DataError, match=r"I-PER at the beginning .*\(20 tags in all\)"):
+        ready(TagConfig(scheme="IOB2").build(), "encoder-tiny", {"train": files["train"]}, CHARS)
+    Path(files["valid"]).write_text("Zoé I-PER\nlà O\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"train\.conll.*\(21 tags in all\)"):
+        ready(TagConfig(scheme="IOB2").build(), "encoder-tiny", files, CHARS)
+
+
 def test_a_file_with_one_tag_teaches_nothing(files: Any, ready: Any) -> None:
     Path(files["train"]).write_text("le O\nchat O\n\nil O\ndort O\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"train\.conll: every word has the tag 'O': there is nothing to tell apart"):
