@@ -132,6 +132,13 @@ def test_word_vectors_are_scored_against_people(typed: Callable[..., Done]) -> N
     none = typed("evaluate", "runs/glove", "--data", "ailleurs.tsv")
     assert none.code == 1
     assert "none of the 2 pairs can be asked: each has a word that is not among the" in none.err
+    Path("une.tsv").write_text("roi\treine\t3.5\nfusée\troi\t1.0\n")
+    one = typed("evaluate", "runs/glove", "--data", "une.tsv")
+    assert one.code == 1
+    needed = "a correlation needs at least two pairs whose words both have a vector"
+    assert one.err.strip().splitlines()[-1] == f"error: {needed}: 1 of 2 pairs and 2 of 3 words are known"
+    Path("pareil.tsv").write_text("roi\treine\t3\nroi\tprince\t3\n")
+    assert "pairs that differ, and all people's scores are 3" in typed("evaluate", "runs/glove", "--data", "pareil.tsv").err
 
 
 def test_vectors_go_to_a_file_and_from_it_into_a_model(typed: Callable[..., Done]) -> None:

@@ -22,7 +22,7 @@ from attentif.tasks.task import Baseline, Evaluation, Progress, Say, Tokenizers
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.text.fitted import Fitted
 from attentif.text.glove import GloveConfig
-from attentif.text.judgements import answered, is_analogies, judged, read_analogies, read_similarity, spearman
+from attentif.text.judgements import Similarity, answered, is_analogies, judged, read_analogies, read_similarity, spearman
 from attentif.text.vectors import BREAK, WordStream, WordVectors
 from attentif.text.word2vec import FittedVectors, Word2VecConfig, told_together
 from attentif.view.blocks import Block, FigureBlock, Paragraph, Section, Table
@@ -76,6 +76,7 @@ def evaluate_judgements(vectors: WordVectors, asked: Any) -> Evaluation:
     if isinstance(asked, list):
         pairs = judged(vectors, asked)
         _refuse_none(vectors, len(pairs), f"{len(asked):,} pairs")
+        _refuse_uncorrelated(vectors, pairs, asked)
         rng = np.random.default_rng(0)
         drawn = [spearman([pairs[row] for row in rng.integers(0, len(pairs), len(pairs))]) for _ in range(DRAWS if len(pairs) > 2 else 0)]
         intervals = {"spearman": interval([value for value in drawn if np.isfinite(value)])} if drawn else {}
@@ -95,6 +96,18 @@ def _refuse_none(vectors: WordVectors, known: int, asked: str) -> None:
     """A score of no question at all would be none."""
     if not known:
         raise DataError(f"none of the {asked} can be asked: each has a word that is not among the {len(vectors):,} with a vector")
+
+
+def _refuse_uncorrelated(vectors: WordVectors, pairs: Sequence[Similarity], asked: Sequence[tuple[str, str, float]]) -> None:
+    """A correlation is one of ranks that differ: of one pair, or of pairs that are all alike, there is none."""
+    words = {word for one, other, _ in asked for word in (one, other)}
+    known = sum(vectors.known(word) is not None for word in words)
+    coverage = f"{len(pairs):,} of {len(asked):,} pairs and {known:,} of {len(words):,} words are known"
+    if len(pairs) < 2:
+        raise DataError(f"a correlation needs at least two pairs whose words both have a vector: {coverage}")
+    for whose, values in (("people's scores", {pair.people for pair in pairs}), ("cosines", {pair.cosine for pair in pairs})):
+        if len(values) == 1:
+            raise DataError(f"a correlation needs pairs that differ, and all {whose} are {values.pop():g}: {coverage}")
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
