@@ -119,6 +119,17 @@ def test_words_have_neighbours_and_analogies(name: str, typed: Callable[..., Don
     assert "did you mean 'reine'" in unknown.err
 
 
+def test_words_with_hyphens_have_vectors_where_that_is_asked(typed: Callable[..., Done]) -> None:
+    Path("ville.txt").write_text("le chien et le chat jouent\nun gratte-ciel monte au ciel\nle vent gratte la porte\n" * 20)
+    for name, words in (("cut", []), ("whole", ["tokenizer.hyphens=true"])):
+        done = typed("train", "word2vec", "--data", "ville.txt", "--out", name, "fit.size=8", "fit.epochs=1", *words)
+        assert done.code == 0, done.err
+    assert typed("neighbours", "whole", "chien", "chat", "gratte-ciel").out.count("°") == 2
+    refused = typed("neighbours", "cut", "chien", "chat", "gratte-ciel")
+    assert refused.code == 2
+    assert "cut at hyphens: gratte, ciel have one each; tokenizer.hyphens=true keeps such words whole" in refused.err
+
+
 def test_word_vectors_are_scored_against_people(typed: Callable[..., Done]) -> None:
     found = json.loads(typed("evaluate", "runs/glove", "--data", "paires.tsv", "--json").out)
     assert found["examples"] == 3

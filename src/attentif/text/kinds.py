@@ -29,6 +29,7 @@ from attentif.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 UNKNOWN = "[UNK]"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]  # the library's names for bytes that stand in for an unknown character
+MARK = r"(?!(?<=\p{L})-(?=\p{L}))[!-/:-@\[-`{-~\p{P}]"  # what BertPreTokenizer cuts out, but for a hyphen between letters
 MOST_CHARACTERS = 1000  # of WordPiece's alphabet: rarer ones are unknown, or a page of Chinese would fill the vocabulary
 
 
@@ -152,9 +153,11 @@ class Word(Digits):
     """Words and punctuation marks, the most frequent ones; the others are [UNK]."""
 
     kind: Literal["word"] = Field("word", description="words and punctuation marks, the most frequent ones")
+    hyphens: bool = Field(False, description="a hyphen between letters stays in its word: gratte-ciel, but dit-il too")
 
     def _cutter(self) -> Any:
-        return self._digits(pre_tokenizers.BertPreTokenizer())
+        spaces, marks = pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(MARK), behavior="isolated")
+        return self._digits(pre_tokenizers.Sequence([spaces, marks]) if self.hyphens else pre_tokenizers.BertPreTokenizer())
 
     def _decoder(self) -> Any:
         return _joined("\0")  # no word begins so: nothing is glued

@@ -96,8 +96,19 @@ class WordVectors:
 
     def number(self, word: str) -> int:
         if (number := self.known(word)) is None:
-            raise UsageError(f"{word!r} has no vector: it is not among the {len(self):,} words{did_you_mean(word, self.words)}")
+            way_out = self._cut_at_hyphens(word) or did_you_mean(word, self.words)
+            raise UsageError(f"{word!r} has no vector: it is not among the {len(self):,} words{way_out}")
         return number
+
+    def _cut_at_hyphens(self, word: str) -> str:
+        """What to say of gratte-ciel where gratte and ciel were read, and no word with a hyphen."""
+        if (
+            "-" not in word
+            or any("-" in known for known in self.words)
+            or not all(self.known(part) is not None for part in word.split("-"))
+        ):
+            return ""
+        return f", which were cut at hyphens: {', '.join(word.split('-'))} have one each; tokenizer.hyphens=true keeps such words whole"
 
     def compare(self, one: str, other: str) -> Neighbour:
         """How `other` stands to `one`."""

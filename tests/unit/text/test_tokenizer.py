@@ -1,4 +1,6 @@
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,7 +61,12 @@ def test_training_again_in_another_process_gives_the_same_file(kind):
     asked = json.dumps({"config": config(kind).model_dump(), "texts": TEXTS})
     runs = [
         subprocess.run(
-            [sys.executable, "-c", script], input=asked, text=True, capture_output=True, check=True, env={"RAYON_NUM_THREADS": n}
+            [sys.executable, "-c", script],
+            input=asked,
+            text=True,
+            capture_output=True,
+            check=True,
+            env=os.environ | {"RAYON_NUM_THREADS": n},
         )
         for n in ("1", "2")
     ]
@@ -227,6 +234,15 @@ def test_impossible_configurations_are_refused(kind, values, message):
 
 def test_wordpiece_learns_the_same_from_an_iterator_and_from_a_list():
     assert config("wordpiece").fit(iter(TEXTS)).digest == fitted("wordpiece").digest
+
+
+def test_a_hyphen_between_letters_stays_in_its_word_where_that_is_asked():
+    text = "Le gratte-ciel - dit-il -, l'eau (5€ + 2_3) 1990-1995 : -non, arc-en-ciel…«là»"
+    cut = [piece for piece, _ in config("word")._cutter().pre_tokenize_str(text)]
+    kept = [piece for piece, _ in config("word", hyphens=True)._cutter().pre_tokenize_str(text)]
+    assert [piece for piece in kept if "-" in piece and piece != "-"] == ["gratte-ciel", "dit-il", "arc-en-ciel"]
+    apart = [part for piece in kept for part in (re.split("(-)", piece) if piece != "-" else [piece])]
+    assert apart == cut  # all else is cut as it was
 
 
 def test_words_come_back_with_punctuation_as_written():
