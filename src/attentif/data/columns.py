@@ -72,6 +72,9 @@ class Roles:
     optional: tuple[str, ...] = ()
     lists: Mapping[str, str] = field(default_factory=dict)  # what to say where a value of a role is a list, which it may not be here
     classes: str = "label"  # the role of which every split has each value, in its share
+    together: Mapping[str, str] = field(
+        default_factory=dict
+    )  # roles by which rows stay together when splits are cut, the widest first, named
     ways: Mapping[str, str] = field(default_factory=dict)  # how to name the column of a role oneself, where it is not as in OPTIONS
 
     def way(self, role: str) -> str:
@@ -84,7 +87,7 @@ TRANSLATE = Roles(("source", "target"))
 SUMMARISE = Roles(("text", "summary"))
 TEXT_TO_TEXT = Roles(("source", "target"), optional=("prefix",))
 TAG = Roles(("tokens", "tags"))
-ANSWER = Roles(("question", "context", "answers"))
+ANSWER = Roles(("question", "context", "answers"), together={"title": "title", "context": "passage"})
 
 
 def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: Roles, *, group: bool = False) -> dict[str, str]:

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from attentif.data.columns import Roles
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.labels import check_labels, class_names, label_key
 from attentif.data.load import built_in
 from attentif.data.picture_decoding import DATA_URI, Fit, Frame, as_shown, data_uri, decoded, open_picture, usual_size
-from attentif.data.picture_files import SUFFIXES, Bytes, Entry, entries_of
+from attentif.data.picture_files import LABELLED, SUFFIXES, Bytes, Entry, entries_of
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import Tolerance
 from attentif.data.split import cut_apart, duplicate_notes, sample
@@ -95,7 +94,7 @@ def load_pictures(config: DataConfig, frame: Frame, say: Say | None = None) -> P
     """Labelled pictures in three splits, checked; `notes` says what was found on the way."""
     notes: list[str] = []
     if config.name:
-        tables = {split: _framed(table, frame) for split, table in built_in(config, Roles(("image", "label"))).items()}
+        tables = {split: _framed(table, frame) for split, table in built_in(config, LABELLED).items()}
     else:
         tolerance, pulse = Tolerance(config.skip_bad), Pulse(say)
         sources = _sources(config, tolerance, notes)
@@ -103,7 +102,7 @@ def load_pictures(config: DataConfig, frame: Frame, say: Say | None = None) -> P
         notes += tolerance.notes
         tables = _alike(parts, frame)
     tables = {split: _checked(table, config) for split, table in tables.items()}
-    tables = cut_apart(tables, config, notes, rows="pictures")
+    tables = cut_apart(tables, config, LABELLED, notes, rows="pictures")
     train, valid, test = (tables[split] for split in SPLITS)
     if 0 < config.limit < len(train):
         notes.append(f"trained on {config.limit:,} of {len(train):,} pictures, as data.limit asks")

@@ -28,13 +28,13 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open
         tolerance = Tolerance(config.skip_bad)
         tables = {split: _read(config, split, roles, tolerance, notes, Pulse(say), open_rows) for split in SPLITS if config.files(split)}
         notes += tolerance.notes
-        _same_columns(tables)
+        _same_columns(tables, roles)
     labelled = "label" in tables["train"].columns
     if labelled:
         hint = several_in_one(tables["train"]["label"]) if "label" in roles.lists else None
         tables = {split: _checked_labels(table, config, hint) for split, table in tables.items()}
         notes += [hint] if hint else []
-    tables = cut_apart(tables, config, notes, classes=roles.classes)
+    tables = cut_apart(tables, config, roles, notes)
     train, valid, test = (tables[split] for split in SPLITS)
     if 0 < config.limit < len(train):
         notes.append(f"trained on {config.limit:,} of {len(train):,} rows, as data.limit asks")
@@ -157,17 +157,18 @@ def _count(file: Path) -> int:
 
 def _problem(names: Sequence[str], values: Sequence[str]) -> str | None:
     for role, value in zip(names, values, strict=True):
-        if not value.strip():
+        if not value.strip() and role != "title":
             return f"the {role} is empty"
         if role == "label" and value.strip().casefold() == "nan":
             return "the label is not a number (NaN): it is missing"
     return None
 
 
-def _same_columns(tables: dict[str, Table]) -> None:
-    expected = {role for role in tables["train"].columns if role != "group"}
+def _same_columns(tables: dict[str, Table], roles: Roles) -> None:
+    wanted = {*roles.required, *roles.optional}  # what only says how train is cut is not asked of the others
+    expected = wanted & set(tables["train"].columns)
     for table in tables.values():
-        if (found := {role for role in table.columns if role != "group"}) != expected:
+        if (found := wanted & set(table.columns)) != expected:
             odd = sorted(expected ^ found)[0]
             has, lacks = ("train", table.name) if odd in expected else (table.name, "train")
             raise DataError(f"{has} has a {odd} column and {lacks} has none", file=table.files[0])

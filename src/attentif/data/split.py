@@ -2,7 +2,7 @@
 
 The cut depends on the seed and on what rows say, not on their order: each row, or each group of rows that must stay together, has a
 number drawn from its content, and those with the lowest numbers are kept apart. Rows that say the same stay together, so that nothing
-in a test was seen in training.
+in a test was seen in training; so do those of a group, and those that read the same passage.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attentif.data.columns import Roles
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.table import Table
 from attentif.errors import DataError
@@ -30,35 +31,55 @@ class Unit:
     rows: list[int]
 
 
-def cut_apart(
-    tables: Mapping[str, Table], config: DataConfig, notes: list[str], *, classes: str = "label", rows: str = "rows"
-) -> dict[str, Table]:
+def cut_apart(tables: Mapping[str, Table], config: DataConfig, roles: Roles, notes: list[str], *, rows: str = "rows") -> dict[str, Table]:
     """With valid and test cut from train where there are no files for them, and said."""
     wanted: tuple[Split, ...] = ("test", "valid")
     if not (apart := {str(split): config.fraction(split) for split in wanted if split not in tables}):
         return dict(tables)
-    parts, how = cut(tables["train"], apart, config.seed, classes)
+    grouped = {"group": repr(config.group) if config.group else "group"} if "group" in tables["train"].columns else roles.together
+    parts, how = cut(tables["train"], apart, config.seed, roles.classes, grouped)
     found = {**tables, **parts}
     sizes = ", ".join(f"{len(found[split]):,} {split}" for split in SPLITS)
-    how = f"by {config.group!r}" if config.group else how
     notes.append(f"{' and '.join(reversed(apart))} cut from train {how} (seed {config.seed}): {sizes} {rows}")
     return found
 
 
-def cut(table: Table, fractions: dict[str, float], seed: int, classes: str = "label") -> tuple[dict[str, Table], str]:
+def cut(
+    table: Table, fractions: dict[str, float], seed: int, classes: str = "label", together: Mapping[str, str] | None = None
+) -> tuple[dict[str, Table], str]:
     """Parts of the table by name, each with about its fraction of the rows, and the rest as "train"; and how they were cut, in words.
 
-    By the column "group" where there is one; else each value of the role `classes` by itself, so that it has its share everywhere, unless
-    classes are so small that none has a row to give.
+    By the roles `together`, each with its name in words, where the table has them; else each value of the role `classes` by itself, so that
+    it has its share everywhere, unless classes are so small that none has a row to give.
     """
-    by_group = "group" in table.columns
-    units = _units([group.encode() for group in table["group"]] if by_group else table.contents, seed)
-    if by_group and len(units) <= len(fractions):
-        raise DataError(
-            f"only {len(units)} different groups, too few to keep some apart; give files for valid and test", file=table.files[0]
-        )
-    by_class = classes in table.columns and not by_group
-    how = "by group" if by_group else "at random, class by class" if by_class else "at random"
+    present = {role: name for role, name in (together or {}).items() if any(table.columns.get(role, ()))}
+    taken, how = _taken_by(present, table, fractions, seed) if present else _taken_at_random(table, fractions, seed, classes)
+    return {name: table.take(sorted(rows), name) for name, rows in taken.items()}, how
+
+
+def _taken_by(together: Mapping[str, str], table: Table, fractions: dict[str, float], seed: int) -> tuple[dict[str, list[int]], str]:
+    """By the first of the roles of which each part can have its share, else by the last."""
+    roles, why = list(together), ""
+    for place, role in enumerate(roles):
+        units = _units(_keys(table, roles[place:]), seed)
+        taken = _taken([units], fractions)
+        if all(taken.values()):
+            return taken, f"by {together[role]}{why}"
+        why = f", as it has too few different {together[role]}s"
+    found = f"only {len(units):,} different group{'s' if len(units) > 1 else ''} (by {together[roles[-1]]})"
+    raise DataError(f"{found}, too few to keep some apart; give files for {' and '.join(reversed(fractions))}", file=table.files[0])
+
+
+def _keys(table: Table, roles: Sequence[str]) -> list[bytes]:
+    """What a row shares with those that it stays with: the first of the roles that it has, else what it says."""
+    said = zip(*(table[role] for role in roles), strict=True)
+    return [next((value.encode() for value in values if value), b"") or table.contents[row] for row, values in enumerate(said)]
+
+
+def _taken_at_random(table: Table, fractions: dict[str, float], seed: int, classes: str) -> tuple[dict[str, list[int]], str]:
+    units = _units(table.contents, seed)
+    by_class = classes in table.columns
+    how = "at random, class by class" if by_class else "at random"
     taken = _taken(_by_class(units, table[classes]) if by_class else [units], fractions)
     if by_class and not all(taken.values()):
         how, taken = "at random, not class by class, as no class has rows enough", _taken([units], fractions)
@@ -67,7 +88,7 @@ def cut(table: Table, fractions: dict[str, float], seed: int, classes: str = "la
             many = f"{len(table):,} rows are" if len(table) > 1 else "1 row is"
             alike = f" ({len(units):,} of them different, and rows that say the same stay together)" if len(units) < len(table) else ""
             raise DataError(f"{many} too few to keep some for {name}{alike}; give a file for it", file=table.files[0])
-    return {name: table.take(sorted(rows), name) for name, rows in taken.items()}, how
+    return taken, how
 
 
 def _taken(strata: Sequence[Sequence[Unit]], fractions: dict[str, float]) -> dict[str, list[int]]:

@@ -53,28 +53,30 @@ class Question:
     context: str
     answers: Any = None
     impossible: bool = False
+    title: str = ""  # of the article that the passage is from, where it has one
 
 
 def squad_rows(
     config: DataConfig,  # noqa: ARG001 - all readers of rows are called alike
-    split: Split,  # noqa: ARG001 - all readers of rows are called alike
+    split: Split,
     file: Path,
     roles: Roles,
     tolerance: Tolerance,
     notes: list[str],
 ) -> tuple[list[str], Iterator[Row]]:
-    """What `load_table` asks for: the roles question, context and answers, and the questions of a file."""
+    """What `load_table` asks for: the roles question, context and answers (of train the title too), and the questions of a file."""
     notes.append(f"{file}: questions in SQuAD's form")
-    return list(roles.required), _rows(file, tolerance)
+    cut = split == "train"
+    return [*roles.required, *(["title"] if cut else [])], _rows(file, tolerance, titled=cut)
 
 
-def _rows(file: Path, tolerance: Tolerance) -> Iterator[Row]:
+def _rows(file: Path, tolerance: Tolerance, *, titled: bool) -> Iterator[Row]:
     for line, asked in read_squad(file):
         answers, problem = _answers(asked)
         if problem:
             tolerance.bad(problem, file, line)
         else:
-            yield line, [asked.question, asked.context, written(answers)]
+            yield line, [asked.question, asked.context, written(answers), *([asked.title] if titled else [])]
 
 
 def _answers(asked: Question) -> tuple[list[Answer], str | None]:
@@ -122,6 +124,7 @@ def read_squad(file: Path) -> Iterator[tuple[int, Question]]:
     lines = _Lines(raw)
     number = count(1)
     for article in whole["data"]:
+        title = _title(article)
         for paragraph in _list(article, "paragraphs", file):
             for asked in _list(paragraph, "qas", file):
                 n = next(number)
@@ -133,9 +136,15 @@ def read_squad(file: Path) -> Iterator[tuple[int, Question]]:
                 if answers is not None and not isinstance(answers, list):
                     raise DataError(f'the "answers" of question {n} are no list', file=file, line=lines.of(asked["question"]))
                 id_ = str(asked.get("id", n))
-                yield lines.of(asked["question"]), Question(id_, asked["question"], context, answers, bool(asked.get("is_impossible")))
+                impossible = bool(asked.get("is_impossible"))
+                yield lines.of(asked["question"]), Question(id_, asked["question"], context, answers, impossible, title)
     if next(number) == 1:
         raise DataError("holds no question", file=file)
+
+
+def _title(article: Any) -> str:
+    title = article.get("title") if isinstance(article, dict) else None
+    return title.strip() if isinstance(title, str) and not text_problem(title) else ""
 
 
 def _list(value: Any, key: str, file: Path) -> list[Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from attentif.data import ANSWER, DataConfig, load_table
+from attentif.data import ANSWER, DataConfig, Splits, load_table
 from attentif.data.squad import Answer, answers_of, read_squad, squad_rows
 from attentif.errors import DataError
 
@@ -25,7 +25,7 @@ def rows(folder: Path, content: Any, **options: Any) -> list[Any]:
     path = folder / "a.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
     config = DataConfig.model_validate({"train": str(path)} | options)
-    return [values for _, values in squad_rows(config, "train", path, ANSWER, Tolerance(config.skip_bad), [])[1]]
+    return [values for _, values in squad_rows(config, "test", path, ANSWER, Tolerance(config.skip_bad), [])[1]]
 
 
 def test_questions_come_with_their_passage_and_answers(tmp_path: Path) -> None:
@@ -84,8 +84,60 @@ def test_lines_are_those_of_the_questions(tmp_path: Path) -> None:
     assert len(set(lines)) == 3
 
 
-def test_passages_of_a_file_are_cut_into_splits(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(squad(*(ask(f"Où {n} ?", ("Nice", 10)) for n in range(30)))))
-    splits = load_table(DataConfig(train=str(path)), ANSWER, open_rows=squad_rows)
-    assert [len(table) for table in (splits.train, splits.valid, splits.test)] == [24, 3, 3]
+# ---------------------------------------------------------------------------------------------------------------- splits
+
+
+def articles(titles: list[str], passages: int, questions: int = 5) -> dict[str, Any]:
+    """So many passages under each title, which may be empty, and so many questions about each."""
+    passage = lambda n: {"context": f"{CONTEXT} {n}", "qas": [ask(f"Où {n} {i} ?", ("Nice", 10)) for i in range(questions)]}
+    named = lambda title: {"title": title} if title else {}
+    return {
+        "data": [
+            named(title) | {"paragraphs": [passage(place * passages + n) for n in range(passages)]} for place, title in enumerate(titles)
+        ]
+    }
+
+
+def cut(folder: Path, content: Any, **more: Any) -> Splits:
+    path = folder / "a.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return load_table(DataConfig.model_validate({"train": str(path)} | more), ANSWER, open_rows=squad_rows)
+
+
+def sides(splits: Splits, role: str) -> list[int]:
+    """In how many splits each value of a role stands."""
+    tables = (splits.train, splits.valid, splits.test)
+    return [sum(value in table[role] for table in tables) for value in {value for table in tables for value in table[role] if value}]
+
+
+def test_all_passages_of_a_title_stay_in_one_split(tmp_path: Path) -> None:
+    splits = cut(tmp_path, articles([f"t{n}" for n in range(20)], passages=3))
+    assert set(sides(splits, "title")) == set(sides(splits, "context")) == {1}
+    assert [len(table) for table in (splits.train, splits.valid, splits.test)] == [240, 30, 30]
+    assert any("cut from train by title (seed 0): 240 train" in note for note in splits.notes)
+
+
+@pytest.mark.parametrize(("titles", "why"), [(["", ""], "by passage"), (["a", "b"], "by passage, as it has too few different titles")])
+def test_questions_about_a_passage_stay_in_one_split_where_titles_are_missing_or_too_few(
+    tmp_path: Path, titles: list[str], why: str
+) -> None:
+    splits = cut(tmp_path, articles(titles, passages=20))
+    assert set(sides(splits, "context")) == {1}
+    assert [len(table) for table in (splits.train, splits.valid, splits.test)] == [160, 20, 20]
+    assert any(f"cut from train {why} (seed 0)" in note for note in splits.notes)
+
+
+def test_passages_without_a_title_are_cut_beside_those_with_one(tmp_path: Path) -> None:
+    splits = cut(tmp_path, articles([f"t{n}" for n in range(10)] + [""], passages=10))
+    assert set(sides(splits, "title")) == set(sides(splits, "context")) == {1}
+
+
+def test_a_single_passage_cannot_be_cut(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"only 1 different group \(by passage\), .*; give files for valid and test$"):
+        cut(tmp_path, articles(["t"], passages=1, questions=30))
+
+
+def test_titles_are_not_asked_of_splits_that_are_given(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text(json.dumps(articles([""], passages=2)))
+    given = str(tmp_path / "b.json")
+    assert len(cut(tmp_path, articles(["a", "b"], passages=2), valid=given, test=given).train) == 20
