@@ -92,7 +92,7 @@ def sound_rows(
     said = _name_pattern(config.pattern)
     files = _sound_files(file)
     columns = ["audio", *said.groupindex]
-    found = find_columns(columns, file, config, roles, group=bool(config.group) and split == "train")
+    found = find_columns(columns, file, config, roles)
     meant = ", ".join(f"{role} from {column!r} of the name" for role, column in found.items() if role != "audio")
     notes.append(f"{file}: {len(files):,} sounds, {meant}")
     return list(found), _named_rows(files, said, config.pattern, found, tolerance)

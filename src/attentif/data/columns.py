@@ -90,10 +90,14 @@ TAG = Roles(("tokens", "tags"))
 ANSWER = Roles(("question", "context", "answers"), together={"title": "title", "context": "passage"})
 
 
-def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: Roles, *, group: bool = False) -> dict[str, str]:
+class NoGroupError(DataError):
+    """A file has no column of the name that is asked for as the group; another file may have it."""
+
+
+def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: Roles) -> dict[str, str]:
     """The column of each role; an error that lists the columns where one is missing or two would do."""
     found: dict[str, str] = {}
-    for role in (*roles.required, *roles.optional, *(["group"] if group else [])):
+    for role in (*roles.required, *roles.optional, *(["group"] if config.group else [])):
         asked = config.column(role)
         column = _named(asked, role, columns, path) if asked else _recognised(role, columns, path, roles)
         if column is not None:
@@ -107,7 +111,8 @@ def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: 
 def _named(asked: str, role: str, columns: Sequence[str], path: Path) -> str:
     if asked in columns:
         return asked
-    raise DataError(f"no column is called {asked!r} (asked for as {role}){did_you_mean(asked, columns)}{_listed(columns)}", file=path)
+    kind = NoGroupError if role == "group" else DataError
+    raise kind(f"no column is called {asked!r} (asked for as {role}){did_you_mean(asked, columns)}{_listed(columns)}", file=path)
 
 
 def _recognised(role: str, columns: Sequence[str], path: Path, roles: Roles) -> str | None:

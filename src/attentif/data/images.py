@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from attentif.data.config import SPLITS, DataConfig, Split
+from attentif.data.groups import ungrouped, with_groups
 from attentif.data.labels import check_labels, class_names, label_key
 from attentif.data.load import built_in
 from attentif.data.picture_decoding import DATA_URI, Fit, Frame, as_shown, data_uri, decoded, open_picture, usual_size
@@ -124,7 +125,7 @@ def load_picture_rows(config: DataConfig, frame: Frame, say: Say | None = None) 
     tolerance = Tolerance(config.skip_bad)
     entries: list[Entry] = []
     for source in config.files("train"):
-        parts = entries_of(source, config, tolerance, notes)
+        parts = entries_of(source, ungrouped(config), tolerance, notes)
         entries += parts.get("test") or parts.get(None) or [entry for own in parts.values() for entry in own]
         if "test" in parts:
             notes.append(f"{source}: its own test split is scored")
@@ -161,8 +162,9 @@ def _sources(config: DataConfig, tolerance: Tolerance, notes: list[str]) -> dict
     found: dict[Split, list[Entry]] = {}
     own: dict[Split, list[Entry]] = {}
     for split in SPLITS:
-        for source in config.files(split):
-            parts = entries_of(source, config, tolerance, notes)
+        files, asked = config.files(split), config if split == "train" else ungrouped(config)
+        opened = with_groups(files, asked, notes, lambda source, own: entries_of(source, own, tolerance, notes))
+        for source, parts in zip(files, opened, strict=True):
             found.setdefault(split, []).extend(parts.pop(split, []) or parts.pop(None, []))
             if not found[split]:
                 raise DataError(f"names no {split} split of its own, only {', '.join(map(str, parts))}", file=source)
@@ -200,8 +202,8 @@ def _decoded(split: Split, entries: Sequence[Entry], frame: Frame, tolerance: To
     number = {file: place for place, file in enumerate(files)}
     places = [(number[str(file)], 0 if isinstance(entry.picture, Path) else entry.row) for file, entry in zip(whole, kept, strict=True)]
     columns = {"label": [entry.label for entry in kept]}
-    if kept[0].group is not None:
-        columns["group"] = [str(entry.group) for entry in kept]
+    if any(entry.group is not None for entry in kept):
+        columns["group"] = [entry.group or "" for entry in kept]
     return _Decoded(Table(split, columns, files, np.array(places, dtype=np.int64)), pictures)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from attentif.data.columns import Roles, find_columns
+from attentif.data.columns import NoGroupError, Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
+from attentif.data.groups import ungrouped, with_groups
 from attentif.data.labels import check_labels, class_names, label_key, several_in_one
 from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import PlainText, Row, Tolerance, is_plain, open_reader, text_lines
@@ -52,7 +53,10 @@ def load_rows(config: DataConfig, roles: Roles, say: Say | None = None, *, open_
     """Every row of the `train` files and what was found on the way: examples to be scored, whatever classes they are of."""
     notes: list[str] = []
     tolerance = Tolerance(config.skip_bad)
-    read = _read(config, "train", roles, tolerance, notes, Pulse(say), open_rows)
+    try:
+        read = _read(config, "train", roles, tolerance, notes, Pulse(say), open_rows)
+    except NoGroupError:  # nothing is cut here: other files than the run's own need not have its groups
+        read = _read(ungrouped(config), "train", roles, tolerance, notes, Pulse(say), open_rows)
     table = Table("test", read.columns, read.files, read.places)  # what is scored is never left out for its length
     if config.normalise_labels and "label" in table.columns:
         table = _normalised(table)
@@ -81,11 +85,14 @@ def _read(
     columns: dict[str, list[str]] = {}
     files = config.files(split)
     places: list[tuple[int, int]] = []
-    for number, file in enumerate(files):
-        names, rows = (open_rows or table_rows)(config, split, file, roles, tolerance, notes)
-        if columns and set(columns) != set(names):
-            raise DataError(f"has {', '.join(names)} where {files[0]} has {', '.join(columns)}", file=file)
-        columns = columns or {role: [] for role in names}
+    grouping = config if split == "train" else ungrouped(config)
+    opened = with_groups(files, grouping, notes, lambda file, asked: (open_rows or table_rows)(asked, split, file, roles, tolerance, notes))
+    grouped = any("group" in names for names, _ in opened)
+    for number, (file, (names, rows)) in enumerate(zip(files, opened, strict=True)):
+        told = [role for role in names if role != "group"] + (["group"] if grouped else [])
+        if columns and set(columns) != set(told):
+            raise DataError(f"has {', '.join(told)} where {files[0]} has {', '.join(columns)}", file=file)
+        columns = columns or {role: [] for role in told}
         read = len(places)
         for line, values in rows:
             if problem := _problem(names, values):
@@ -93,6 +100,8 @@ def _read(
                 continue
             for role, value in zip(names, values, strict=True):
                 columns[role].append(value)
+            if grouped and "group" not in names:
+                columns["group"].append("")  # a group of its own
             places.append((number, line))
             if len(places) % 4096 == 0:
                 pulse(lambda: f"reading {split}: {len(places):,} rows")
@@ -122,7 +131,7 @@ def table_rows(
             raise DataError(f"is plain text, which has no column for the {roles.required[1]}; {way_out}", file=file)
         notes.append(f"{file}: {reader.format}, one {roles.required[0]} a line")
         return [roles.required[0]], ((line, values) for line, values in reader.rows(["line"]) if values[0].strip())
-    names = find_columns(reader.columns, file, config, roles, group=bool(config.group) and split == "train")
+    names = find_columns(reader.columns, file, config, roles)
     said = ", ".join(f"{role} from column {column!r}" for role, column in names.items())
     notes.append(f"{file} ({reader.format}): {said}")
     return list(names), reader.rows(list(names.values()), {names[role]: way_out for role, way_out in roles.lists.items() if role in names})

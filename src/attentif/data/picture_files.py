@@ -145,7 +145,7 @@ def _file(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str]
 def _table(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str]) -> Iterator[Entry]:
     reader = open_reader(path, tolerance)
     assert not isinstance(reader, PlainText)
-    names = find_columns(reader.columns, path, config, LABELLED, group=bool(config.group))
+    names = find_columns(reader.columns, path, config, LABELLED)
     notes.append(f"{path} ({reader.format}): " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
     if not isinstance(reader, Parquet):
         for line, (picture, label, *group) in reader.rows(list(names.values())):

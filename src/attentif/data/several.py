@@ -67,12 +67,18 @@ def _named(config: DataConfig) -> DataConfig:
 
 
 def _rows(
-    separator: str, config: DataConfig, split: Split, file: Path, roles: Roles, tolerance: Tolerance, notes: list[str]
+    separator: str,
+    config: DataConfig,
+    split: Split,  # noqa: ARG001 - all readers of rows are called alike
+    file: Path,
+    roles: Roles,
+    tolerance: Tolerance,
+    notes: list[str],
 ) -> tuple[list[str], Iterator[Row]]:
     reader = open_reader(file, tolerance)
     if isinstance(reader, PlainText):
         raise DataError("is plain text, which has no column for the labels; give a CSV, TSV, JSONL or Parquet file", file=file)
-    names = find_columns(reader.columns, file, config, roles, group=bool(config.group) and split == "train")
+    names = find_columns(reader.columns, file, config, roles)
     said = ", ".join(f"{role} from column {column!r}" for role, column in names.items())
     notes.append(f"{file} ({reader.format}): {said}")
     spell = label_key if config.normalise_labels else str.strip

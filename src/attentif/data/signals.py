@@ -26,14 +26,18 @@ Floats32 = NDArray[np.float32]
 
 
 def open_signals(
-    config: DataConfig, split: Split, file: Path, roles: Roles, tolerance: Tolerance, notes: list[str]
+    config: DataConfig,
+    split: Split,  # noqa: ARG001 - all readers of rows are called alike
+    file: Path,
+    roles: Roles,
+    tolerance: Tolerance,
+    notes: list[str],
 ) -> tuple[list[str], Iterator[Row]]:
     """The rows of a file as (signal, label), or as the roles that are asked for."""
     reader = open_reader(file, tolerance)
     if isinstance(reader, PlainText):
         raise DataError("is plain text; signals are rows of a CSV, TSV, JSONL or Parquet file", file=file)
-    others = [role for role in roles.required if role != "signal"] + (["group"] if config.group and split == "train" else [])
-    named = find_columns(reader.columns, file, config, Roles(tuple(role for role in others if role != "group")), group="group" in others)
+    named = find_columns(reader.columns, file, config, Roles(tuple(role for role in roles.required if role != "signal")))
     asked = config.column("signal")
     free = [name for name in reader.columns if name and name not in named.values()]
     listed = [asked] if asked else [name for name in free if bare(name) in NAMES["signal"]]

@@ -195,7 +195,7 @@ def by_length(lengths: ArrayLike, score: Callable[[Counts], tuple[float, Interva
 
 
 def by_group(groups: Sequence[str], score: Callable[[Counts], Mapping[str, float]], most: int = 20) -> list[dict[str, Any]]:
-    """`score(rows)` for each group of examples, the largest groups first."""
+    """`score(rows)` for each group of examples, the largest groups first; examples without a group are scored together."""
     names, inverse, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
     largest = np.argsort(-sizes, kind="stable")[:most]
-    return [{"group": str(names[g]), "examples": int(sizes[g]), **score(np.flatnonzero(inverse == g))} for g in largest]
+    return [{"group": str(names[g]) or "—", "examples": int(sizes[g]), **score(np.flatnonzero(inverse == g))} for g in largest]

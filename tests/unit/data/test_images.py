@@ -145,6 +145,19 @@ def test_a_table_of_paths_counts_them_from_its_own_folder(tmp_path: Path, pixels
     assert not farms[0] & farms[1] | farms[0] & farms[2] | farms[1] & farms[2]
 
 
+def test_a_table_without_the_groups_column_beside_one_that_has_it_is_cut_picture_by_picture(tmp_path: Path, pixels: Bytes) -> None:
+    by_class(tmp_path, pixels)
+    paths = [f"{LABELS[row]}/{row:03}.png,{LABELS[row]}" for row in range(COUNT)]
+    (tmp_path / "farms.csv").write_text("image,label,farm\n" + "\n".join(f"{path},{row // 2}" for row, path in enumerate(paths[:12])))
+    (tmp_path / "others.csv").write_text("image,label\n" + "\n".join(paths[12:]))
+    config = DataConfig(
+        train=[str(tmp_path / name) for name in ("farms.csv", "others.csv")], valid=str(tmp_path / "others.csv"), group="farm"
+    )
+    splits = load_pictures(config, Frame())
+    assert {*splits.train.table["group"], *splits.test.table["group"]} == {"", *map(str, range(6))}
+    assert f"{tmp_path / 'others.csv'} has no column 'farm': each of its rows is a group of its own" in splits.notes
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attentif.config import Document, Layer
-from attentif.data import CLASSIFY, LANGUAGE, TRANSLATE, DataConfig, load_table
+from attentif.data import CLASSIFY, LANGUAGE, TRANSLATE, DataConfig, load_rows, load_table
 from attentif.errors import ConfigError, DataError
 
 
@@ -224,6 +224,42 @@ def test_groups_are_never_cut(tmp_path):
     assert all(groups)
     assert sum(map(len, groups)) == len(set.union(*groups))
     assert 20 <= len(splits.test) <= 40
+
+
+def test_each_row_of_a_file_without_the_groups_column_is_a_group_of_its_own(tmp_path):
+    alone = reviews(tmp_path / "films.csv", 100)
+    series = table(
+        tmp_path / "series.csv", "series,text,label", [f"s{i % 17},épisode {i},{'positif' if i % 2 else 'négatif'}" for i in range(170)]
+    )
+    for files in ([alone, series], [series, alone]):
+        splits = load(train=files, group="series")
+        parts = (splits.train, splits.valid, splits.test)
+        groups = [set(part["group"]) - {""} for part in parts]
+        assert sum(map(len, groups)) == len(set.union(*groups)) == 17
+        assert sum(part["group"].count("") for part in parts) == 100
+        assert all("" in part["group"] for part in parts)
+        assert [note for note in splits.notes if "of its own" in note] == [
+            f"{alone} has no column 'series': each of its rows is a group of its own"
+        ]
+
+
+def test_the_files_without_a_groups_column_are_said_in_one_note(tmp_path):
+    files = [reviews(tmp_path / "a.csv"), reviews(tmp_path / "b.csv")]
+    rows = [f"s{i % 17},épisode {i},{'positif' if i % 2 else 'négatif'}" for i in range(170)]
+    notes = load(train=[*files, table(tmp_path / "c.csv", "series,text,label", rows)], group="series").notes
+    assert f"{files[0]} and {files[1]} have no column 'series': each of their rows is a group of its own" in notes
+
+
+def test_a_groups_column_that_no_file_has_is_an_error(tmp_path):
+    files = [reviews(tmp_path / name) for name in ("a.csv", "b.csv")]
+    with pytest.raises(DataError, match=r"a.csv: no column is called 'series' \(asked for as group\)"):
+        load(train=files, group="series")
+
+
+def test_files_to_be_scored_need_not_have_the_groups_of_training(tmp_path):
+    rows, notes = load_rows(DataConfig(train=reviews(tmp_path / "a.csv"), group="series"), CLASSIFY)
+    assert set(rows.columns) == {"text", "label"}
+    assert len(notes) == 1
 
 
 def test_too_few_groups_are_refused(tmp_path):

@@ -117,3 +117,7 @@ def test_length_parts_hold_every_example_once() -> None:
 def test_groups_come_largest_first() -> None:
     found = by_group(["b", "a", "b"], lambda rows: {"rows": float(rows.sum())})
     assert found == [{"group": "b", "examples": 2, "rows": 2.0}, {"group": "a", "examples": 1, "rows": 1.0}]
+
+
+def test_examples_without_a_group_are_scored_together() -> None:
+    assert [part["group"] for part in by_group(["", "a", ""], lambda _: {})] == ["—", "a"]
