@@ -58,16 +58,33 @@ def cut(
 
 
 def _taken_by(together: Mapping[str, str], table: Table, fractions: dict[str, float], seed: int) -> tuple[dict[str, list[int]], str]:
-    """By the first of the roles of which each part can have its share, else by the last."""
+    """By the first of the roles of which each part can have its share; else by the last, whatever share that gives them."""
     roles, why = list(together), ""
     for place, role in enumerate(roles):
         units = _units(_keys(table, roles[place:]), seed)
-        taken = _taken([units], fractions)
-        if all(taken.values()):
-            return taken, f"by {together[role]}{why}"
+        how = f"by {together[role]}{why}"
+        if all((taken := _taken([units], fractions)).values()):
+            return taken, how
         why = f", as it has too few different {together[role]}s"
+    if len(units) > len(fractions):
+        return _some_each(units, fractions), how
     found = f"only {len(units):,} different group{'s' if len(units) > 1 else ''} (by {together[roles[-1]]})"
-    raise DataError(f"{found}, too few to keep some apart; give files for {' and '.join(reversed(fractions))}", file=table.files[0])
+    parts = " and ".join(reversed(fractions))
+    raise DataError(f"{found}, where train, {parts} want one each; give files for {parts}", file=table.files[0])
+
+
+def _some_each(units: Sequence[Unit], fractions: dict[str, float]) -> dict[str, list[int]]:
+    """Where units are too few, or too large, for the shares: at least one in each part, the smallest first, and the largest to train on."""
+    *small, largest = sorted(units, key=lambda unit: len(unit.rows))
+    total = sum(len(unit.rows) for unit in units)
+    taken: dict[str, list[int]] = {name: [] for name in (*fractions, "train")}
+    for unit in small:
+        missing = {name: fraction * total - len(taken[name]) for name, fraction in fractions.items()}
+        name = max(fractions, key=lambda name: (not taken[name], missing[name]))
+        nearer = abs(missing[name] - len(unit.rows)) < abs(missing[name])
+        taken[name if nearer or not taken[name] else "train"] += unit.rows
+    taken["train"] += largest.rows
+    return taken
 
 
 def _keys(table: Table, roles: Sequence[str]) -> list[bytes]:

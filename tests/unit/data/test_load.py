@@ -262,9 +262,27 @@ def test_files_to_be_scored_need_not_have_the_groups_of_training(tmp_path):
     assert len(notes) == 1
 
 
-def test_too_few_groups_are_refused(tmp_path):
-    path = table(tmp_path / "a.csv", "series,text,label", [f"s{i % 2},avis {i},{i % 2}" for i in range(30)])
-    with pytest.raises(DataError, match="only 2 different groups"):
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ([50, 50, 50, 50], [100, 50, 50]),  # each more than twice a tenth
+        ([198, 1, 1], [198, 1, 1]),
+        ([1] * 10 + [90], [90, 5, 5]),  # one tenth would take all that are small
+        ([40, 30, 130], [130, 40, 30]),
+    ],
+)
+def test_every_part_has_a_group_where_there_are_more_groups_than_parts(tmp_path, sizes, parts):
+    groups = [f"s{number}" for number, size in enumerate(sizes) for _ in range(size)]
+    path = table(tmp_path / "a.csv", "series,text,label", [f"{group},avis {i},{i % 2}" for i, group in enumerate(groups)])
+    splits = load(LANGUAGE, train=path, group="series")
+    assert [len(part) for part in (splits.train, splits.valid, splits.test)] == parts
+
+
+@pytest.mark.parametrize(("count", "only"), [(1, "only 1 different group"), (2, "only 2 different groups")])
+def test_too_few_groups_are_refused(tmp_path, count, only):
+    path = table(tmp_path / "a.csv", "series,text,label", [f"s{i % count},avis {i},{i % 2}" for i in range(30)])
+    wanted = r"\(by 'series'\), where train, valid and test want one each; give files for valid and test$"
+    with pytest.raises(DataError, match=f"{only} {wanted}"):
         load(train=path, group="series")
 
 
