@@ -94,6 +94,14 @@ class NoGroupError(DataError):
     """A file has no column of the name that is asked for as the group; another file may have it."""
 
 
+def refuse_group(
+    config: DataConfig, path: Path, way_out: str = "leave it out, and give files for valid and test where rows belong together"
+) -> None:
+    """Of files that are no tables."""
+    if config.group:
+        raise NoGroupError(f"has no named columns, so that none can be the group, {config.group!r} (data.group); {way_out}", file=path)
+
+
 def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: Roles) -> dict[str, str]:
     """The column of each role; an error that lists the columns where one is missing or two would do."""
     found: dict[str, str] = {}

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from attentif.data.columns import Roles, find_columns
+from attentif.data.columns import Roles, find_columns, refuse_group
 from attentif.data.config import DataConfig, Split
-from attentif.data.readers import Row, Tolerance, check_file, is_plain, open_reader, text_lines, text_problem
+from attentif.data.readers import Row, Tolerance, cell_text, check_file, is_plain, open_reader, text_lines, text_problem
 from attentif.errors import DataError
 
 Scheme = Literal["none", "IOB1", "IOB2", "BIOES"]
@@ -48,24 +48,26 @@ def tagged_rows(
     tolerance: Tolerance,
     notes: list[str],
 ) -> tuple[list[str], Iterator[Row]]:
-    """What `load_table` asks for: the roles tokens and tags, and the sentences of a file."""
+    """What `load_table` asks for: the roles tokens and tags (and the group of a table), and the sentences of a file."""
     if is_plain(file) or file.suffix.lower() in (".tsv", ".tab"):
         check_file(file)
+        refuse_group(config, file)
         reader = Conll(file, config, tolerance)
         notes.append(f"{file}: {reader.columns} columns, token from column {reader.token + 1}, tag from column {reader.tag + 1}")
         return ["tokens", "tags"], reader.rows()
     table = open_reader(file, tolerance)
     names = find_columns(table.columns, file, config, roles)
     notes.append(f"{file} ({table.format}): " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
-    return list(names), _listed(table.cells(list(names.values())), file, tolerance)
+    return list(names), _listed(table.cells(list(names.values())), config.group, file, tolerance)
 
 
-def _listed(rows: Iterator[tuple[int, Sequence[Any]]], file: Path, tolerance: Tolerance) -> Iterator[Row]:
-    for line, (tokens, tags) in rows:
-        if problem := _list_problem(tokens, tags):
+def _listed(rows: Iterator[tuple[int, Sequence[Any]]], group: str | None, file: Path, tolerance: Tolerance) -> Iterator[Row]:
+    for line, (tokens, tags, *grouped) in rows:
+        told = [cell_text(cell, str(group)) for cell in grouped]
+        if problem := _list_problem(tokens, tags) or next((problem for _, problem in told if problem), None):
             tolerance.bad(problem, file, line)
         else:
-            yield line, [joined(tokens), joined(tags)]
+            yield line, [joined(tokens), joined(tags), *(text for text, _ in told)]
 
 
 def _list_problem(tokens: Any, tags: Any) -> str | None:

@@ -22,7 +22,7 @@ from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.readers import PlainText, Tolerance, open_bytes, open_reader, text_lines, text_problem, unreadable
 from attentif.data.split import drawn
 from attentif.data.table import content_of, digest_of
-from attentif.errors import DataError
+from attentif.errors import ConfigError, DataError
 
 Piece = tuple[str, bool]  # text, whether the document ends with it
 BLOCK = 1 << 16  # bytes of plain text in a piece: enough to keep every core busy with a few dozen of them
@@ -64,6 +64,10 @@ def load_corpora(config: DataConfig, *, blank_lines: bool = False) -> Corpora:
     """The three corpora of a configuration; files are measured and hashed, texts are read when asked for."""
     if config.name:
         return _built_in(config)
+    if config.group:
+        raise ConfigError(
+            "data.group: text that is read as one stream is not cut by groups; leave it out, or give files for valid and test"
+        )
     apart = [split for split in SPLITS if not config.files(split)]
     shares = [1.0 - sum(map(config.fraction, apart)), *map(config.fraction, apart)]
     borders = dict(zip(["train", *apart], pairwise([0.0, *accumulate(shares[:-1]), 1.0]), strict=True))

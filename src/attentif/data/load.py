@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attentif.data.columns import NoGroupError, Roles, find_columns
+from attentif.data.columns import NoGroupError, Roles, find_columns, refuse_group
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.groups import ungrouped, with_groups
 from attentif.data.labels import check_labels, class_names, label_key, several_in_one
@@ -118,6 +118,7 @@ def table_rows(
     if target is not None:
         if set(roles.required) != {"source", "target"}:
             raise DataError(f"a second, line-aligned file ({target}) is for translation only", file=file)
+        refuse_group(config, file)
         notes.append(f"{split}: each line of {file} is translated by the same line of {target}")
         return ["source", "target"], _aligned(file, target, tolerance)
     reader = open_reader(file, tolerance)
@@ -129,6 +130,7 @@ def table_rows(
                 else "give a CSV, TSV, JSONL or Parquet file"
             )
             raise DataError(f"is plain text, which has no column for the {roles.required[1]}; {way_out}", file=file)
+        refuse_group(config, file)
         notes.append(f"{file}: {reader.format}, one {roles.required[0]} a line")
         return [roles.required[0]], ((line, values) for line, values in reader.rows(["line"]) if values[0].strip())
     names = find_columns(reader.columns, file, config, roles)

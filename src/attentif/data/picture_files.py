@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.data.columns import Roles, find_columns
+from attentif.data.columns import Roles, find_columns, refuse_group
 from attentif.data.config import DataConfig, Split
 from attentif.data.readers import Parquet, PlainText, Tolerance, open_bytes, open_reader, suffix_of, unreadable
 from attentif.errors import DataError
@@ -69,11 +69,13 @@ def entries_of(source: Path, config: DataConfig, tolerance: Tolerance, notes: li
             raise DataError(f"has a folder {next(iter(named.values())).name} and none for training (train)", file=source)
         if odd := [path.name for path in folders if not split_of(path.name)]:
             raise DataError(f"has splits ({', '.join(p.name for p in named.values())}) and beside them {odd[0]!r}", file=source)
+        refuse_group(config, source)
         notes.append(f"{source}: splits by folder, {', '.join(f'{split} from {path.name}' for split, path in named.items())}")
         return {split: _classes(path, notes) for split, path in named.items()}
     packed = [path for path in sorted(source.iterdir()) if path.is_file() and _is_packed(path)]
     if packed:
         return _packed(source, packed, config, tolerance, notes)
+    refuse_group(config, source)
     return {None: _classes(source, notes)}
 
 
@@ -129,10 +131,11 @@ def _packed(folder: Path, files: list[Path], config: DataConfig, tolerance: Tole
 
 def _file(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str]) -> Parts:
     suffix = suffix_of(path)
-    if suffix == ".npz":
-        return _npz(path, notes)
     if suffix in TABLES:
         return {None: list(_table(path, config, tolerance, notes))}
+    refuse_group(config, path)
+    if suffix == ".npz":
+        return _npz(path, notes)
     if suffix in SUFFIXES:
         raise DataError("is one picture: give a folder with a sub-folder for each class", file=path)
     if _is_idx(path):

@@ -25,7 +25,7 @@ from attentif.data.pulse import Pulse, Say
 from attentif.data.readers import PlainText, Reader, Tolerance, open_reader
 from attentif.data.steps import DAY, Dates, Ints, Step, parsed, step_of, written
 from attentif.data.table import digest_of
-from attentif.errors import DataError
+from attentif.errors import ConfigError, DataError
 
 Floats = NDArray[np.float64]
 Fill = Literal["none", "linear", "previous"]
@@ -98,6 +98,8 @@ def load_series(config: DataConfig, wanted: Wanted, say: Say | None = None) -> t
     if config.name:
         read = _built_in(config, wanted)
     else:
+        if config.group:
+            raise ConfigError("data.group: series are cut by time, not by groups; what tells several series apart is data.columns.series")
         tolerance = Tolerance(config.skip_bad)
         read = _Read(replace(wanted, series=wanted.series or config.column("series")))
         for part, split in enumerate(SPLITS):

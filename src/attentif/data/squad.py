@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from attentif.data.columns import Roles
+from attentif.data.columns import Roles, refuse_group
 from attentif.data.config import DataConfig, Split
 from attentif.data.readers import Row, Tolerance, check_file, text_lines, text_problem
 from attentif.errors import DataError
@@ -57,7 +57,7 @@ class Question:
 
 
 def squad_rows(
-    config: DataConfig,  # noqa: ARG001 - all readers of rows are called alike
+    config: DataConfig,
     split: Split,
     file: Path,
     roles: Roles,
@@ -65,6 +65,7 @@ def squad_rows(
     notes: list[str],
 ) -> tuple[list[str], Iterator[Row]]:
     """What `load_table` asks for: the roles question, context and answers (of train the title too), and the questions of a file."""
+    refuse_group(config, file, "leave it out: questions about a passage, and passages of a title, stay together without it")
     notes.append(f"{file}: questions in SQuAD's form")
     cut = split == "train"
     return [*roles.required, *(["title"] if cut else [])], _rows(file, tolerance, titled=cut)

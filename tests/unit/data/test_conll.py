@@ -98,6 +98,23 @@ def test_splits_are_cut_and_rows_that_say_the_same_stay_together(tmp_path: Path)
     assert not {*splits.train["tokens"]} & {*splits.test["tokens"]}
 
 
+def test_sentences_of_a_group_stay_together_where_they_are_rows_of_a_table(tmp_path: Path) -> None:
+    lines = [{"tokens": [f"mot{n}"], "tags": ["O"], "livre": n % 20} for n in range(60)]
+    file = written(tmp_path, "".join(json.dumps(line) + "\n" for line in lines), "a.jsonl")
+    splits = load_table(DataConfig(train=str(file), group="livre"), TAG, open_rows=tagged_rows)
+    books = [set(table["group"]) for table in (splits.train, splits.valid, splits.test)]
+    assert sum(map(len, books)) == len(set.union(*books)) == 20
+    assert len(splits.test) == 6
+    assert any("cut from train by 'livre'" in note for note in splits.notes)
+
+
+def test_a_group_is_refused_where_columns_have_no_names(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"a.conll: has no named columns, so that none can be the group, 'livre' \(data.group\); leave it out"
+    ):
+        load_table(DataConfig(train=str(written(tmp_path, SMALL)), group="livre"), TAG, open_rows=tagged_rows)
+
+
 @pytest.mark.parametrize(
     ("tags", "scheme"),
     [

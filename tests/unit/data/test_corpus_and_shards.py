@@ -9,7 +9,7 @@ import pytest
 
 from attentif.data import DataConfig, load_corpora, shards, token_stream
 from attentif.data.corpus import BLOCK, file_corpus
-from attentif.errors import DataError, RunError
+from attentif.errors import ConfigError, DataError, RunError
 from attentif.text import TOKENIZERS
 
 BYTES = TOKENIZERS["byte"]().fit([])
@@ -114,6 +114,12 @@ def test_rows_of_tables_are_documents_and_drawn_by_content(tmp_path):
     assert sorted(text for part in parts for text, _ in part) == sorted(row["text"] for row in rows)
     assert all(ends for part in parts for _, ends in part)
     assert 700 < len(parts[0]) < 900
+
+
+def test_groups_are_refused_as_a_stream_is_not_cut_by_them(tmp_path):
+    (tmp_path / "a.csv").write_text("text,author\n" + "".join(f"texte {i},{i % 9}\n" for i in range(90)))
+    with pytest.raises(ConfigError, match=r"^data.group: text that is read as one stream is not cut by groups; leave it out"):
+        load_corpora(DataConfig(train=str(tmp_path / "a.csv"), group="author"))
 
 
 def test_a_line_without_end_is_read_in_pieces_that_do_not_break_letters(tmp_path):

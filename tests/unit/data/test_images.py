@@ -145,6 +145,13 @@ def test_a_table_of_paths_counts_them_from_its_own_folder(tmp_path: Path, pixels
     assert not farms[0] & farms[1] | farms[0] & farms[2] | farms[1] & farms[2]
 
 
+def test_a_group_is_refused_where_pictures_have_no_columns(tmp_path: Path, pixels: Bytes) -> None:
+    np.savez(tmp_path / "all.npz", images=pixels, labels=np.arange(COUNT) % 2)
+    for source in (by_class(tmp_path / "photos", pixels), tmp_path / "all.npz"):
+        with pytest.raises(DataError, match=rf"{source.name}: has no named columns, so that none can be the group, 'farm' \(data.group\)"):
+            load(source, group="farm")
+
+
 def test_a_table_without_the_groups_column_beside_one_that_has_it_is_cut_picture_by_picture(tmp_path: Path, pixels: Bytes) -> None:
     by_class(tmp_path, pixels)
     paths = [f"{LABELS[row]}/{row:03}.png,{LABELS[row]}" for row in range(COUNT)]

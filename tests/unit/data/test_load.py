@@ -339,6 +339,14 @@ def test_two_files_are_read_line_by_line(tmp_path):
         assert [text.replace("en", "fr") for text in part["source"]] == part["target"]
 
 
+def test_a_group_is_refused_where_lines_have_no_columns(tmp_path):
+    lines = [f"{i}" for i in range(50)]
+    with pytest.raises(DataError, match=r"train.en.gz: has no named columns, so that none can be the group, 'author' \(data.group\)"):
+        load(TRANSLATE, **aligned(tmp_path, lines, lines), group="author")
+    with pytest.raises(DataError, match="has no named columns"):
+        load(LANGUAGE, train=table(tmp_path / "a.txt", "une ligne", ["deux"]), group="author")
+
+
 def test_files_of_different_lengths_are_refused_with_both_counts(tmp_path):
     with pytest.raises(DataError, match=r"train.en.gz has 50 lines and .*train.fr.gz has 49"):
         load(TRANSLATE, **aligned(tmp_path, ["a"] * 50, ["b"] * 49), skip_bad=5)

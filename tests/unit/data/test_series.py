@@ -12,7 +12,7 @@ import pytest
 from attentif.data import DataConfig
 from attentif.data.series import Wanted, load_series
 from attentif.data.steps import Step, calendar, parsed, step_of, written
-from attentif.errors import DataError
+from attentif.errors import ConfigError, DataError
 
 Write = Callable[..., str]
 HOURS = [f"2024-03-01 {hour:02d}:00" for hour in range(12)]
@@ -152,6 +152,11 @@ def test_dates_that_start_again_may_be_those_of_another_series(write: Write, hea
     assert message.endswith(f'name their column: data.columns.series="{named}"')
     if named in header:
         assert load(write(rows, header), series=named)[0].names == ["est", "ouest"]
+
+
+def test_groups_are_refused_as_series_are_cut_by_time(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^data.group: series are cut by time, not by groups; .* data.columns.series$"):
+        load_series(DataConfig(train=str(tmp_path / "a.csv"), group="town"), Wanted())
 
 
 def test_files_of_valid_and_test_go_on_where_train_ends(write: Write) -> None:

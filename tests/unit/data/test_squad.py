@@ -137,6 +137,13 @@ def test_a_single_passage_cannot_be_cut(tmp_path: Path) -> None:
         cut(tmp_path, articles(["t"], passages=1, questions=30))
 
 
+def test_a_group_is_refused_as_questions_have_no_columns(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"a.json: has no named columns, .* 'nonsense' \(data.group\); leave it out: questions about a passage"
+    ):
+        cut(tmp_path, articles(["a", "b"], passages=20), group="nonsense")
+
+
 def test_titles_are_not_asked_of_splits_that_are_given(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps(articles([""], passages=2)))
     given = str(tmp_path / "b.json")
