@@ -16,7 +16,7 @@ Valid = Annotated[str | None, typer.Option(metavar="FILE", help="Examples to cho
 Test = Annotated[str | None, typer.Option(metavar="FILE", help="Examples to score at the end; by default cut from --data.")]
 TextColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts, where it is not to be detected.")]
 LabelColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column of the labels.")]
-GroupColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column whose rows stay together when splits are cut.")]
+GroupColumn = Annotated[str | None, typer.Option(metavar="NAME", help='Column whose rows stay together when splits are cut; "": none.')]
 Pair = Annotated[str | None, typer.Option(metavar="TEXT", help="The second text, where the model reads pairs.")]
 DrawSeed = Annotated[int | None, typer.Option(metavar="N", help="Of the draws; by default different each time.")]
 NewRun = Annotated[Path, typer.Argument(metavar="OUT", help="Where the new run goes.", show_default=False)]

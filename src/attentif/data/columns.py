@@ -9,7 +9,7 @@ from attentif.config import did_you_mean
 from attentif.data.config import DataConfig
 from attentif.errors import DataError
 
-# Names by which a role is recognised, without case, accents, spaces, hyphens or underscores. A group is never guessed.
+# Names by which a role is recognised, without case, accents, spaces, hyphens or underscores. For groups, see `groups`.
 NAMES: dict[str, tuple[str, ...]] = {
     "text": (
         "text", "texts", "text1", "texta", "review", "reviews", "sentence", "sentence1", "content", "comment", "comments", "document",
@@ -66,22 +66,21 @@ ASKED = "--text NAME"  # the same of what is given to `predict`, whatever its ro
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What a task wants of each row. A group is read where the configuration names one."""
+    """What a task wants of each row. A group is read where the configuration names one, or guessed where that is said here."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     lists: Mapping[str, str] = field(default_factory=dict)  # what to say where a value of a role is a list, which it may not be here
     classes: str = "label"  # the role of which every split has each value, in its share
-    together: Mapping[str, str] = field(
-        default_factory=dict
-    )  # roles by which rows stay together when splits are cut, the widest first, named
+    together: Mapping[str, str] = field(default_factory=dict)  # roles whose rows stay together in a cut, the widest first, in words
+    guess_group: bool = False  # a column whose name says that rows belong together decides how splits are cut
     ways: Mapping[str, str] = field(default_factory=dict)  # how to name the column of a role oneself, where it is not as in OPTIONS
 
     def way(self, role: str) -> str:
         return self.ways.get(role) or OPTIONS[role]
 
 
-CLASSIFY = Roles(("text", "label"), optional=("pair",), lists={"label": "lists of labels need task.several=true"})
+CLASSIFY = Roles(("text", "label"), optional=("pair",), lists={"label": "lists of labels need task.several=true"}, guess_group=True)
 LANGUAGE = Roles(("text",))
 TRANSLATE = Roles(("source", "target"))
 SUMMARISE = Roles(("text", "summary"))

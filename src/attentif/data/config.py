@@ -34,7 +34,9 @@ class DataConfig(Config):
     pattern: str = Field(
         "", description='sounds in a folder: what their names say, "{text}_{speaker}_{take}"; its fields are columns, as those of a table'
     )
-    group: str | None = Field(None, description="name of a column (an author, a series) whose rows stay together when `train` is cut")
+    group: str | None = Field(
+        None, description='name of a column (an author, a series) whose rows stay together when `train` is cut; "": none, not even a guess'
+    )
     valid_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to choose by, where no `valid` is given")
     test_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to score at the end, where no `test` is given")
     options: dict[str, int | float | str] = Field(

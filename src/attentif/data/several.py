@@ -26,7 +26,7 @@ from attentif.data.table import Splits, Table
 from attentif.errors import DataError
 
 Kept = tuple[str, str | None]  # what is kept of a cell, or the reason why nothing is
-SEVERAL = Roles(("text", "labels"), optional=("pair",))
+SEVERAL = Roles(("text", "labels"), optional=("pair",), guess_group=True)
 
 
 def load_several(config: DataConfig, separator: str, say: Say | None = None) -> Splits:

@@ -6,6 +6,7 @@ in a test was seen in training; so do those of a group, and those that read the 
 """
 
 import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy as np
 
 from attentif.data.columns import Roles
 from attentif.data.config import SPLITS, DataConfig, Split
+from attentif.data.groups import guessed_group
 from attentif.data.table import Table
 from attentif.errors import DataError
 
@@ -36,12 +38,37 @@ def cut_apart(tables: Mapping[str, Table], config: DataConfig, roles: Roles, not
     wanted: tuple[Split, ...] = ("test", "valid")
     if not (apart := {str(split): config.fraction(split) for split in wanted if split not in tables}):
         return dict(tables)
-    grouped = {"group": repr(config.group) if config.group else "group"} if "group" in tables["train"].columns else roles.together
-    parts, how = cut(tables["train"], apart, config.seed, roles.classes, grouped)
+    parts, how = _cut_by_guess(tables["train"], apart, config, roles, notes) or _cut_as_told(tables["train"], apart, config, roles)
     found = {**tables, **parts}
     sizes = ", ".join(f"{len(found[split]):,} {split}" for split in SPLITS)
     notes.append(f"{' and '.join(reversed(apart))} cut from train {how} (seed {config.seed}): {sizes} {rows}")
     return found
+
+
+def _cut_as_told(table: Table, apart: dict[str, float], config: DataConfig, roles: Roles) -> tuple[dict[str, Table], str]:
+    named = {"group": repr(config.group) if config.group else "group"}
+    return cut(table, apart, config.seed, roles.classes, named if "group" in table.columns else roles.together)
+
+
+def _cut_by_guess(
+    table: Table, apart: dict[str, float], config: DataConfig, roles: Roles, notes: list[str]
+) -> tuple[dict[str, Table], str] | None:
+    """By a column that nobody named, where there is one and train keeps every class."""
+    guess = guessed_group(table, config, roles, len(apart) + 1)
+    if guess is None:
+        return None
+    grouped = Table(table.name, table.columns | {"group": guess.values}, table.files, table.places)
+    parts, how = cut(grouped, apart, config.seed, together={"group": repr(guess.column)})
+    if lost := sorted(_labels(table) - _labels(parts["train"])):
+        notes.append(f"not cut by {guess.column!r}, as train would have no example of {lost[0]!r}")
+        return None
+    notes += guess.notes
+    return parts, f'{how}, so that no {guess.column} stands on two sides; data.group="" cuts at random'
+
+
+def _labels(table: Table) -> set[str]:
+    """Of a column of single labels, or of lists of them."""
+    return {*table.columns.get("label", ()), *(label for row in table.columns.get("labels", ()) for label in json.loads(row))}
 
 
 def cut(

@@ -67,11 +67,6 @@ def test_one_column_cannot_have_two_roles(tmp_path):
         load(train=reviews(tmp_path / "a.csv"), label="text")
 
 
-def test_a_group_is_never_guessed(tmp_path):
-    path = table(tmp_path / "a.csv", "group,text,label", [f"{i // 5},avis {i},{i % 2}" for i in range(60)])
-    assert "group" not in load(train=path).train.columns
-
-
 # ----------------------------------------------------------------------------------------------------------------- rows
 
 
@@ -322,6 +317,80 @@ def test_a_limit_takes_nested_samples_of_train_only(tmp_path):
     assert len(small.train) == 20
     assert set(small.train["text"]) < set(large.train["text"]) < set(whole.train["text"])
     assert small.test["text"] == whole.test["text"]
+
+
+# ------------------------------------------------------------------------------------------------------- guessed groups
+
+
+def belonging(path: Path, name: str, values: int = 20, count: int = 120) -> str:
+    """Rows with a column of this name, and so many values in it."""
+    return table(path, f"{name},text,label", [f"v{i % values},avis {i},{i // values % 2}" for i in range(count)])
+
+
+@pytest.mark.parametrize(
+    "name", ["series", "Film", "movie_id", "Auteur", "user", "id_patient", "Speaker", "product title", "élève", "username"]
+)
+def test_a_column_whose_name_says_that_rows_belong_together_decides_the_cut_and_is_said(tmp_path, name):
+    splits = load(train=belonging(tmp_path / "a.csv", name))
+    groups = [set(part["group"]) for part in (splits.train, splits.valid, splits.test)]
+    assert sum(map(len, groups)) == len(set.union(*groups)) == 20
+    said = (
+        f'valid and test cut from train by {name!r}, so that no {name} stands on two sides; data.group="" cuts at random (seed 0): 96 train'
+    )
+    assert any(note.startswith(said) for note in splits.notes)
+
+
+def test_no_group_is_guessed_where_that_is_asked_for_or_nothing_is_cut(tmp_path):
+    path = belonging(tmp_path / "a.csv", "series")
+    given = belonging(tmp_path / "b.csv", "series")
+    for splits in (load(train=path, group=""), load(train=path, valid=given, test=given), load(LANGUAGE, train=path)):
+        assert "group" not in splits.train.columns
+        assert not any("two sides" in note for note in splits.notes)
+
+
+@pytest.mark.parametrize("values", [1, 3, 61, 120])
+def test_a_column_of_too_few_or_too_many_values_is_no_group(tmp_path, values):
+    rows = [f"v{i % values},avis {i},{i % 2}" for i in range(120)]
+    assert "group" not in load(train=table(tmp_path / "a.csv", "series,text,label", rows)).train.columns
+
+
+def test_a_column_in_another_role_is_no_group(tmp_path):
+    rows = [f"v{i % 20},avis {i},{i // 20 % 2}" for i in range(120)]
+    assert "group" not in load(train=table(tmp_path / "a.csv", "author,text,ton", rows), label="author").train.columns
+    assert "group" not in load(train=table(tmp_path / "b.csv", "series,avis,label", rows), text="series").train.columns
+
+
+def test_what_is_reviewed_comes_before_who_reviews(tmp_path):
+    rows = [f"u{i % 15},f{i % 20},avis {i},{i // 20 % 2}" for i in range(120)]
+    assert load(train=table(tmp_path / "a.csv", "user,film,text,label", rows)).train["group"][0].startswith("f")
+
+
+def test_rows_without_a_value_are_groups_of_their_own_where_a_group_is_guessed(tmp_path):
+    lines = [
+        {"text": f"avis {i}", "label": i // 20 % 2, "film": [f"f{i % 20}", None, ["x"], "\ud800"][i % 4 if i % 20 > 15 else 0]}
+        for i in range(160)
+    ]
+    path = table(tmp_path / "a.jsonl", json.dumps(lines[0]), [*map(json.dumps, lines[1:]), json.dumps({"text": "sans", "label": 1})])
+    splits = load(train=path)
+    parts = (splits.train, splits.valid, splits.test)
+    groups = [set(part["group"]) - {""} for part in parts]
+    assert sum(map(len, groups)) == len(set.union(*groups)) == 17
+    assert sum(part["group"].count("") for part in parts) == 25
+
+
+def test_a_group_is_guessed_of_one_file_beside_another_that_has_none(tmp_path):
+    files = [labelled(tmp_path / "films.csv", ["0", "1"] * 50), belonging(tmp_path / "series.csv", "series")]
+    splits = load(train=files)
+    assert any("by 'series', so that no series" in note for note in splits.notes)
+    assert f"{files[0]} has no column 'series': each of its rows is a group of its own" in splits.notes
+    assert all("" in part["group"] for part in (splits.train, splits.valid, splits.test))
+
+
+def test_a_guess_that_would_take_a_class_from_training_is_dropped_and_said(tmp_path):
+    rows = [f"s{i % 8},avis {i},{i % 8}" for i in range(160)]
+    splits = load(train=table(tmp_path / "a.csv", "subject,text,label", rows))
+    assert "group" not in splits.train.columns
+    assert any(note.startswith("not cut by 'subject', as train would have no example of '") for note in splits.notes)
 
 
 # ---------------------------------------------------------------------------------------------------------- translation
