@@ -54,6 +54,8 @@ def test_pictures_and_folders_are_answered(run: Path, capsys: pytest.CaptureFixt
     typed = said(capsys, "predict", str(run), *pictures[:2], "--json")
     assert [answer["input"] for answer in typed] == pictures[:2]
     assert {answer["output"] for answer in typed} <= {"lying", "standing"}
+    assert attentif(["predict", str(run), pictures[0]]) == 0
+    assert capsys.readouterr().out.split()[:3] == ["label", "probabilities", "picture"]
     found = said(capsys, "predict", str(run), "--file", str(run.parent / "others"), "--json")
     assert [answer["input"] for answer in found] == pictures
     assert found[:2] == typed

@@ -35,7 +35,9 @@ def sounds(folder: Path, count: int) -> Path:
     return folder / "calls.tsv"
 
 
-def test_a_table_of_sounds_is_learned_answered_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_of_sounds_is_learned_answered_and_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     table, run = sounds(tmp_path, 24), str(tmp_path / "run")
     words = ["train", "speech", "--data", str(table), "--group", "caller", *SMALL, "--out", run]
     assert attentif(words) == 0, capsys.readouterr().err
@@ -49,6 +51,11 @@ def test_a_table_of_sounds_is_learned_answered_and_shown(tmp_path: Path, capsys:
     assert len(json.loads(capsys.readouterr().out)) == 1
     assert attentif(["predict", run, "--file", str(table), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 24
+    monkeypatch.chdir(tmp_path)
+    assert attentif(["predict", run, "0.wav", "1.wav"]) == 0
+    head, _, *rows = filter(None, map(str.strip, capsys.readouterr().out.splitlines()))
+    assert head.split() == ["transcript", "sound"]
+    assert [row.split()[-1] for row in rows] == ["0.wav", "1.wav"]
     assert attentif(["evaluate", run, "--data", str(table), "--json"]) == 0
     assert "wer" in capsys.readouterr().out
     assert attentif(["maps", run, str(tmp_path / "0.wav"), "--out", str(tmp_path / "maps.html")]) == 0
@@ -74,6 +81,8 @@ def test_sounds_are_labelled_as_a_whole_by_the_recipe_and_by_the_body_of_its_run
         capsys.readouterr()
         assert attentif(["predict", run, str(tmp_path / "0.wav"), "--json"]) == 0
         assert len(json.loads(capsys.readouterr().out)[0]["scores"]) > 1
+        assert attentif(["predict", run, str(tmp_path / "0.wav")]) == 0
+        assert capsys.readouterr().out.split()[:3] == ["label", "probabilities", "sound"]
     assert attentif([*speech, "task.objective=label", "tokenizer.kind=char"]) == 2
     assert "reads no text: leave it out" in capsys.readouterr().err
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attentif.tasks.task import Example, Prediction
 
 SHOWN = 3  # classes of a table
+HEADS = {"image": "picture", "audio": "sound", "signal": "signal", "question": "question"}  # what a run reads, where it is no text
 
 Texts = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Texts; - reads lines from stdin.", show_default=False)]
 File = Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of a file: its lines, or a column of CSV, TSV, JSONL, Parquet.")]
@@ -80,7 +81,7 @@ def predict(
     elif json:
         print_json([asdict(prediction) for prediction in predictions])
     else:
-        _print(predictions)
+        _print(predictions, loaded.task.reads)
 
 
 def _typed(texts: list[str], pair: str | None) -> "list[str | Example]":
@@ -106,11 +107,15 @@ def _csv(rows: list[dict[str, Any]]) -> list[str]:
     return [written.getvalue()]
 
 
-def _print(predictions: "list[Prediction]") -> None:
+def _print(predictions: "list[Prediction]", reads: str) -> None:
     if table := _rows_of_tables(predictions):
         print_table(list(table[0]), [[f"{value:g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table])
         return
-    if not any(prediction.scores for prediction in predictions):  # translations, continuations: lines that can be piped on
+    scored = any(prediction.scores for prediction in predictions)
+    if reads == "audio" and not scored:  # nobody knows sounds by their order in a folder
+        print_table(["transcript", "sound"], [[prediction.output, prediction.input] for prediction in predictions])
+        return
+    if not scored:  # translations, continuations: lines that can be piped on
         for prediction in predictions:
             print(prediction.output)
         return
@@ -118,4 +123,4 @@ def _print(predictions: "list[Prediction]") -> None:
     for prediction in predictions:
         scores = ", ".join(f"{label} {share:.1%}" for label, share in list(prediction.scores.items())[:SHOWN])
         rows.append([prediction.output, scores, prediction.input])
-    print_table(["label", "probabilities", "text"], rows)
+    print_table(["label", "probabilities", HEADS.get(reads, "text")], rows)
