@@ -7,6 +7,7 @@ import pytest
 
 from attentif.config import Document, Layer
 from attentif.data import CLASSIFY, LANGUAGE, TRANSLATE, DataConfig, load_rows, load_table
+from attentif.data.several import load_several
 from attentif.errors import ConfigError, DataError
 
 
@@ -384,6 +385,15 @@ def test_a_group_is_guessed_of_one_file_beside_another_that_has_none(tmp_path):
     assert any("by 'series', so that no series" in note for note in splits.notes)
     assert f"{files[0]} has no column 'series': each of its rows is a group of its own" in splits.notes
     assert all("" in part["group"] for part in (splits.train, splits.valid, splits.test))
+
+
+def test_a_group_is_guessed_of_rows_with_several_labels_too(tmp_path):
+    rows = [f"f{i % 20},avis {i},{['drame', 'drame;policier', ''][i // 20 % 3]}" for i in range(120)]
+    splits = load_several(DataConfig(train=table(tmp_path / "a.csv", "film,text,genres", rows)), ";")
+    assert not {*splits.train["group"]} & {*splits.test["group"]}
+    alone = [f"f{i % 8},avis {i},genre{i % 8}" for i in range(160)]
+    splits = load_several(DataConfig(train=table(tmp_path / "b.csv", "film,text,genres", alone)), ";")
+    assert any(note.startswith("not cut by 'film', as train would have no example of 'genre") for note in splits.notes)
 
 
 def test_a_guess_that_would_take_a_class_from_training_is_dropped_and_said(tmp_path):
