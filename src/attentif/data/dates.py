@@ -1,45 +1,74 @@
-"""The date of a row: one column of dates, or a column for each of its parts, from the year down: year and month, or with the day ..."""
+"""The date of a row: a column of dates, days beside hours, or a column for each part, from the year down: year, month ..."""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
 from attentif.data.columns import NAMES, Roles, bare, find_columns
 from attentif.data.config import DataConfig
+from attentif.data.readers import Reader, Tolerance, open_reader
 from attentif.errors import DataError
 
-DateColumns = str | Mapping[str, str]  # the column of dates, or those of its parts: {"year": "an", "month": "mois"}
+# The column of dates, or those of its parts: {"year": "an", "month": "mois"}, {"date": "Date", "time": "Heure"}
+DateColumns = str | Mapping[str, str]
 
+HOURS = ("hour", "hours", "heure", "heures", "hr")
 # Names by which a part is recognised, as those of columns.NAMES. "min" is not among them: it is a minimum as often.
 PARTS: dict[str, tuple[str, ...]] = {
     "year": ("year", "annee", "an"),
     "month": ("month", "mois"),
     "day": ("day", "jour"),
-    "hour": ("hour", "heure"),
+    "hour": HOURS,
     "minute": ("minute",),
     "second": ("second", "seconde"),
 }
+DAY_AND_TIME = ("date", "time")  # the other way of cutting a date in parts
+CLOCK = re.compile(r"\d{1,2}([:.]\d{2}){1,2}")  # 7:30, 18.00.00
 BY_PARTS = "data.columns.year=NAME data.columns.month=NAME ..."
-WAY_OUT = f"data.columns.date=NAME, or the columns of its parts: {BY_PARTS}"
+WAY_OUT = f"data.columns.date=NAME (and data.columns.time=NAME, if hours stand apart), or the columns of its parts: {BY_PARTS}"
 BEGINNING = [0, 1, 1, 0, 0, 0]  # of a year, where the month and what follows are not given
+LOOKED_AT = 100  # rows that tell whether hours stand apart from their days
 FIRST_YEAR = 1000  # 24 may be 1924 or 2024
 
 
-def find_date(columns: Sequence[str], path: Path, config: DataConfig) -> DateColumns:
+def find_date(reader: Reader, config: DataConfig) -> DateColumns:
     """The columns that dates come from: those asked for, or recognised by their names where there is one way to read them."""
+    columns, path = reader.columns, reader.path
     parts = _parts(columns, config)
     if any(config.column(part) for part in PARTS):
-        if config.column("date"):
-            raise DataError("data.columns names both a date and its parts (year, month ...); name one of them", file=path)
+        if asked := [role for role in DAY_AND_TIME if config.column(role)]:
+            raise DataError(f"data.columns names both a {asked[0]} and parts of a date (year, month ...); name one of them", file=path)
         if problem := parts_problem(parts):
             raise DataError(f"{problem}; name its column: {BY_PARTS}", file=path)
         return parts
+    if config.column("time"):
+        days = [column for column in columns if column != config.column("time")]
+        return find_columns(days, path, config, Roles(("date",), ways={"date": WAY_OUT})) | {"time": str(config.column("time"))}
+    if pair := _day_and_time(reader, config):
+        return pair
     others = [column for column in columns if bare(column) in NAMES["date"] and column not in parts.values()]
     if config.column("date") or others or not parts or parts_problem(parts):
         return find_columns(columns, path, config, Roles(("date",), ways={"date": WAY_OUT}))["date"]
     return parts if len(parts) > 1 else parts["year"]
+
+
+def _day_and_time(reader: Reader, config: DataConfig) -> dict[str, str] | None:
+    """A column of days beside one of hours, by their names and their first rows; none where dates have their hour, or each day one row."""
+    times = [column for column in reader.columns if bare(column) in ("time", *HOURS)]
+    days = [column for column in reader.columns if bare(column) in NAMES["date"] and column not in times]
+    if config.column("date"):
+        days = [column for column in days if column == config.column("date")]
+    if len(days) != 1 or len(times) != 1:
+        return None
+    lenient = open_reader(reader.path, Tolerance(sys.maxsize))  # bad rows are told when all are read
+    first = [[_text(cell) for cell in cells] for _, cells in islice(lenient.cells([*days, *times]), LOOKED_AT)]
+    whole_hours = bare(times[0]) in HOURS
+    apart = all(":" not in _day(day) and (CLOCK.fullmatch(time) or (whole_hours and re.fullmatch(r"\d{1,2}", time))) for day, time in first)
+    again = len({day for day, _ in first}) < len(first)  # or else it is an hour that each day has one of
+    return {"date": days[0], "time": times[0]} if apart and again else None
 
 
 def _parts(columns: Sequence[str], config: DataConfig) -> dict[str, str]:
@@ -54,6 +83,8 @@ def _parts(columns: Sequence[str], config: DataConfig) -> dict[str, str]:
 
 def parts_problem(parts: Mapping[str, str]) -> str | None:
     """Why these parts make no date, if so: one between the year and the last is missing, or is none that is known."""
+    if set(parts) == set(DAY_AND_TIME):
+        return None
     if unknown := [part for part in parts if part not in PARTS]:
         return f"{unknown[0]!r} is no part of a date: they are {', '.join(PARTS)}"
     needed = list(PARTS)[: max((list(PARTS).index(part) + 1 for part in parts), default=1)]
@@ -62,8 +93,8 @@ def parts_problem(parts: Mapping[str, str]) -> str | None:
 
 
 def columns_of(date: DateColumns) -> list[str]:
-    """The column, or those of the parts from the year down."""
-    return [date] if isinstance(date, str) else [date[part] for part in PARTS if part in date]
+    """The column, or those of the parts from the year, or the day, down."""
+    return [date] if isinstance(date, str) else [date[part] for part in (*PARTS, *DAY_AND_TIME) if part in date]
 
 
 def described(date: DateColumns, order: Sequence[str] = ()) -> str:
@@ -73,9 +104,11 @@ def described(date: DateColumns, order: Sequence[str] = ()) -> str:
     return f"date from columns {', '.join(map(repr, sorted(date.values(), key=list(order).index)))}"
 
 
-def joined(date: Mapping[str, str], cells: Sequence[Any]) -> datetime:
-    """The date that the cells of `columns_of(date)` make; ValueError where they make none."""
+def joined(date: Mapping[str, str], cells: Sequence[Any]) -> datetime | str:
+    """The date that the cells of `columns_of(date)` make, or a day and its time in one text; ValueError where they make none."""
     columns = columns_of(date)
+    if "time" in date:
+        return " ".join(_present(part, column, cell) for part, column, cell in zip(DAY_AND_TIME, columns, cells, strict=True))
     numbers = [_whole(part, column, cell) for part, column, cell in zip(PARTS, columns, cells, strict=False)]
     year, month, day, hour, minute, second = numbers + BEGINNING[len(numbers) :]
     try:
@@ -86,7 +119,7 @@ def joined(date: Mapping[str, str], cells: Sequence[Any]) -> datetime:
 
 
 def _whole(part: str, column: str, cell: Any) -> int:
-    text = "" if cell is None else str(cell).strip()
+    text = _text(cell)
     if not re.fullmatch(r"\d{1,6}(\.0)?", text):  # numbers with empty cells among them are saved with decimals
         way_out = "where dates stand in one column, name it: data.columns.date=NAME"
         raise ValueError(f"{column}: {f'{text[:40]!r} is no {part} in digits' if text else f'the {part} is missing'}; {way_out}")
@@ -94,3 +127,19 @@ def _whole(part: str, column: str, cell: Any) -> int:
     if part == "year" and number < FIRST_YEAR:
         raise ValueError(f"{column}: {number} is no year of four digits; write it in full")
     return number
+
+
+def _present(part: str, column: str, cell: Any) -> str:
+    """A day without the midnight that a table of dates adds to it, or a time whose hour has two digits."""
+    text = _text(cell)
+    if not text:
+        raise ValueError(f"{column}: the {part} is missing")
+    return _day(text) if part == "date" else re.sub(r"^\d(?!\d)", r"0\g<0>", text.removesuffix(".0"))
+
+
+def _day(text: str) -> str:
+    return re.sub(r"[T ]00:00(:00)?$", "", text)
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None else str(cell).strip()

@@ -129,14 +129,14 @@ class _Read:
         reader = open_reader(path, tolerance)
         if isinstance(reader, PlainText):
             raise DataError("is plain text; a series is a CSV, TSV, JSONL or Parquet file with a column of dates", file=path)
-        self.date = self.wanted.date or find_date(reader.columns, path, config)
+        self.date = self.wanted.date or find_date(reader, config)
         dates = columns_of(self.date)
         keys = [*dates, *([self.wanted.series] if self.wanted.series else [])]
         for name in [*keys, *self.columns]:
             if name not in reader.columns:
                 raise DataError(f"no column is called {name!r}; the columns are {', '.join(map(repr, reader.columns[:12]))}", file=path)
-        if self.wanted.date_format and not isinstance(self.date, str):
-            raise DataError(f"task.date_format goes with one column of dates, not {described(self.date, reader.columns)}", file=path)
+        if self.wanted.date_format and not isinstance(self.date, str) and "time" not in self.date:
+            raise DataError(f"task.date_format goes with written dates, not {described(self.date, reader.columns)}", file=path)
         if not self.columns:
             self._find_columns(reader, keys, notes)
         if not self.files:

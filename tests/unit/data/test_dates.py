@@ -66,14 +66,14 @@ def test_where_a_date_comes_from_is_said_also_where_columns_were_named(tmp_path:
 
 def test_the_columns_of_the_parts_can_be_named_some_or_all(tmp_path: Path) -> None:
     file = table(tmp_path, "j,m,a,v", "30,12,2023,1", "31,12,2023,2")
-    assert "name it: data.columns.date=NAME, or the columns of its parts: data.columns.year=NAME" in refused(file)
+    assert ", or the columns of its parts: data.columns.year=NAME" in refused(file)
     named = {"year": "a", "month": "m", "day": "j"}
     series, _ = load(file, named)
     assert series.columns == ["v"]
     assert series.date == named
     assert "a date with its day needs its month too" in refused(file, {"year": "a", "day": "j"})
     assert "no column is called 'z'" in refused(file, named | {"day": "z"})
-    assert "names both a date and its parts" in refused(file, named | {"date": "j"})
+    assert "names both a date and parts of a date" in refused(file, named | {"date": "j"})
     partly, _ = load(table(tmp_path, "jour,mois,a,v", "30,12,2023,1", "31,12,2023,2"), {"year": "a"})
     assert partly.date == {"year": "a", "month": "mois", "day": "jour"}
 
@@ -102,7 +102,7 @@ def test_an_impossible_date_is_one_line_with_its_place(tmp_path: Path, row: str,
 @pytest.mark.parametrize("header", ["date,jour,mois,annee,v", "jour,mois,v", "jour,mois,month,year,v", "jour,annee,v"])
 def test_columns_that_may_be_read_in_two_ways_are_not_guessed(tmp_path: Path, header: str) -> None:
     message = refused(table(tmp_path, header, ",".join("1" * (header.count(",") + 1))))
-    assert "could each be the date; name one: data.columns.date=NAME, or the columns of its parts" in message
+    assert "could each be the date; name one: data.columns.date=NAME (and data.columns.time=NAME" in message
 
 
 def test_a_whole_date_beside_a_year_of_another_meaning_is_read_as_before(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_a_whole_date_beside_a_year_of_another_meaning_is_read_as_before(tmp_pat
     assert series.columns == ["an"]
 
 
-def test_a_format_of_dates_goes_with_one_column(tmp_path: Path) -> None:
+def test_a_format_goes_with_written_dates(tmp_path: Path) -> None:
     file = table(tmp_path, FRENCH, "30,12,2023,1", "31,12,2023,2")
-    assert "task.date_format goes with one column of dates, not date from columns" in refused(file, date_format="%d/%m/%Y")
+    assert "task.date_format goes with written dates, not date from columns" in refused(file, date_format="%d/%m/%Y")
 
 
 def test_parts_may_be_the_numbers_of_a_parquet_file(tmp_path: Path) -> None:
@@ -127,3 +127,67 @@ def test_parts_that_make_no_date_are_refused_in_the_task_too() -> None:
     for date, said in (({"day": "j"}, "needs its year too"), ({"years": "a"}, "'years' is no part of a date: they are year, month")):
         with pytest.raises(ValueError, match=said):
             ForecastConfig(date=date)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "step", "last"),
+    [
+        ("Date,Heures,v", ["2022-01-01,23:30,1", "2022-01-02,00:00,2", "2022-01-02,00:30,3"], 1800, "2022-01-02T00:30:00"),
+        ("date,heure,v", ["2022-01-01,8,1", "2022-01-01,9,2", "2022-01-01,10,3"], 3600, "2022-01-01T10:00:00"),
+        ("Time,Date,v", ["7:45,2022-01-01,1", "7:50,2022-01-01,2", "7:55,2022-01-01,3"], 300, "2022-01-01T07:55:00"),
+        ("day,hr,v", ["2022-01-01 00:00:00,5,1", "2022-01-01 00:00:00,6,2", "2022-01-01 00:00:00,7,3"], 3600, "2022-01-01T07:00:00"),
+    ],
+)
+def test_hours_may_stand_apart_from_their_day(tmp_path: Path, header: str, rows: list[str], step: int, last: str) -> None:
+    series, notes = load(table(tmp_path, header, *rows))
+    assert series.step == Step(seconds=step)
+    assert str(series.dates[-1]) == last
+    assert series.values.tolist() == [[1], [2], [3]]
+    assert "date from columns " in notes[0]
+
+
+def test_a_day_and_its_time_are_written_as_one_date(tmp_path: Path) -> None:
+    file = table(tmp_path, "Date,Time,v", "10/03/2004,18.00.00,1", "10/03/2004,19.00.00,2")
+    assert "dmy.csv:2: '10/03/2004 18.00.00' is no date such as" in refused(file)
+    series, _ = load(file, date_format="%d/%m/%Y %H.%M.%S")
+    assert str(series.dates[-1]) == "2004-03-10T19:00:00"
+
+
+def test_the_column_of_hours_can_be_named(tmp_path: Path) -> None:
+    file = table(tmp_path, "quand,h,v", "2024-01-01,5,1", "2024-01-01,6,2")
+    for by_role in ({"date": "quand", "time": "h"}, {"time": "h", "date": "quand"}):
+        series, _ = load(file, by_role)
+        assert series.date == {"date": "quand", "time": "h"}
+        assert series.columns == ["v"]
+    assert "no column looks like the date" in refused(file, {"time": "h"})
+    assert "no column is called 'heures'" in refused(file, {"date": "quand", "time": "heures"})
+    assert "names both a date and parts of a date" in refused(file, {"date": "quand", "year": "h"})
+    assert ForecastConfig(date={"date": "quand", "time": "h"}).date == {"date": "quand", "time": "h"}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("2024-01-01,,1", "dmy.csv:4: heure: the time is missing"),
+        (",7:00,1", "dmy.csv:4: date: the date is missing"),
+        ("2024-01-01,25:00,1", "dmy.csv:4: '2024-01-01 25:00' is no date such as"),
+    ],
+)
+def test_an_impossible_time_is_one_line_with_its_place(tmp_path: Path, row: str, said: str) -> None:
+    assert said in refused(table(tmp_path, "date,heure,v", "2024-01-01,5:00,1", "2024-01-01,6:00,1", row), {"time": "heure"})
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("date,hour,v", ["2024-01-01 05:00,5,1", "2024-01-01 06:00,6,2"]),  # the hour again, as a number
+        ("date,hour,v", ["2024-01-01,18,1", "2024-01-02,19,2"]),  # an hour of each day
+    ],
+)
+def test_an_hour_that_is_a_measurement_stays_one(tmp_path: Path, header: str, rows: list[str]) -> None:
+    series, _ = load(table(tmp_path, header, *rows))
+    assert series.columns == ["hour", "v"]
+
+
+def test_an_empty_table_with_hours_is_said_to_be_empty(tmp_path: Path) -> None:
+    assert "has no rows" in refused(table(tmp_path, "date,hour,v"))
