@@ -56,10 +56,10 @@ def run(quick: bool) -> Iterator[str]:
     by_series = ("reviews", "--data", str(data / "series.csv"), "--group", "series")
     films = [[(*fold, "--seed", str(seed)) for seed in seeds] for fold in used]
     series = [[(*by_series, f"data.seed={seed}", "--seed", str(seed))] for seed in range(1 if quick else SPLITS)]
-    equal = {name: [(*row[0], *changes) for row in films] for name, changes in EQUAL.items()}
+    equal = {name: [[(*words, *changes) for words in row] for row in films] for name, changes in EQUAL.items()}
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        wanted = dict.fromkeys(chain(*films, *series, *equal.values()))  # in the order of the page
+        wanted = dict.fromkeys(chain(*films, *series, *chain(*equal.values())))  # in the order of the page
         waiting = {words: pool.submit(trained, words, quick=quick, threads=1) for words in wanted}
         of = lambda row: [waiting[words].result() for words in row]
 
@@ -71,15 +71,15 @@ def run(quick: bool) -> Iterator[str]:
         yield f"`attentif train {shown(series[0][0])}`\n"
         yield "\n".join(table([of(row) for row in series])) + "\n"
 
-        yield f"### Networks of equal size that read labels alone, films, {FOLDS} folds, one seed\n"
+        yield f"### Networks of equal size that read labels alone, films, {FOLDS} folds, {len(seeds)} seeds each\n"
         yield f"`attentif train {shown(films[0][0])} {' '.join(ALONE)}`\n"
         yield "| network | parameters | the network alone | averaged with the linear model | minutes, one core |\n|---|---|---|---|---|"
-        for name, cases in equal.items():
-            results = of(cases)
-            size = sum(results[0]["cost"]["parameters"].values())
-            minutes = statistics.mean(seconds(result) for result in results) / 60
-            alone, average = ([accuracy(result, part) for result in results] for part in ("network", "own"))
-            yield f"| {name} | {size / 1e6:.2f} M | {spread(alone)} | {spread(average)} | {minutes:.1f} |"
+        for name, rows in equal.items():
+            results = [of(row) for row in rows]
+            size = sum(results[0][0]["cost"]["parameters"].values())
+            minutes = statistics.mean(seconds(result) for result in chain(*results)) / 60
+            alone, average = (spread(means(results, part)) for part in ("network", "own"))
+            yield f"| {name} | {size / 1e6:.2f} M | {alone} | {average} | {minutes:.1f} |"
         yield ""
 
 
@@ -127,15 +127,20 @@ def accuracy(results: Mapping[str, Any], system: str) -> float:
     return next(float(rival["scores"]["accuracy"]) for rival in results["baselines"] if system in rival["name"]["en"])
 
 
+def means(results: Sequence[Sequence[Mapping[str, Any]]], system: str) -> list[float]:
+    """Of each row, over its runs."""
+    return [statistics.mean(accuracy(result, system) for result in row) for row in results]
+
+
 def table(results: Sequence[Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """A line a system: the mean over the rows, each the mean over its runs; beside it the mean of each row."""
     yield "| | accuracy | each |"
     yield "|---|---|---|"
     for name, system in SYSTEMS.items():
-        means = [statistics.mean(accuracy(result, system) for result in row) for row in results]
-        yield f"| {name} | {spread(means)} | {' · '.join(f'{100 * mean:.1f}' for mean in means)} |"
-    ece = [result["scores"]["ece"] for row in results for result in row]
-    minutes = statistics.mean(seconds(result) for row in results for result in row) / 60
+        each = means(results, system)
+        yield f"| {name} | {spread(each)} | {' · '.join(f'{100 * mean:.1f}' for mean in each)} |"
+    ece = [result["scores"]["ece"] for result in chain(*results)]
+    minutes = statistics.mean(seconds(result) for result in chain(*results)) / 60
     yield f"\nMeans over runs: calibration error {100 * statistics.mean(ece):.1f} %; {minutes:.1f} minutes of training, on one core."
 
 
