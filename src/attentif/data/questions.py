@@ -25,7 +25,7 @@ from attentif.data.split import sample
 from attentif.data.table import Splits, Table
 from attentif.errors import DataError
 
-ABOUT_PICTURES = Roles(("image", "question", "answer"), optional=("kind",))
+ABOUT_PICTURES = Roles(("image", "question", "answer"), optional=("kind",), together={"group": "picture"})
 
 
 @dataclass(frozen=True)

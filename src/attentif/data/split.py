@@ -46,8 +46,8 @@ def cut_apart(tables: Mapping[str, Table], config: DataConfig, roles: Roles, not
 
 
 def _cut_as_told(table: Table, apart: dict[str, float], config: DataConfig, roles: Roles) -> tuple[dict[str, Table], str]:
-    named = {"group": repr(config.group) if config.group else "group"}
-    return cut(table, apart, config.seed, roles.classes, named if "group" in table.columns else roles.together)
+    together = {"group": repr(config.group)} if config.group else {"group": "group", **roles.together}
+    return cut(table, apart, config.seed, roles.classes, together)
 
 
 def _cut_by_guess(

@@ -268,6 +268,7 @@ def test_unreadable_pictures_can_be_left_out(ready: Any, tmp_path: Path, write_t
     (tmp_path / "pictures" / "3.png").unlink()
     _, prepared, _ = ready(VisionLanguageConfig().build(), DESIGNS[0], {"train": table, "skip_bad": 2})
     assert any("2 bad rows skipped" in note for note in prepared.notes)
+    assert any("cut from train by picture" in note for note in prepared.notes)
     assert sum(len(part) for part in (prepared.train, prepared.valid, prepared.test)) == 11
 
 
