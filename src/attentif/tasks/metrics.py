@@ -25,9 +25,13 @@ DRAWS = 2000
 LEVEL = 0.95
 
 
-def interval(draws: ArrayLike) -> Interval:
-    """The middle 95 % of bootstrap draws."""
-    low, high = np.quantile(np.asarray(draws, dtype=np.float64), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+def interval(draws: ArrayLike, examples: int = 0) -> Interval:
+    """The middle 95 % of bootstrap draws; of a share among so many examples, the exact interval where all draws are 1, or all 0."""
+    values = np.asarray(draws, dtype=np.float64)
+    if examples and values.min() == values.max() and values.min() in (0, 1):
+        bound = ((1 - LEVEL) / 2) ** (1 / examples)
+        return (bound, 1.0) if values.min() else (0.0, 1 - bound)
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
@@ -66,10 +70,8 @@ def classification_scores(table: Counts, seed: int = 0) -> tuple[dict[str, float
     if total == 0:
         raise ValueError("no example was scored")
     scores = {"accuracy": float(accuracy(table)), "f1": float(macro_f1(table))}
-    if scores["accuracy"] in (0, 1):
-        return scores, dict.fromkeys(scores, exact_interval(int(scores["accuracy"]), total))
     draws = np.random.default_rng(seed).multinomial(total, table.ravel() / total, size=DRAWS).reshape(DRAWS, *table.shape)
-    return scores, {"accuracy": interval(accuracy(draws)), "f1": interval(macro_f1(draws))}
+    return scores, {"accuracy": interval(accuracy(draws), total), "f1": interval(macro_f1(draws), total)}
 
 
 def label_scores(true: Counts, predicted: Counts, draws: int = 500, seed: int = 0) -> tuple[dict[str, float], dict[str, Interval]]:
@@ -90,23 +92,16 @@ def label_scores(true: Counts, predicted: Counts, draws: int = 500, seed: int = 
         "f1": (2 * hits / np.maximum(both, 1)).sum(1) / np.maximum(present.sum(1), 1),
         "exact_match": weights @ exact / len(true),
     }
-    return {key: float(values[0]) for key, values in found.items()}, {key: interval(values[1:]) for key, values in found.items()}
+    scores = {key: float(values[0]) for key, values in found.items()}
+    return scores, {key: interval(values[1:], len(true)) for key, values in found.items()}
 
 
 def share(hits: int, total: int, seed: int = 0) -> tuple[float, Interval]:
     """A share and its interval."""
     if total == 0:
         raise ValueError("no example was scored")
-    if hits in (0, total):
-        return hits / total, exact_interval(hits // total, total)
     draws = np.random.default_rng(seed).binomial(total, hits / total, size=DRAWS)
-    return hits / total, interval(draws / total)
-
-
-def exact_interval(all_or_none: int, total: int) -> Interval:
-    """Of a share of 1 or 0 among so many examples."""
-    bound = ((1 - LEVEL) / 2) ** (1 / total)
-    return (bound, 1.0) if all_or_none else (0.0, 1 - bound)
+    return hits / total, interval(draws / total, total)
 
 
 def share_of(hits: ArrayLike) -> Callable[[Counts], tuple[float, Interval]]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.data.conll import entities
-from attentif.tasks.metrics import Floats, Interval, TextScores, exact_interval, interval
+from attentif.tasks.metrics import Floats, Interval, TextScores, interval
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 Language = Literal["fr", "en"]
@@ -31,10 +31,8 @@ DRAWS = 500
 
 def mean_of_drawn(values: Floats, draws: int, seed: int = 0) -> Interval:
     """The 95 % interval of the mean of values between 0 and 1, one an example, where examples are drawn with replacement."""
-    if len(values) and values[0] in (0, 1) and (values == values[0]).all():
-        return exact_interval(int(values[0]), len(values))
     rng = np.random.default_rng(seed)
-    return interval([values[rng.integers(0, len(values), len(values))].mean() for _ in range(draws)])
+    return interval([values[rng.integers(0, len(values), len(values))].mean() for _ in range(draws)], len(values))
 
 
 # ------------------------------------------------------------------------------------------------------------- entities
@@ -63,7 +61,8 @@ def entity_intervals(counts: NDArray[np.int64], draws: int = DRAWS) -> dict[str,
     """Of the three scores, drawing sentences, within which entities are not independent."""
     rng = np.random.default_rng(0)
     drawn = [entity_f1(counts[rng.integers(0, len(counts), len(counts))]) for _ in range(draws)]
-    return {key: interval([scores[key] for scores in drawn]) for key in drawn[0]}
+    telling = int(counts.any(1).sum())  # sentences with an entity, true or found
+    return {key: interval([scores[key] for scores in drawn], telling) for key in drawn[0]}
 
 
 def entity_scores(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from attentif.tasks.metrics import share
@@ -78,3 +79,10 @@ def test_rouge_is_the_librarys_own_on_plain_english() -> None:
     theirs = RougeScorer(["rouge1", "rouge2", "rougeL"]).score(other, one)
     found = rouge_scores([one], [other]).scores
     assert {key: found[key] for key in theirs} == pytest.approx({key: value.fmeasure for key, value in theirs.items()})
+
+
+def test_entities_that_are_all_right_are_not_certain() -> None:
+    nine = np.array([[2, 2, 2]] * 9)
+    silent = np.array([[0, 0, 0]])
+    assert entity_intervals(nine)["entity_f1"] == share(9, 9)[1]
+    assert entity_intervals(np.concatenate([nine, silent]))["entity_f1"] == share(9, 9)[1]  # it says nothing of entities

@@ -8,7 +8,7 @@ import pytest
 from attentif.data.several import labels_of
 from attentif.errors import DataError
 from attentif.tasks import ClassifyConfig, Evaluation
-from attentif.tasks.metrics import label_scores
+from attentif.tasks.metrics import label_scores, share
 from attentif.view.page import Page, render
 
 TOPICS = {"sport": "le match", "cuisine": "la recette", "vélo": "le guidon"}
@@ -135,6 +135,7 @@ def test_scores_are_scikit_learn_s() -> None:
     assert scores["f1"] == pytest.approx(f1_score(true, predicted, average="macro"))
     assert scores["exact_match"] == pytest.approx((true == predicted).all(1).mean())
     assert all(low < scores[key] < high for key, (low, high) in intervals.items())
+    assert {*label_scores(true, true)[1].values()} == {share(200, 200)[1]}  # all right is not certain
 
 
 def test_what_is_learned_settled_and_loaded_again_is_answered_and_shown(topics: Any, teach: Any, tmp_path: Path) -> None:
