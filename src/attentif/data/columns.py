@@ -32,7 +32,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "image": ("image", "images", "img", "picture", "pictures", "photo", "imagefile", "chemin"),
     "date": (
         "date", "dates", "datetime", "timestamp", "time", "day", "week", "month", "year", "ds", "jour", "semaine", "mois", "annee",
-        "horodatage", "heure", "instant",
+        "horodatage", "heure", "instant", "period", "periode",
     ),
     "question": ("question", "questions", "query", "demande"),
     "answer": ("answer", "answers", "reponse", "reponses"),

@@ -18,7 +18,7 @@ from attentif.data.columns import NAMES, Roles, bare, find_columns
 from attentif.data.config import DataConfig, Split
 from attentif.data.measures import is_number, number_of
 from attentif.data.readers import PlainText, Row, Tolerance, cell_text, open_reader
-from attentif.data.series import LOOKED_AT
+from attentif.data.series_rows import LOOKED_AT
 from attentif.errors import DataError
 
 SIGNAL = Roles(("signal", "label"))

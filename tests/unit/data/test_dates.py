@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from attentif.data import DataConfig
-from attentif.data.series import Series, Wanted, load_series
+from attentif.data.series import Series, load_series
+from attentif.data.series_rows import Wanted
 from attentif.data.steps import Step
 from attentif.errors import DataError
 from attentif.tasks.series.forecast import ForecastConfig

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from attentif.data import DataConfig
-from attentif.data.series import Wanted, load_series
+from attentif.data.series import load_series
+from attentif.data.series_rows import Wanted
 from attentif.data.steps import Step, calendar, parsed, step_of, written
 from attentif.errors import ConfigError, DataError
 
@@ -152,6 +153,23 @@ def test_dates_that_start_again_may_be_those_of_another_series(write: Write, hea
     assert message.endswith(f'name their column: data.columns.series="{named}"')
     if named in header:
         assert load(write(rows, header), series=named)[0].names == ["est", "ouest"]
+
+
+def test_a_file_with_the_newest_rows_first_is_turned_round_and_said(write: Write) -> None:
+    series, notes = load(write(rows_of(HOURS)[::-1]))
+    assert series.values.tolist() == [[n, 10 * n] for n in range(12)]
+    assert series.step == Step(seconds=3600)
+    assert series.place(0).endswith(":13")
+    assert any("serie.csv goes back in time: its rows are read from the last to the first" in note for note in notes)
+    long = [[date, name, place] for place, date in enumerate(HOURS) for name in ("est", "ouest")]
+    series, _ = load(write(long[::-1], ("date", "poste", "mw")), series="poste")
+    assert series.values[:12].tolist() == series.values[12:].tolist() == [[n] for n in range(12)]
+    files = [write(rows_of(HOURS)[part][::-1], name=f"{part.start}.csv") for part in (slice(0, 6), slice(6, 9), slice(9, 12))]
+    series, _ = load_series(DataConfig(train=files[0], valid=files[1], test=files[2]), Wanted())
+    assert series.values[:, 0].tolist() == [*range(12)]
+    zoned, _ = load(write(rows_of([f"{date}+0{n % 2}:00" for n, date in enumerate(HOURS)])[10::-2]))
+    assert zoned.utc
+    assert zoned.values[:, 0].tolist() == [0, 2, 4, 6, 8, 10]
 
 
 def test_groups_are_refused_as_series_are_cut_by_time(tmp_path: Path) -> None:

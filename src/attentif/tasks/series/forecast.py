@@ -13,7 +13,8 @@ from torch import Tensor
 
 from attentif.data import DataConfig
 from attentif.data.dates import parts_problem
-from attentif.data.series import Decimal, Fill, Series, Wanted, load_series
+from attentif.data.series import Series, load_series
+from attentif.data.series_rows import Decimal, Fill, Wanted
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.frontends.series import SeriesConfig
