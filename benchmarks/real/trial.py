@@ -31,19 +31,24 @@ class Trial:
     name: str
     command: str  # after `attentif train`; $ATTENTIF_DATA and benchmarks/ are filled in
     about: str
+    processes: int = 1  # by torchrun, with one thread each
+
+    @property
+    def typed(self) -> str:
+        return f"{f'torchrun --nproc-per-node {self.processes} -m ' if self.processes > 1 else ''}attentif train {self.command}"
 
 
-def trained(command: str | Sequence[str], *, quick: bool, threads: int | None = None) -> dict[str, Any]:
+def trained(command: str | Sequence[str], *, quick: bool, threads: int | None = None, processes: int = 1) -> dict[str, Any]:
     """The results of `attentif train`: read, or made, or gone on with. Quick runs are thrown away."""
     words = command.split() if isinstance(command, str) else list(command)
     if quick:
         with tempfile.TemporaryDirectory() as lost:
-            return _run([*filled(words), *shortened(words), "--out", f"{lost}/run"], Path(lost, "run"), threads)
+            return _run([*filled(words), *shortened(words), "--out", f"{lost}/run"], Path(lost, "run"), threads, processes)
     folder = kept_folder(words)
     if (folder / "results.json").is_file():
         return _results(folder)
     begun = (folder / "config.toml").is_file()
-    return _run(["--resume", str(folder)] if begun else [*filled(words), "--out", str(folder)], folder, threads)
+    return _run(["--resume", str(folder)] if begun else [*filled(words), "--out", str(folder)], folder, threads, processes)
 
 
 def kept_folder(words: Sequence[str]) -> Path:
@@ -64,9 +69,10 @@ def shortened(words: Sequence[str]) -> list[str]:
     return ["data.limit=300", *stepped, *(["pretrain.steps=2"] if "pretrain" in recipe else [])]
 
 
-def _run(words: Sequence[str], folder: Path, threads: int | None) -> dict[str, Any]:
+def _run(words: Sequence[str], folder: Path, threads: int | None, processes: int) -> dict[str, Any]:
     own = os.environ | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
-    done = subprocess.run([sys.executable, "-m", "attentif", "train", *words], env=own, stdout=subprocess.DEVNULL, check=False)
+    launcher = ["torch.distributed.run", "--nproc-per-node", str(processes), "-m"] if processes > 1 else []
+    done = subprocess.run([sys.executable, "-m", *launcher, "attentif", "train", *words], env=own, stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
         raise SystemExit(f"attentif train {' '.join(words)} failed ({done.returncode})")
     return _results(folder)
@@ -101,7 +107,8 @@ def written(key: str, scored: Mapping[str, Any]) -> str:
 
 def section(trial: Trial, *, quick: bool) -> str:
     """One trial: the command, what it is about, the table."""
-    return told(trial, trained(trial.command, quick=quick))
+    threads = 1 if trial.processes > 1 else None
+    return told(trial, trained(trial.command, quick=quick, threads=threads, processes=trial.processes))
 
 
 def told(trial: Trial, results: Mapping[str, Any]) -> str:
@@ -109,6 +116,4 @@ def told(trial: Trial, results: Mapping[str, Any]) -> str:
     cost = results["cost"]
     size = f"{sum(cost['parameters'].values()) / 1e6:.2f} million parameters"
     facts = f"{results['examples']:,} test examples; {size}, {results['steps']:,} steps, {duration(cost['seconds']).en} of training."
-    return "\n".join(
-        [f"### {trial.name}", "", f"`attentif train {trial.command}`", "", f"{trial.about}", "", *table(results), "", facts, ""]
-    )
+    return "\n".join([f"### {trial.name}", "", f"`{trial.typed}`", "", f"{trial.about}", "", *table(results), "", facts, ""])

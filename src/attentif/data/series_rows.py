@@ -139,7 +139,7 @@ class Measured:
         if not same.any() or (np.diff(moments[order])[same] >= 0).any():
             return
         width = len(self.columns)
-        self.values[begin * width :] = array("d", np.array(self.values[begin * width :]).reshape(-1, width)[::-1].ravel())
+        self.values[begin * width :] = array("d", np.array(self.values[begin * width :]).reshape(-1, width)[::-1].tobytes())
         for column in (self.moments, self.zones, self.series_of, self.lines):
             column[begin:] = column[begin:][::-1]
         notes.append(f"{path} goes back in time: its rows are read from the last to the first")
