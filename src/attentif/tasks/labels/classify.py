@@ -258,8 +258,8 @@ class Classify(Task):
         elif self.answers.note:
             before = log_loss(probabilities(logits, several=config.several), valid.labels)
             after = log_loss(self.answers.probabilities(logits, texts), valid.labels)
-            chosen = f"chosen on {counted(len(valid), 'validation example')}, whose loss goes from {before:.4f} to {after:.4f}"
-            say(f"{self.answers.note}; {chosen}")
+            effect = f"whose loss goes from {before:.4f} to {after:.4f}" if after < before else "with room for errors that they do not show"
+            say(f"{self.answers.note}; chosen on {counted(len(valid), 'validation example')}, {effect}")
 
     def recall(self, folder: Path) -> None:
         super().recall(folder)

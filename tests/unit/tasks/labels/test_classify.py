@@ -308,6 +308,18 @@ def test_an_average_is_kept_scored_part_by_part_and_found_again(write_csv: Any, 
     assert "Calibration error (ECE) on the test" in page
 
 
+@pytest.mark.parametrize(("sureness", "said"), [(0.1, "whose loss goes from 0."), (9.0, "with room for errors that they do not show")])
+def test_calibration_says_its_effect_on_validation(
+    sureness: float, said: str, write_csv: Any, ready: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, prepared, model = ready(ClassifyConfig().build(), "encoder-tiny", {"train": write_csv("avis.csv", ROWS), "valid_fraction": 0.4})
+    right = sureness * np.eye(2)[prepared.valid.labels]
+    monkeypatch.setattr("attentif.tasks.labels.classify.all_logits", lambda *given: right)
+    lines: list[str] = []
+    task.settle(model, prepared, tmp_path, budget=4096, say=lines.append)
+    assert said in lines[-1]
+
+
 def test_the_table_of_tokens_begins_as_word_vectors_of_the_training_texts(reviews: Any) -> None:
     _, prepared, model = reviews
     task = prepared.task.changed(vectors=True).build()
