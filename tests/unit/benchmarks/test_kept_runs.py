@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.real.trial import trained
+from benchmarks.real.trial import Trial, trained
+
+launched: list[list[str]] = []  # what stood before `train`, of the same calls
 
 
 @pytest.fixture
 def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What is typed after `attentif train`; each call that is not interrupted leaves results behind."""
     calls: list[list[str]] = []
+    launched.clear()
 
     def run(call: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
         words = call[call.index("train") + 1 :]
         calls.append(words)
+        launched.append(call[1 : call.index("train")])
         folder = Path(words[words.index("--resume" if "--resume" in words else "--out") + 1])
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.toml").touch()
@@ -51,3 +55,11 @@ def test_a_quick_run_is_short_and_not_kept(typed: list[list[str]], tmp_path: Pat
     trained("reviews", quick=True)
     assert "train.steps=2" in typed[0]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_several_processes_are_started_by_torchrun(typed: list[list[str]]) -> None:
+    trained("reviews", quick=False, processes=2)
+    trained("numbers", quick=False)
+    assert launched == [["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "attentif"], ["-m", "attentif"]]
+    assert Trial("a", "reviews", "", processes=2).typed == "torchrun --nproc-per-node 2 -m attentif train reviews"
+    assert Trial("a", "reviews", "").typed == "attentif train reviews"
