@@ -1,15 +1,13 @@
 """The date of a row: a column of dates, days beside hours, or a column for each part, from the year down: year, month ..."""
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from attentif.data.columns import NAMES, Roles, bare, find_columns
 from attentif.data.config import DataConfig
-from attentif.data.readers import Reader, Tolerance, open_reader
+from attentif.data.readers import Reader, first_cells
 from attentif.errors import DataError
 
 # The column of dates, or those of its parts: {"year": "an", "month": "mois"}, {"date": "Date", "time": "Heure"}
@@ -29,8 +27,8 @@ DAY_AND_TIME = ("date", "time")  # the other way of cutting a date in parts
 CLOCK = re.compile(r"\d{1,2}([:.]\d{2}){1,2}")  # 7:30, 18.00.00
 BY_PARTS = "data.columns.year=NAME data.columns.month=NAME ..."
 WAY_OUT = f"data.columns.date=NAME (and data.columns.time=NAME, if hours stand apart), or the columns of its parts: {BY_PARTS}"
+DATE = Roles(("date",), ways={"date": WAY_OUT})
 BEGINNING = [0, 1, 1, 0, 0, 0]  # of a year, where the month and what follows are not given
-LOOKED_AT = 100  # rows that tell whether hours stand apart from their days
 FIRST_YEAR = 1000  # 24 may be 1924 or 2024
 
 
@@ -46,12 +44,12 @@ def find_date(reader: Reader, config: DataConfig) -> DateColumns:
         return parts
     if config.column("time"):
         days = [column for column in columns if column != config.column("time")]
-        return find_columns(days, path, config, Roles(("date",), ways={"date": WAY_OUT})) | {"time": str(config.column("time"))}
+        return find_columns(days, path, config, DATE) | {"time": str(config.column("time"))}
     if pair := _day_and_time(reader, config):
         return pair
     others = [column for column in columns if bare(column) in NAMES["date"] and column not in parts.values()]
     if config.column("date") or others or not parts or parts_problem(parts):
-        return find_columns(columns, path, config, Roles(("date",), ways={"date": WAY_OUT}))["date"]
+        return find_columns(columns, path, config, DATE)["date"]
     return parts if len(parts) > 1 else parts["year"]
 
 
@@ -63,8 +61,7 @@ def _day_and_time(reader: Reader, config: DataConfig) -> dict[str, str] | None:
         days = [column for column in days if column == config.column("date")]
     if len(days) != 1 or len(times) != 1:
         return None
-    lenient = open_reader(reader.path, Tolerance(sys.maxsize))  # bad rows are told when all are read
-    first = [[_text(cell) for cell in cells] for _, cells in islice(lenient.cells([*days, *times]), LOOKED_AT)]
+    first = [[_text(cell) for cell in cells] for cells in first_cells(reader.path, [*days, *times])]
     whole_hours = bare(times[0]) in HOURS
     apart = all(":" not in _day(day) and (CLOCK.fullmatch(time) or (whole_hours and re.fullmatch(r"\d{1,2}", time))) for day, time in first)
     again = len({day for day, _ in first}) < len(first)  # or else it is an hour that each day has one of

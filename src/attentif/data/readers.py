@@ -13,6 +13,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -21,6 +22,7 @@ from attentif.errors import DataError
 Row = tuple[int, list[str]]  # line (or row number of a Parquet file), values in the order asked for
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 LONGEST_FIELD = 2**31 - 1  # csv refuses fields of more than 128 KiB unless told otherwise
+LOOKED_AT = 100  # rows that tell what the columns of a table hold
 
 
 class Tolerance:
@@ -88,6 +90,11 @@ def open_reader(path: Path, tolerance: Tolerance) -> Reader:
         ".jsonl": JsonLines, ".ndjson": JsonLines, ".json": JsonLines, ".csv": Csv, ".tsv": Csv, ".tab": Csv, ".parquet": Parquet,
     }  # fmt: skip
     return kinds.get(suffix_of(path), PlainText)(path, tolerance)
+
+
+def first_cells(path: Path, columns: Sequence[str]) -> list[Sequence[Any]]:
+    """Of a table's first rows, to tell what its columns hold; bad rows are left out, and told when all are read."""
+    return [cells for _, cells in islice(open_reader(path, Tolerance(sys.maxsize)).cells(columns), LOOKED_AT)]
 
 
 def suffix_of(path: Path) -> str:

@@ -1,10 +1,8 @@
 """The rows of tables of measurements as their files have them: dates, numbers, and the place of each."""
 
-import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,13 +12,12 @@ from attentif.data.config import DataConfig
 from attentif.data.dates import DateColumns, columns_of, described, find_date, joined
 from attentif.data.measures import has_comma, is_number, number_of
 from attentif.data.pulse import Pulse
-from attentif.data.readers import PlainText, Reader, Tolerance, open_reader
+from attentif.data.readers import PlainText, Reader, Tolerance, first_cells, open_reader
 from attentif.data.steps import parsed
 from attentif.errors import DataError
 
 Fill = Literal["none", "linear", "previous"]
 Decimal = Literal["point", "comma"]
-LOOKED_AT = 100  # rows that decide which columns hold numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +92,7 @@ class Measured:
     def _find_columns(self, reader: Reader, keys: list[str], notes: list[str]) -> None:
         """The columns of numbers, as the first file has them; the others are said."""
         others = [name for name in reader.columns if name and name not in keys]
-        lenient = open_reader(reader.path, Tolerance(sys.maxsize))  # bad rows are told when all are read
-        first = [cells for _, cells in islice(lenient.cells(others), LOOKED_AT)]
-        if not first:
+        if not (first := first_cells(reader.path, others)):
             raise DataError("has no rows, only a header", file=reader.path)
         numeric = [name for place, name in enumerate(others) if any(is_number(cells[place]) or has_comma(cells[place]) for cells in first)]
         if not numeric:

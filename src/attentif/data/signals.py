@@ -5,9 +5,7 @@ Parquet one column holds a list, of numbers or of lists of numbers, a number for
 everywhere, "0.1 0.2 0.3", or "0.1,5 0.2,4 0.3,4" of two channels: a table, a command and an example of the report all hold it so.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,7 @@ from numpy.typing import NDArray
 from attentif.data.columns import NAMES, Roles, bare, find_columns
 from attentif.data.config import DataConfig, Split
 from attentif.data.measures import is_number, number_of
-from attentif.data.readers import PlainText, Row, Tolerance, cell_text, open_reader
-from attentif.data.series_rows import LOOKED_AT
+from attentif.data.readers import PlainText, Row, Tolerance, cell_text, first_cells, open_reader
 from attentif.errors import DataError
 
 SIGNAL = Roles(("signal", "label"))
@@ -69,8 +66,7 @@ def open_signals(
 
 def _numeric(file: Path, free: Sequence[str], way: str) -> list[str]:
     """The columns of numbers, in the file's order."""
-    reader = open_reader(file, Tolerance(sys.maxsize))
-    first = [cells for _, cells in islice(reader.cells(list(free)), LOOKED_AT)]
+    first = first_cells(file, list(free))
     found = [name for place, name in enumerate(free) if any(is_number(cells[place]) for cells in first)]
     if not found:
         raise DataError(f"has no column of numbers for a signal, and none that is called signal; name it: {way}", file=file)
