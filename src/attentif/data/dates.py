@@ -7,6 +7,7 @@ from typing import Any
 
 from attentif.data.columns import NAMES, Roles, bare, find_columns
 from attentif.data.config import DataConfig
+from attentif.data.months import MONTH
 from attentif.data.readers import Reader, first_cells
 from attentif.errors import DataError
 
@@ -117,6 +118,8 @@ def joined(date: Mapping[str, str], cells: Sequence[Any]) -> datetime | str:
 
 def _whole(part: str, column: str, cell: Any) -> int:
     text = _text(cell)
+    if part == "month" and (named := MONTH.get(bare(text))):
+        return named
     if not re.fullmatch(r"\d{1,6}(\.0)?", text):  # numbers with empty cells among them are saved with decimals
         way_out = "where dates stand in one column, name it: data.columns.date=NAME"
         raise ValueError(f"{column}: {f'{text[:40]!r} is no {part} in digits' if text else f'the {part} is missing'}; {way_out}")

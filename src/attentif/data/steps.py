@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attentif.data.months import in_digits
+
 Dates = NDArray[np.datetime64]  # in seconds
 Ints = NDArray[np.int64]
 
@@ -106,7 +108,7 @@ def parsed(value: Any, format: str | None) -> tuple[int, int | None]:
         else:
             if re.fullmatch(r"\d{4}(-\d{2})?", text):  # a year, a month
                 text += "-01-01"[: 10 - len(text)] if len(text) == 4 else "-01"
-            moment = datetime.fromisoformat(text)
+            moment = datetime.fromisoformat(in_digits(text) or text)
     distance = moment.utcoffset()
     seconds = round((moment.replace(tzinfo=None) - EPOCH).total_seconds())
     return (seconds, None) if distance is None else (seconds - round(distance.total_seconds()), round(distance.total_seconds()))
