@@ -64,6 +64,10 @@ class Model(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(WIDTH, 2)
 
+    @property
+    def members(self):
+        return [self]
+
     def forward(self, batch):
         x = self.dropout(torch.tanh(self.hidden(self.tokens(batch.source.data))))
         return self.head(x.reshape(-1, WIDTH)[batch.source.seq.first()])
@@ -93,6 +97,9 @@ class Task:
         logits = model(batch)
         total = nn.functional.cross_entropy(logits, batch.labels, reduction="sum")
         return Loss(total, len(batch.labels), {"accuracy": (logits.argmax(-1) == batch.labels).sum()})
+
+    def learn(self, model, batch):
+        return self.step(model, batch)
 
     def evaluate(self, model, dataset, *, budget=8192, quick=False, progress=None):
         right = 0

@@ -30,6 +30,9 @@ class ModelConfig(Config):
     layers: int = Field(gt=0, description="blocks of each stack that does not say its own number")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropped components of each sublayer's output, where nothing else is said")
     shared: bool = Field(False, description="source and target share one embedding (and one vocabulary)")
+    members: int = Field(
+        1, ge=1, le=100, description="networks that learn side by side, each from weights of its own; the answer is the mean of theirs"
+    )
     init: InitConfig = Field(InitConfig(), description="how weights begin")
     frontend: Frontend = Field(description="from data to vectors")
     target: Frontend | None = Field(None, description="the same for the decoder of an encoder-decoder")

@@ -1,7 +1,14 @@
-"""A model: frontend, one or two stacks of blocks, head. No architecture has a class of its own."""
+"""A model: frontend, one or two stacks of blocks, head. No architecture has a class of its own.
+
+    z = 1/M Σ_m z_m        M members, which learn side by side and know nothing of each other (Lakshminarayanan et al. 2017)
+
+For classes, softmax(z) is the normalised geometric mean of what the members answer. Most models are their only member.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -34,7 +41,10 @@ class Memory(NamedTuple):
 
 
 class Model(nn.Module):
-    """What a `ModelConfig` builds: a batch through the frontend, the encoder, the decoder, whichever there are, and the head."""
+    """What a `ModelConfig` builds: a batch through the frontend, the encoder, the decoder, whichever there are, and the head.
+
+    Where it has several members, its own parts are the first one's, and who looks inside looks at that one; `forward` asks all.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -59,15 +69,32 @@ class Model(nn.Module):
         last = self.decoder or self.encoder
         assert last is not None
         self.head = config.head.build(last.width, reads.tokens if isinstance(reads, Tokens) else None, config.dropout)
+        self.of_a_member = config if config.members == 1 else config.changed(members=1)
+        self.others = nn.ModuleList(Model(self.of_a_member) for _ in range(config.members - 1))
 
     def _stack(self, config: StackConfig | None, memory_width: int | None) -> Stack | None:
         return None if config is None else self.config.stack(config, memory_width)
 
     def forward(self, batch: Batch, state: StateTree | None = None) -> tuple[Tensor, Seq]:
-        """The head's logits, and the Seq of what they stand for."""
+        """The head's logits, and the Seq of what they stand for; the mean over the members."""
+        if self.others:
+            if state is not None:
+                raise ValueError("members that are averaged answer at once: they take no state")
+            answers = [member(batch) for member in self.members]
+            return torch.stack([logits for logits, _ in answers]).mean(0), answers[0][1]
         x, seq = self.hidden(batch, state)
         logits = self.head(x, seq)
         return logits if batch.offset is None else logits + batch.offset, seq
+
+    @property
+    def members(self) -> list["Model"]:
+        """The networks whose answers are averaged, each a model by itself over the same weights."""
+        if not self.others:
+            return [self]
+        first = copy(self)
+        first.config = self.of_a_member
+        first._modules = self._modules | {"others": nn.ModuleList()}
+        return [first, *self.others]
 
     def hidden(self, batch: Batch, state: StateTree | None = None) -> tuple[Tensor, Seq]:
         """The last stack's vectors."""
@@ -131,6 +158,8 @@ class Model(nn.Module):
         """An empty state for `batch` sequences of at most `capacity` tokens; an encoder-decoder's is made from what `encode` gave."""
         if self.decoder is None:
             raise ConfigError("this model has no decoder: it reads, it does not write")
+        if self.others:
+            raise ConfigError("this model is an average of several, which answer at once: it does not write")
         weight = next(self.decoder.parameters())
         state = self.decoder.init_state(batch, capacity, memory, memory_seq, device=weight.device, dtype=weight.dtype)
         if not self.config.bridge:
@@ -154,15 +183,16 @@ class Model(nn.Module):
 
     @checkpointing.setter
     def checkpointing(self, value: bool) -> None:
-        for stack in (self.encoder, self.decoder):
-            if stack is not None:
-                stack.checkpointing = value
+        for member in self.members:
+            for stack in (member.encoder, member.decoder):
+                if stack is not None:
+                    stack.checkpointing = value
 
     def sizes(self) -> dict[str, int]:
-        """Parameters by part; `embedding` is every table of tokens and places, whatever it is shared with."""
+        """Parameters by part, of all members; `embedding` is every table of tokens and places, whatever it is shared with."""
         tables = {id(module.weight) for module in self.modules() if isinstance(module, nn.Embedding)}
         parts: dict[str, int] = {"embedding": 0}
-        for name, parameter in self.named_parameters():
+        for name, parameter in chain.from_iterable(member.named_parameters() for member in self.members):
             part = "embedding" if id(parameter) in tables else name.split(".")[0]
             parts[part] = parts.get(part, 0) + parameter.numel()
         return parts
@@ -187,5 +217,6 @@ def build(config: ModelConfig, *, device: torch.device | str = "cpu", dtype: tor
             return Model(config).to(dtype)
     with torch.device(device):
         model = Model(config).to(dtype)
-    initialise(model, config.init)
+    for member in model.members:
+        initialise(member, config.init)
     return model

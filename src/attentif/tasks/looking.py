@@ -53,9 +53,10 @@ def attention_maps(
 ) -> list[AttentionMaps]:
     """The weights of one example. `tokens` are what the last stack reads; where it reads from an encoder too, `source` is what that
     one reads, and `writes` what the decoder writes at each place, which is what it looks at the source for; or the answer of a head that
-    attends, whose map has that row alone."""
-    with evaluating(model), record(model) as tape:
-        model(batch.to(device_of(model)))
+    attends, whose map has that row alone. Of several members, the first is shown."""
+    first = model.members[0]
+    with evaluating(first), record(first) as tape:
+        first(batch.to(device_of(first)))
     found: dict[str, Weights] = {}
     for path in tape:
         part = "cross" if isinstance(tape.mixers[path], CrossMixer) else path.split(".")[0]

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -183,6 +184,7 @@ class Task(ABC):
     begins_texts: bool = False  # True: an empty text can be answered, by what may stand first
     needs_tokenizer: bool = True  # False: pictures, series, sounds without transcripts
     unit: Text = Text("exemples", "examples")  # what a split is counted in; scores may be of something smaller
+    averages: bool = False  # True: all that is answered are logits of `model(batch)`, which several members may share (model.members)
 
     def __init__(self, config: TaskConfig) -> None:
         self.config = config
@@ -214,6 +216,15 @@ class Task(ABC):
     def step(self, model: Model, batch: Batch) -> Loss:
         """The loss of one batch, differentiable."""
 
+    def learn(self, model: Model, batch: Batch) -> Loss:
+        """The loss of every member of the model, which know nothing of each other; as a number, their mean."""
+        first, *others = (self.step(member, batch) for member in model.members)
+        if not others:
+            return first
+        mean = lambda sums: torch.stack([one.float() for one in sums]).mean(0)
+        metrics = {key: mean([loss.metrics[key] for loss in (first, *others)]) for key in first.metrics}
+        return Loss(mean([loss.total for loss in (first, *others)]), first.count, metrics)
+
     @abstractmethod
     def evaluate(
         self, model: Model, dataset: Dataset, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
@@ -230,6 +241,11 @@ class Task(ABC):
     def note(self) -> str:
         """What somebody who reads the answers must know, in a line; nothing where they are the model's own."""
         return ""
+
+    def caveat(self, model: Model) -> str:
+        """The same of a model's answers, which may be the mean of several."""
+        mean = f"answers are the mean of {len(model.members)} networks" if model.others else ""
+        return "; ".join(said for said in (mean, self.note) if said)
 
     def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
         """Simple systems to be measured against, on the same splits."""

@@ -22,13 +22,16 @@ Texts = Callable[[], Iterator[NDArray[np.integer[Any]]]]  # the tokens of each t
 
 
 def begin_with_skip_gram(model: Model, texts: Texts, say: Say) -> None:
-    """The tokens of `texts` begin with vectors, unless a file brings some (`model.frontend.vectors`)."""
+    """The tokens of `texts` begin with vectors, in all members, unless a file brings some (`model.frontend.vectors`)."""
     assert isinstance(model.frontend, Tokens)
     if getattr(model.config.frontend, "vectors", None) is not None:
         return
     say("learning word vectors (skip-gram) from the training texts")
     table = model.frontend.tokens
-    begin_with(table, skip_gram(texts, table.num_embeddings, table.embedding_dim, say))
+    vectors = skip_gram(texts, table.num_embeddings, table.embedding_dim, say)
+    for member in model.members:
+        assert isinstance(member.frontend, Tokens)
+        begin_with(member.frontend.tokens, vectors)
 
 
 def skip_gram(texts: Texts, vocab: int, width: int, say: Say) -> WordVectors:

@@ -60,7 +60,8 @@ def body_layer(source: Layer, run: KeptConfig, task: Any) -> BodyLayer:
     usual = (*CUSTOMS, *(ANSWERS if run.task.kind == task else ()))
     if customs := {key: value for key, value in source.values["task"].items() if key in usual and key in known}:
         kept["task"] = {"kind": task} | customs
-    return BodyLayer({"model": source.values["model"] | {"head": values}, **kept}, source.name, source.text, run.tokenizer)
+    model = {key: value for key, value in source.values["model"].items() if key != "members"}  # of which the first is taken
+    return BodyLayer({"model": model | {"head": values}, **kept}, source.name, source.text, run.tokenizer)
 
 
 def answers_alike(run: KeptConfig, task: Any) -> bool:
@@ -126,7 +127,7 @@ class Body:
 
     def check(self, model: ModelConfig) -> None:
         """Refuse, before any data are read, a body that these weights do not fit."""
-        self._taken(build(model.with_any_size(), device="meta"), fresh_head=True)
+        self._taken(build(model.with_any_size().changed(members=1), device="meta"), fresh_head=True)
 
     def give(self, model: nn.Module, *, fresh_head: bool) -> str:
         """Copy the weights into a model; what was taken and what was not, in words."""

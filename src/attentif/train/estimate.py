@@ -112,7 +112,7 @@ class Trial:
     def step(self, rows: Rows) -> int:
         """One step on one batch; its places."""
         batch = self.train.batch(rows, packed=self.config.packed).to(self.device)
-        loss = self.task.step(self.model, batch)
+        loss = self.task.learn(self.model, batch)
         (loss.total / max(loss.count, 1)).backward()
         for optimizer in self.optimizers:
             optimizer.step()
@@ -136,7 +136,7 @@ class Trial:
             found["average"] = learned
         largest = max(self.batches, key=lambda rows: places(self.train.lengths, rows))
         with _kept_for_backward(self.model) as kept, _block_inputs(self.model) as inputs:
-            loss = self.task.step(self.model, self.train.batch(largest, packed=self.config.packed).to(self.device))
+            loss = self.task.learn(self.model, self.train.batch(largest, packed=self.config.packed).to(self.device))
         del loss
         recomputed = _recomputed(self.model, inputs) if self.model.checkpointing else 0
         return found | {"activations": sum(kept.values()) + recomputed}

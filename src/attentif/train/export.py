@@ -96,6 +96,8 @@ def export_run(
 
 def refuse_help(run: RunFolder, config: KeptConfig, model: ModelConfig, labels: Sequence[str]) -> None:
     """Without what helps the network of a run to answer, it would answer otherwise, under the scores of both."""
+    if model.members > 1:
+        raise ConfigError("model.members: no family at Hugging Face is an average of several networks; train one", file=run.config)
     helped = [key for key in ELSEWHERE if getattr(config.task, key, False)]
     if not helped:
         return

@@ -27,7 +27,8 @@ def choose_learning(model: Model, config: RunConfig, *, fresh_head: bool = False
         if fresh_head and any(name.startswith("head.") and not tensor.requires_grad for name, tensor in model.named_parameters()):
             raise ConfigError('adapt.also: the head of this task is fresh, and must learn beside the adapters; add "head"')
     elif config.train.freeze:
-        freeze(model, config.train.freeze)
+        for member in model.members:
+            freeze(member, config.train.freeze)
 
 
 def learning(model: Model) -> int:

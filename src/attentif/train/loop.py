@@ -8,6 +8,8 @@ is cut into batches and processes changes the rounding and nothing else.
 a is what mixers add to the loss (the balance of experts), a mean over the tokens of one batch: a step's is the mean over its batches, each
 weighted by its count. What they count is added up over all batches and processes, and they learn from it once, after the step.
 
+Where a model has several members, L is the mean of theirs, and each is clipped and stepped by its own: it learns as it would alone.
+
 Everything a step does is a function of the weights, the optimiser's memory and the `Place`; random generators are set anew from
 (seed, step, rank). A checkpoint of the three therefore resumes to the last bit.
 """
@@ -62,7 +64,7 @@ class Step(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[Loss, Aside]:
         with listening() as aside:
-            return self.task.step(self.model, batch), aside
+            return self.task.learn(self.model, batch), aside
 
 
 class AbandonedError(Exception):
@@ -87,7 +89,7 @@ class Loop:
             raise DataError("there is no example to train on")
         self.place = Place()
         self.optimizers = optimizers(job.model, self.config)
-        self.parameters = [parameter for parameter in job.model.parameters() if parameter.requires_grad]
+        self.parameters = [[parameter for parameter in member.parameters() if parameter.requires_grad] for member in job.model.members]
         self.counter = Counter(job.model)
         self.average = Average(job.model, self.config.ema) if self.config.ema else None
         self.best: dict[str, Tensor] = {}
@@ -102,6 +104,10 @@ class Loop:
         self.stretch = self.config.stretch(self.steps_per_epoch)
         self.stop = 0  # the signal that ends the run early
         self.board: Any = None
+
+    @property
+    def members(self) -> int:
+        return len(self.parameters)
 
     # ------------------------------------------------------------------------------------------------------ the whole run
 
@@ -179,14 +185,14 @@ class Loop:
             batch = self.job.train.batch(rows, packed=self.config.packed).to(self.ranks.device)
             with self.ranks.without_sync(self.step_module) if number < len(mine) else nullcontext():
                 loss, aside = self.step_module(batch)
-                objective = loss.total + loss.count * aside.loss
+                objective = loss.total + loss.count * aside.loss / self.members
                 (objective if counts else 0 * objective).backward()
             total = float(loss.total.detach())
             if not math.isfinite(total):
                 self.bad += batch.rows or [int(row) for row in rows]
             found = {"loss": total, "count": float(loss.count), **sizes(batch)} | {k: float(v) for k, v in loss.metrics.items()}
             if aside.losses:
-                found["balance"] = loss.count * sum(float(term.detach()) for term in aside.losses)
+                found["balance"] = loss.count * sum(float(term.detach()) for term in aside.losses) / self.members
             for key, value in found.items():
                 sums[key] = sums.get(key, 0.0) + (value if counts else 0.0)
             if counts:
@@ -195,12 +201,14 @@ class Loop:
         return dict(zip(sums, together, strict=False)), together[len(sums) :]
 
     def mean_and_clip(self, count: float) -> float:
-        """Bring the summed gradients to their mean and clip them; the norm before that."""
-        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        scale = self.ranks.world / max(count, 1.0)  # DDP has divided by the number of processes
-        norm = scale * float(nn.utils.get_total_norm(gradients))
-        torch._foreach_mul_(gradients, scale * min(1.0, self.config.clip / (norm + 1e-6)))
-        return norm
+        """Bring the summed gradients to their mean and clip them, each member's by themselves; the norm before that, the largest."""
+        scale = self.ranks.world * self.members / max(count, 1.0)  # DDP has divided by the number of processes, the mean by the members
+        norms = []
+        for parameters in self.parameters:
+            gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+            norms.append(scale * float(nn.utils.get_total_norm(gradients)))
+            torch._foreach_mul_(gradients, scale * min(1.0, self.config.clip / (norms[-1] + 1e-6)))
+        return max(norms, key=lambda norm: math.inf if math.isnan(norm) else norm)
 
     def check(self, loss: float, norm: float, batches: list[Rows]) -> None:
         """Weights that a step would fill with not-a-number are not stepped, and the rows that did it are named."""

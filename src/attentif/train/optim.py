@@ -116,12 +116,14 @@ def optimizers(model: nn.Module, config: TrainConfig) -> list[Optimizer]:
 
 
 def rate_shares(model: nn.Module, decay: float) -> dict[str, float]:
-    """The share of the learning rate that each parameter learns at, by its name."""
+    """The share of the learning rate that each parameter learns at, by its name; the same for all members."""
     depths = {part: len(stack.blocks) for part, stack in model.named_children() if isinstance(stack, Stack)}
     reads = {"frontend": next(iter(depths.values()), 0), "target": depths.get("decoder", 0)}  # the depth of what each of them feeds
 
     def below_the_top(name: str) -> int:
         part, *rest = name.split(".")
+        if part == "others":
+            part, *rest = rest[1:]
         if part in reads:
             return reads[part]
         if part in depths and rest[0] == "blocks":

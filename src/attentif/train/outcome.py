@@ -95,6 +95,8 @@ class Trained:
     def done(self) -> list[Text]:
         """What was done, in two sentences."""
         model = self.config.model.base or Text("un modèle de sa configuration", "a model of its own configuration")
+        if (members := self.config.model.members) > 1:
+            model = Text("la moyenne de {n} réseaux {model}", "the mean of {n} networks {model}").with_(n=str(members), model=model)
         trained = Text(
             "Tâche : {task}. Modèle : {model}, {parameters} paramètres, appris sur {train} {unit}, choisi sur {valid}, jugé sur {test}.",
             "Task: {task}. Model: {model}, {parameters} parameters, trained on {train} {unit}, chosen on {valid}, scored on {test}.",
@@ -125,7 +127,8 @@ def readme(folder: RunFolder, config: RunConfig, trained: Trained | None = None)
     if trained is not None:
         of = metric(trained.task.metric)
         value = of.write(trained.test.scores[of.key]).en
-        note = f" ({trained.task.note})" if trained.task.note else ""
+        caveat = trained.task.caveat(trained.model)
+        note = f" ({caveat})" if caveat else ""
         score = f"finished: {of.name.en} {value} on {trained.test.examples:,} {trained.test.split} examples{note}"
     use = "generate" if config.task.kind == "language" else "predict"
     weights, beside = ("model.safetensors", "")

@@ -43,7 +43,7 @@ def write_texts(heard: Overheard, path: Path, column: str | None) -> None:
 
 def stage_model(config: PretrainConfig, model: ModelConfig) -> ModelConfig:
     """The model of the first stage: the body under the head of that stage's task, which may ask more of the body (segments)."""
-    adapted = config.task.build().adapt(model.with_head(TokensHeadConfig()))
+    adapted = config.task.build().adapt(model.changed(members=1).with_head(TokensHeadConfig()))
     return adapted if config.dropout is None else adapted.changed(dropout=config.dropout)
 
 

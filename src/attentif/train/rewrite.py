@@ -126,6 +126,8 @@ def prune_run(run: Path, out: Path, *, experts: int | None = None, force: bool =
 
 def _wanted(model: Model, experts: int | None, run: Path) -> dict[str, int]:
     """How many experts stay in each mixture."""
+    if model.others:
+        raise UsageError("is an average of several networks, whose experts differ", file=run)
     found = {path: mixer.config for path, (_, mixer) in mixtures(model).items()}
     if not found:
         raise UsageError("has no mixture of experts: there is nothing to prune", file=run)

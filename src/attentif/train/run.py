@@ -124,7 +124,11 @@ def check(config: RunConfig) -> tuple[Task, ModelConfig]:
     if config.pretrain is not None:
         with within("pretrain: "):
             _, stage = check(stage_config(config, Path()))
-        model = stage.changed(dropout=model.dropout).with_head(model.head)
+        model = stage.changed(dropout=model.dropout, members=model.members).with_head(model.head)
+    if model.members > 1 and not task.averages:
+        raise ConfigError(f"model.members: the answers of {config.task.kind} are no classes whose scores could be averaged; leave it out")
+    if model.members > 1 and config.adapt is not None:
+        raise ConfigError("model.members: adapters stand beside one model; leave one of the two out")
     task.check(model)
     set_up(settings)
     return task, model
@@ -179,7 +183,8 @@ def begin(model: Model, folder: RunFolder, config: RunConfig) -> Begun | None:
         way_out = "start another run" if config.adapt is None else "bring those back: its adapters fit no others"
         raise RunError(f"the weights of {body.path} are not those that this run was started with; {way_out}", file=folder.path)
     fresh_head = not has_same_head(config, body.config)
-    return Begun(body.give(model, fresh_head=fresh_head), fresh_head)
+    said = [body.give(member, fresh_head=fresh_head) for member in model.members]
+    return Begun(said[0], fresh_head)
 
 
 def opened(folder: RunFolder, config: KeptConfig, device: torch.device) -> Model:

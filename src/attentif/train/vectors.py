@@ -44,15 +44,16 @@ def give_vectors(model: Model, config: "RunConfig", tokenizers: Tokenizers, say:
     if config.model.from_ is not None or config.pretrain is not None:
         return  # its weights come from elsewhere
     for part, asked in _asked(config.model):
-        module = getattr(model, part)
-        assert isinstance(module, Tokens)
         tokenizer = tokenizers.get(PARTS[part], tokenizers["tokenizer"])
         names = {token: word for token in range(tokenizer.vocab) if (word := word_of(tokenizer, token))}
         found = read_vectors(Path(str(asked.vectors)), {form for word in names.values() for form in (word, word.lower())})
         rows = [(token, number) for token, word in names.items() if (number := found.known(word)) is not None]
         if not rows:
             raise ConfigError(f"model.{part}.vectors: {asked.vectors} has no vector for any of the {len(names):,} words of the vocabulary")
-        begin_with(module.tokens.weight, torch.tensor(rows), torch.from_numpy(found.matrix))
+        for member in model.members:
+            module = getattr(member, part)
+            assert isinstance(module, Tokens)
+            begin_with(module.tokens.weight, torch.tensor(rows), torch.from_numpy(found.matrix))
         say(f"{len(rows):,} of {len(names):,} words of the vocabulary begin with the vectors of {asked.vectors}; the others are drawn")
 
 

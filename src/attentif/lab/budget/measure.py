@@ -83,7 +83,7 @@ def flops(setting: Setting, model: Model) -> Flops:
     found = []
     for row in setting.examples:
         batch = setting.train.batch([row]).to(device)
-        counted = count(model.train(), batch, lambda m, b: setting.task.step(m, b).total)
+        counted = count(model.train(), batch, lambda m, b: setting.task.learn(m, b).total)
         found.append(counted)
     tokens = int(np.asarray(setting.train.lengths)[setting.examples].sum())
     return Flops(forward=sum(f.forward for f in found), training=sum(f.training for f in found), tokens=tokens)

@@ -96,6 +96,7 @@ class ClassifyConfig(TaskConfig):
 class Classify(Task):
     config: ClassifyConfig
     metric = "accuracy"
+    averages = True
 
     def __init__(self, config: ClassifyConfig) -> None:
         super().__init__(config)
@@ -209,8 +210,9 @@ class Classify(Task):
         assert isinstance(train, LabelledTexts)
         if train.told is not None:
             train.told()  # before the clock of training starts
-            if isinstance(model.head, ClassifyHead):
-                model.head.answer_nothing()  # the first answers are the linear model's, and every step changes them
+            for member in model.members:
+                if isinstance(member.head, ClassifyHead):
+                    member.head.answer_nothing()  # the first answers are the linear model's, and every step changes them
         if self.config.vectors:
             begin_with_skip_gram(model, lambda: (train.ids[row] for row in range(len(train))), say)
 

@@ -116,6 +116,7 @@ class Image(Task):
     metric = "accuracy"
     reads = "image"
     needs_tokenizer = False
+    averages = True
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """A head of classes where the preset has another: at the class token where there is one, else over all patches."""

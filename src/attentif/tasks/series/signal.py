@@ -112,6 +112,7 @@ class Signal(Task):
     metric = "accuracy"
     reads = "signal"
     needs_tokenizer = False
+    averages = True
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """Any preset is a body: measurements in place of tokens, classes in place of its own head."""
