@@ -63,7 +63,9 @@ def test_a_finished_run_says_so_and_is_left_alone(config, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
 
 
-def test_a_stopped_run_goes_on_from_its_folder_alone_to_the_same_weights(config, tmp_path):
+@pytest.mark.parametrize("task", [{}, {"evidence": True, "vectors": True, "hidden": 0.1, "blend": True}], ids=["plain", "evidence"])
+def test_a_stopped_run_goes_on_from_its_folder_alone_to_the_same_weights(config, tmp_path, task):
+    config = config.changed(task=config.task.changed(**task))
     whole = train(config, out=tmp_path / "whole", display=Words())
     with pytest.raises(StoppedError, match=r"attentif train --resume .*parts"):
         train(config, out=tmp_path / "parts", display=Words(stop_at=4))

@@ -102,7 +102,8 @@ class Classify(Task):
         super().__init__(config)
         self.answers = Answers(several=config.several)
         self.tokenizer: Tokenizer | None = None  # once the training texts are read
-        self.evidence: Evidence | None = None  # once the training texts are read, or a run is opened
+        self.evidence: Evidence | None = None  # once the linear model is fitted, or a run's is asked for
+        self.kept = Path()  # where that of a run lies, once it is finished
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """A head of classes where the preset has one of tokens: pooled over the text, or at the end where only the end has read it all."""
@@ -165,8 +166,9 @@ class Classify(Task):
 
     def _informed(self, texts: LabelledTexts) -> LabelledTexts:
         """With what the linear model says of them, where the network of an opened run reads it."""
-        if self.evidence is None:
+        if not self.config.evidence:
             return texts
+        self.evidence = self.evidence or Evidence.load(self.kept, several=self.config.several)
         told = self.evidence.of(texts.joined(), len(self.config.labels), texts.tokenizer, texts.ids)
         return replace(texts, told=lambda: told)
 
@@ -266,12 +268,11 @@ class Classify(Task):
     def recall(self, folder: Path) -> None:
         super().recall(folder)
         self.answers = Answers.load(folder, several=self.config.several)
-        if self.config.evidence:
-            self.evidence = Evidence.load(folder, several=self.config.several)
+        self.kept = folder
 
     @property
     def note(self) -> str:
-        told = "" if self.evidence is None else "the network reads what a linear model of words says of each token, and adds to its answer"
+        told = "the network reads what a linear model of words says of each token, and adds to its answer" if self.config.evidence else ""
         return "; ".join(part for part in (told, self.answers.note) if part)
 
     # -------------------------------------------------------------------------------------------------------------- scoring
