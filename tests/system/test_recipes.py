@@ -1,4 +1,4 @@
-"""Every recipe by its name, from the command line to the report, at the smallest size that still trains.
+"""Every recipe by its name, at the smallest size that still trains: stopped after a step, and resumed to the report.
 
 A new recipe is tried here without being listed, unless it brings no data.
 """
@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 from terminal import typed
+from toy import Words
 
+from attentif.api import start
+from attentif.config import override
 from attentif.data.builtin import BUILTIN, Splits
 from attentif.recipes import recipe_layer, recipe_names
+from attentif.train.signals import StoppedError
 
 pytestmark = pytest.mark.system
 
@@ -45,12 +49,17 @@ def shortened(load: Callable[..., Splits], rows: dict[str, int]) -> Callable[...
 
 @pytest.mark.parametrize("name", [name for name in recipe_names() if name not in WITHOUT_DATA])
 @pytest.mark.usefixtures("short_sets")
-def test_every_recipe_trains_and_reports(name: str, tmp_path: Path) -> None:
-    words = [] if "fit" in recipe_layer(name).values else SHORT
-    done = typed("train", name, "--out", str(tmp_path / "run"), *words)
+def test_every_recipe_trains_goes_on_where_it_was_stopped_and_reports(name: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    if "fit" in recipe_layer(name).values:
+        done = typed("train", name, "--out", str(run))
+    else:
+        with pytest.raises(StoppedError):
+            start(name, [override(word) for word in SHORT], out=run, watch=Words(stop_at=1))
+        done = typed("train", "--resume", str(run))
     assert done.code == 0, done.err
     assert "this run" in done.out
-    assert (tmp_path / "run" / "report.html").exists()
+    assert (run / "report.html").exists()
 
 
 @pytest.mark.parametrize("name", WITHOUT_DATA)
