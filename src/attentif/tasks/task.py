@@ -184,7 +184,6 @@ class Task(ABC):
     begins_texts: bool = False  # True: an empty text can be answered, by what may stand first
     needs_tokenizer: bool = True  # False: pictures, series, sounds without transcripts
     unit: Text = Text("exemples", "examples")  # what a split is counted in; scores may be of something smaller
-    averages: bool = False  # True: all that is answered are logits of `model(batch)`, which several members may share (model.members)
 
     def __init__(self, config: TaskConfig) -> None:
         self.config = config
@@ -192,6 +191,11 @@ class Task(ABC):
     @property
     def higher_is_better(self) -> bool:
         return metric(self.metric).higher_is_better
+
+    @property
+    def averages(self) -> bool:
+        """Whether all that is answered comes from the numbers of `model(batch)`, so that they may be the mean of several members'."""
+        return False
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """The model with this task's head, where a preset brings another one."""

@@ -126,7 +126,8 @@ def check(config: RunConfig) -> tuple[Task, ModelConfig]:
             _, stage = check(stage_config(config, Path()))
         model = stage.changed(dropout=model.dropout, members=model.members).with_head(model.head)
     if model.members > 1 and not task.averages:
-        raise ConfigError(f"model.members: the answers of {config.task.kind} are no classes whose scores could be averaged; leave it out")
+        why = f"what {config.task.kind} answers here is not made of numbers that could be averaged, as classes and direct forecasts are"
+        raise ConfigError(f"model.members: {why}; leave it out")
     if model.members > 1 and config.adapt is not None:
         raise ConfigError("model.members: adapters stand beside one model; leave one of the two out")
     task.check(model)

@@ -94,7 +94,7 @@ def test_members_begin_with_one_body_and_make_one(tmp_path):
 def test_what_cannot_be_averaged_is_refused_before_the_data_are_read(tmp_path):
     wanted = config(tmp_path, task={"kind": "masked"})
     (tmp_path / "avis.csv").unlink()
-    with pytest.raises(ConfigError, match=r"model\.members: the answers of masked are no classes"):
+    with pytest.raises(ConfigError, match=r"model\.members: what masked answers here is not made of numbers"):
         runs.train(wanted, out=tmp_path / "run", display=Words())
 
 

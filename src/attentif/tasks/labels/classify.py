@@ -96,7 +96,6 @@ class ClassifyConfig(TaskConfig):
 class Classify(Task):
     config: ClassifyConfig
     metric = "accuracy"
-    averages = True
 
     def __init__(self, config: ClassifyConfig) -> None:
         super().__init__(config)
@@ -104,6 +103,10 @@ class Classify(Task):
         self.tokenizer: Tokenizer | None = None  # once the training texts are read
         self.evidence: Evidence | None = None  # once the linear model is fitted, or a run's is asked for
         self.kept = Path()  # where that of a run lies, once it is finished
+
+    @property
+    def averages(self) -> bool:
+        return True
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """A head of classes where the preset has one of tokens: pooled over the text, or at the end where only the end has read it all."""

@@ -116,7 +116,10 @@ class Image(Task):
     metric = "accuracy"
     reads = "image"
     needs_tokenizer = False
-    averages = True
+
+    @property
+    def averages(self) -> bool:
+        return True
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """A head of classes where the preset has another: at the class token where there is one, else over all patches."""

@@ -108,6 +108,10 @@ class Forecast(Task):
 
     # ------------------------------------------------------------------------------------------------- model and data
 
+    @property
+    def averages(self) -> bool:
+        return self.config.mode == "direct"
+
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """Any preset of the toolkit is a body: measurements in place of tokens, a head of the horizon in place of its own."""
         model = reading_series(model)

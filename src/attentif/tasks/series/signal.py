@@ -112,7 +112,10 @@ class Signal(Task):
     metric = "accuracy"
     reads = "signal"
     needs_tokenizer = False
-    averages = True
+
+    @property
+    def averages(self) -> bool:
+        return True
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """Any preset is a body: measurements in place of tokens, classes in place of its own head."""

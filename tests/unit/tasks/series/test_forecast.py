@@ -50,6 +50,16 @@ def test_a_rolled_out_model_reads_its_own_answers_as_it_would_the_truth(tmp_path
     assert_close(told[:, -6:], given, **CLOSE)
 
 
+def test_a_forecast_of_several_members_is_the_mean_of_theirs(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, model=PATCHES | {"members": 3}, quantiles=[0.1, 0.5, 0.9])
+    assert task.averages
+    assert not ForecastConfig(mode="rollout").build().averages
+    source = prepared.test.batch([0, 5]).source
+    each = [direct(member, source) for member in model.members]
+    assert_close(direct(model, source), torch.stack(each).mean(0), **CLOSE)
+    assert not torch.equal(each[0], each[1])
+
+
 def test_a_normalised_one_step_model_is_trained_on_the_horizon_alone(tmp_path: Path) -> None:
     for normalise, scored in (("none", 32 + 6 - 1), ("window", 6)):
         task, prepared, model = make(tmp_path, "gru-tiny", mode="rollout", model={"frontend": {"kind": "series", "normalise": normalise}})
