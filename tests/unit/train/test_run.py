@@ -4,6 +4,7 @@ import os
 import pytest
 from toy import Words
 
+from attentif.api import load
 from attentif.errors import ConfigError, RunError, UsageError
 from attentif.train.load import load_run_config
 from attentif.train.run import resume, train
@@ -73,6 +74,7 @@ def test_a_stopped_run_goes_on_from_its_folder_alone_to_the_same_weights(config,
     assert not parts.finished
     assert "--resume" in parts.readme.read_text()
     assert parts.latest_weights().parent.name == "step-00000004"
+    assert load(parts.path).predict(["bon film"])[0].output in ("pos", "neg")  # before it is finished
     assert resume(parts.path, display=Words()).finished
     assert parts.weights.read_bytes() == whole.weights.read_bytes()
     assert parts.latest_weights() == parts.weights

@@ -26,7 +26,7 @@ from attentif.tasks.feed import as_examples, counted, fitted, limit_of, on_paper
 from attentif.tasks.labels.adversarial import adversarial_loss
 from attentif.tasks.labels.blend import FEWEST, TINY, Answers, log_loss, probabilities
 from attentif.tasks.labels.classified import classified
-from attentif.tasks.labels.classify_data import LabelledTexts, all_logits, asked, encoded, shown_error
+from attentif.tasks.labels.classify_data import LabelledTexts, all_logits, asked, encoded, shown_error, unknown_label
 from attentif.tasks.labels.evidence import Evidence, Told, numbers_beside
 from attentif.tasks.labels.hiding import hide
 from attentif.tasks.labels.linear import Floats, Linear
@@ -101,8 +101,8 @@ class Classify(Task):
         super().__init__(config)
         self.answers = Answers(several=config.several)
         self.tokenizer: Tokenizer | None = None  # once the training texts are read
-        self.evidence: Evidence | None = None  # once the linear model is fitted, or a run's is asked for
-        self.kept = Path()  # where that of a run lies, once it is finished
+        self.learned: Callable[[], tuple[Evidence, Told]] | None = None  # once the training texts are read: fits it
+        self.evidence: Evidence | None = None  # once it is fitted, or a run is opened
 
     @property
     def averages(self) -> bool:
@@ -142,7 +142,7 @@ class Classify(Task):
             notes.append(f"the network reads no evidence of a linear model (task.evidence): {without}")
         elif self.config.evidence:
             frontend = {"evidence": numbers_beside(len(train), train.labels, len(labels))}
-            learned = cache(partial(self._learn, train, len(labels), say))  # when the first batch is asked for: a dry run needs none of it
+            self.learned = learned = cache(partial(self._learn, train, len(labels), say))  # only where somebody asks for it
             train = replace(train, told=lambda: learned()[1])
             valid, test = (replace(own, told=cache(partial(self._told, own, len(labels), learned))) for own in (valid, test))
         for note in notes:
@@ -169,9 +169,8 @@ class Classify(Task):
 
     def _informed(self, texts: LabelledTexts) -> LabelledTexts:
         """With what the linear model says of them, where the network of an opened run reads it."""
-        if not self.config.evidence:
+        if self.evidence is None:
             return texts
-        self.evidence = self.evidence or Evidence.load(self.kept, several=self.config.several)
         told = self.evidence.of(texts.joined(), len(self.config.labels), texts.tokenizer, texts.ids)
         return replace(texts, told=lambda: told)
 
@@ -249,7 +248,6 @@ class Classify(Task):
         if train.told is not None:
             train.told()  # where a run goes on that needed no step more, nothing has asked for it yet
             assert self.evidence is not None
-            self.evidence.save(folder)
             linear = self.evidence.linear if config.blend else None
         elif config.blend:
             say("fitting the linear part on the training split")
@@ -268,14 +266,19 @@ class Classify(Task):
             effect = f"whose loss goes from {before:.4f} to {after:.4f}" if after < before else "with room for errors that they do not show"
             say(f"{self.answers.note}; chosen on {counted(len(valid), 'validation example')}, {effect}")
 
+    def keep(self, folder: Path) -> None:
+        """What the network reads, from the beginning: a run can be opened, and gone on with, before it is finished."""
+        if self.learned is not None:
+            self.learned()[0].save(folder)
+
     def recall(self, folder: Path) -> None:
-        super().recall(folder)
         self.answers = Answers.load(folder, several=self.config.several)
-        self.kept = folder
+        if self.config.evidence:
+            self.evidence = Evidence.load(folder, several=self.config.several)
 
     @property
     def note(self) -> str:
-        told = "the network reads what a linear model of words says of each token, and adds to its answer" if self.config.evidence else ""
+        told = "" if self.evidence is None else "the network reads what a linear model of words says of each token, and adds to its answer"
         return "; ".join(part for part in (told, self.answers.note) if part)
 
     # -------------------------------------------------------------------------------------------------------------- scoring
@@ -391,10 +394,6 @@ class Classify(Task):
             tokens = shown_tokens(tokenizer, source.ids[row])
             found += attention_maps(model, source.batch([row]), tokens, writes=[answer.output], title=title)
         return found
-
-
-def unknown_label(label: str, place: str, labels: Sequence[str]) -> DataError:
-    return DataError(f"{place}: the label {label!r} is none of the model's classes ({', '.join(labels[:10])})")
 
 
 def _margin(answer: int, true: int, logits: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from attentif.data import Table
-from attentif.errors import UsageError
+from attentif.errors import DataError, UsageError
 from attentif.models import Batch, Input, Model, evaluating
 from attentif.tasks.feed import each_batch
 from attentif.tasks.labels.evidence import Told
@@ -132,3 +132,7 @@ def log_probabilities(model: Model, dataset: Dataset, budget: int, progress: Pro
     """(examples, classes) of the network alone, as it was trained."""
     logits = all_logits(model, dataset, budget, progress)
     return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+
+
+def unknown_label(label: str, place: str, labels: Sequence[str]) -> DataError:
+    return DataError(f"{place}: the label {label!r} is none of the model's classes ({', '.join(labels[:10])})")

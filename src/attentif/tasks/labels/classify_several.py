@@ -18,8 +18,8 @@ from attentif.data.several import labels_of, load_several, several_rows
 from attentif.models import Model
 from attentif.tasks.baselines import Labelled, several_baselines
 from attentif.tasks.labels.blend import log_loss
-from attentif.tasks.labels.classify import WORST, Classify, ClassifyConfig, unknown_label
-from attentif.tasks.labels.classify_data import LabelledTexts, shown_error
+from attentif.tasks.labels.classify import WORST, Classify, ClassifyConfig
+from attentif.tasks.labels.classify_data import LabelledTexts, shown_error, unknown_label
 from attentif.tasks.labels.linear import Floats
 from attentif.tasks.metrics import by_group, by_length, label_scores, share_of
 from attentif.tasks.ragged import Ints

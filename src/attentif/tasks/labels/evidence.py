@@ -79,7 +79,7 @@ class Evidence:
     def load(cls, folder: Path, *, several: bool) -> "Evidence":
         path = folder / FILE
         if not path.is_file():
-            raise RunError("no such file: what this model reads beside its texts is missing, or the run is not finished", file=path)
+            raise RunError("no such file: what this model reads beside its texts is missing", file=path)
         linear = Linear.load(path)
         from safetensors.numpy import load_file
 

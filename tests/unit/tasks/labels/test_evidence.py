@@ -111,6 +111,7 @@ def test_nothing_is_fitted_before_a_batch_is_asked_for(write_csv: Any, ready: An
 def test_what_is_kept_answers_the_same(write_csv: Any, ready: Any, tmp_path: Path, blend: bool) -> None:
     task = ClassifyConfig(evidence=True, blend=blend).build()
     _, prepared, model = ready(task, "encoder-tiny", {"train": write_csv("avis.csv", ROWS)})
+    task.keep(tmp_path)
     task.settle(model, prepared, tmp_path, budget=4096, say=print)
     texts = [*TEXTS[:5], "", "inconnu"]
     before = [answer.scores for answer in task.predict(model, prepared.tokenizers, texts)]
@@ -119,7 +120,7 @@ def test_what_is_kept_answers_the_same(write_csv: Any, ready: Any, tmp_path: Pat
     assert [answer.scores for answer in again.predict(model, prepared.tokenizers, texts)] == before
     assert "the network reads what a linear model of words says" in again.note
     (tmp_path / FILE).unlink()
-    with pytest.raises(RunError, match="is missing, or the run is not finished"):
+    with pytest.raises(RunError, match="what this model reads beside its texts is missing"):
         prepared.task.build().recall(tmp_path)
 
 
