@@ -222,12 +222,12 @@ class Task(ABC):
 
     def learn(self, model: Model, batch: Batch) -> Loss:
         """The loss of every member of the model, which know nothing of each other; as a number, their mean."""
-        first, *others = (self.step(member, batch) for member in model.members)
-        if not others:
-            return first
-        mean = lambda sums: torch.stack([one.float() for one in sums]).mean(0)
-        metrics = {key: mean([loss.metrics[key] for loss in (first, *others)]) for key in first.metrics}
-        return Loss(mean([loss.total for loss in (first, *others)]), first.count, metrics)
+        losses = [self.step(member, batch) for member in model.members]
+        if len(losses) == 1:
+            return losses[0]
+        mean = lambda sums: (torch.stack(sums) / len(sums)).sum(0)
+        metrics = {key: mean([loss.metrics[key] for loss in losses]) for key in losses[0].metrics}
+        return Loss(mean([loss.total for loss in losses]), losses[0].count, metrics)
 
     @abstractmethod
     def evaluate(
