@@ -174,6 +174,11 @@ class Run:
         return self.folder.path
 
     @property
+    def note(self) -> str:
+        """What somebody who reads its answers must know, in a line; nothing where they are the model's own."""
+        return self.task.caveat(self.model)
+
+    @property
     def tokenizer(self) -> Tokenizer:
         """That of the texts, or of the source."""
         return self.tokenizers["tokenizer"]

@@ -65,8 +65,8 @@ def evaluate(
         )
     finally:
         watch.close()
-    if caveat := loaded.task.caveat(loaded.model):
-        say(caveat)
+    if loaded.note:
+        say(loaded.note)
     metric = loaded.task.metric if loaded.task.metric in found.scores else next(iter(found.scores))  # other files may ask other questions
     if json:
         print_json(finite({"run": str(run), "data": data, "metric": metric, **asdict(found)}))

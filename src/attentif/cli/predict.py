@@ -71,8 +71,8 @@ def predict(
         raise UsageError("--pair is the second text of a pair, and this run reads none")
     options = {} if language is None else {"language": language}
     predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or [], pair), **options)
-    if caveat := loaded.task.caveat(loaded.model):
-        say(caveat)
+    if loaded.note:
+        say(loaded.note)
     if out is not None:
         rows = _rows_of_tables(predictions) if out.suffix.lower() == ".csv" else []
         lines = _csv(rows) if rows else [jsonlib.dumps(asdict(prediction), ensure_ascii=False) + "\n" for prediction in predictions]

@@ -53,6 +53,10 @@ class FittedRun:
         return self.folder.path
 
     @property
+    def note(self) -> str:
+        return self.task.note
+
+    @property
     def tokenizer(self) -> Tokenizer:
         """That of the texts, or of the source."""
         return self.tokenizers["tokenizer"]

@@ -50,10 +50,11 @@ def test_a_step_adds_the_mean_balance_of_its_batches_and_moves_the_bias_once(tmp
     work.job.model.train()
     batches = work.plan(0)[:accumulate]
     objective, used = by_hand(work, batches)
-    expected = torch.autograd.grad(objective, work.parameters)
+    (parameters,) = work.parameters  # of the only member
+    expected = torch.autograd.grad(objective, parameters)
     sums, counts = work.forward_backward(batches)
     work.mean_and_clip(sums["count"])
-    for parameter, gradient in zip(work.parameters, expected, strict=True):
+    for parameter, gradient in zip(parameters, expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)
     tokens = sum(int(work.job.train.lengths[row]) for chosen in batches for row in chosen)
     mixers = list(work.counter.mixers.values())

@@ -67,7 +67,7 @@ def test_a_run_of_members_is_used_and_says_so(tmp_path):
     folder = runs.train(config(tmp_path, task={"evidence": True, "vectors": True}), out=tmp_path / "run", display=Words())
     run = load(folder.path)
     assert len(run.model.members) == 2
-    assert run.task.caveat(run.model).startswith("answers are the mean of 2 networks; ")
+    assert run.note.startswith("answers are the mean of 2 networks; ")
     assert "the mean of 2 networks" in folder.readme.read_text()
     assert "la moyenne de 2 réseaux" in folder.report.read_text()
     assert run.predict(["bon film"])[0].output == "pos"

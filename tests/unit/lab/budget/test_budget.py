@@ -66,7 +66,7 @@ class Rows:
 class Squares:
     """A task with a loss, and no more than measuring needs."""
 
-    def step(self, model: Model, batch: Batch) -> Loss:
+    def learn(self, model: Model, batch: Batch) -> Loss:
         logits, _ = model(batch)
         return Loss(logits.square().sum(), logits.numel())
 
