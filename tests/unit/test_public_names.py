@@ -27,7 +27,7 @@ NAMES = [
     "train",
 ]
 RUN = {
-    "config", "embed", "evaluate", "fill", "folder", "generate", "maps", "model", "paint", "path", "predict", "read", "results", "senses",
+    "config", "embed", "evaluate", "fill", "folder", "generate", "maps", "model", "note", "paint", "path", "predict", "read", "results", "senses",
     "stream", "task", "token_name", "tokenizer", "tokenizers", "translate", "vectors",
 }  # fmt: skip
 
