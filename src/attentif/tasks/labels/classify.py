@@ -165,7 +165,8 @@ class Classify(Task):
         return self.evidence, told
 
     def _told(self, texts: LabelledTexts, classes: int, learned: Callable[[], tuple[Evidence, Told]]) -> Told:
-        return learned()[0].of(texts.joined(), classes, texts.tokenizer, texts.ids)
+        known = self.evidence or learned()[0]  # an opened run has it
+        return known.of(texts.joined(), classes, texts.tokenizer, texts.ids)
 
     def _informed(self, texts: LabelledTexts) -> LabelledTexts:
         """With what the linear model says of them, where the network of an opened run reads it."""

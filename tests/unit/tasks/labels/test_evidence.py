@@ -124,6 +124,18 @@ def test_what_is_kept_answers_the_same(write_csv: Any, ready: Any, tmp_path: Pat
         prepared.task.build().recall(tmp_path)
 
 
+def test_an_opened_run_reads_its_own_data_without_fitting_again(write_csv: Any, ready: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    task, source = ClassifyConfig(evidence=True).build(), {"train": write_csv("avis.csv", ROWS)}
+    _, prepared, model = ready(task, "encoder-tiny", source)
+    task.keep(tmp_path)
+    before = task.evaluate(model, prepared.test)
+    again = prepared.task.build()
+    again.recall(tmp_path)
+    _, own, _ = ready(again, "encoder-tiny", source)
+    monkeypatch.setattr(Linear, "fits", lambda *_: pytest.fail("fitted again"))
+    assert again.evaluate(model, own.test).scores == before.scores
+
+
 def test_the_report_says_what_the_network_makes_of_the_linear_model(write_csv: Any, ready: Any) -> None:
     task = ClassifyConfig(evidence=True).build()
     _, prepared, model = ready(task, "encoder-tiny", {"train": write_csv("avis.csv", ROWS)})
