@@ -26,7 +26,8 @@ demo: $(READY)  ## train on the built-in French reviews, compare with the baseli
 	@echo "The report: runs/demo/report.html"
 
 test: setup  ## every test; the shares of time are in CONTRIBUTING.md
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
+	@# bytecode is kept whatever the environment says: the tests start hundreds of processes
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
 
 check: setup  ## format, lint, types, import directions
 	$(BIN)/ruff format --check src tests benchmarks docs/*.py

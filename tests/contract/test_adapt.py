@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from cases import CASES, SELF_CASES, STREAMING_CASES, built, built_mixer, end_to_end, is_cross, padded, rows, together
+from cases import CAPS, CASES, SELF_CASES, STREAMING_CASES, built, end_to_end, is_cross, padded, rows, together
 from common import CLOSE, MEMORY_WIDTH, SOURCE_LENGTHS
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -91,7 +91,7 @@ def test_reading_with_a_state_equals_the_merged_whole(name: str) -> None:
         assert_close(torch.cat(pieces, 1), merged(x, Seq.padded([12, 12])), **CLOSE)
 
 
-@pytest.mark.parametrize("name", [name for name in SELF_CASES if name in KINDS.values() and built_mixer(name).caps.maps])
+@pytest.mark.parametrize("name", [name for name in SELF_CASES if name in KINDS.values() and CAPS[name].maps])
 def test_recording_changes_no_bit_and_shows_the_merged_maps(name: str) -> None:
     mixer, given = adapted(name), layouts(name)[0]
     merged = copy.deepcopy(mixer)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import CASES, MAPS, SELF_CASES, STREAMING_CASES, alone, built_mixer, end_to_end, marks, padded, rows, together
+from cases import CAPS, CASES, MAPS, SELF_CASES, STREAMING_CASES, alone, built_mixer, end_to_end, marks, padded, rows, together
 from common import CLOSE, LENGTHS
 from families.attention import attention_heads
 from torch.testing import assert_close
@@ -13,7 +13,7 @@ from attentif.nn.tape import record
 
 pytestmark = pytest.mark.contract
 
-SHOWN = [name for name in SELF_CASES if built_mixer(name).caps.maps]
+SHOWN = [name for name in SELF_CASES if CAPS[name].maps]
 PATH = ""  # a mixer recorded alone stands at the root
 
 

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from cases import CASES, ROUNDED, SELF_CASES, SORTED, TWINS, alone, built_mixer, end_to_end, marks, padded, rows, together
+from cases import CAPS, CASES, ROUNDED, SELF_CASES, SORTED, TWINS, alone, built_mixer, end_to_end, marks, padded, rows, together
 from common import CLOSE, LENGTHS, WIDTH
 from torch import Tensor
 from torch.testing import assert_close
@@ -17,8 +17,8 @@ from attentif.nn.tape import record
 pytestmark = pytest.mark.contract
 
 every_mixer = pytest.mark.parametrize("name", SELF_CASES)
-LOOKING_AHEAD = [name for name in SELF_CASES if not built_mixer(name).caps.causal]
-CAUSAL = [name for name in SELF_CASES if built_mixer(name).caps.causal]
+LOOKING_AHEAD = [name for name in SELF_CASES if not CAPS[name].causal]
+CAUSAL = [name for name in SELF_CASES if CAPS[name].causal]
 
 
 def one_by_one(name: str, mixer: Mixer, sequences: list[Tensor]) -> list[Tensor]:

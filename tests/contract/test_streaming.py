@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import SELF_CASES, STREAMING_CASES, built_mixer, padded, rows
+from cases import CAPS, SELF_CASES, STREAMING_CASES, built_mixer, padded, rows
 from common import CLOSE, WIDTH
 from torch import Tensor
 from torch.testing import assert_close
@@ -167,7 +167,7 @@ def test_recording_pieces_changes_no_bit(name: str) -> None:
     assert torch.equal(seen, unseen)
 
 
-@pytest.mark.parametrize("name", [name for name in SELF_CASES if built_mixer(name).caps.streaming != "none"])
+@pytest.mark.parametrize("name", [name for name in SELF_CASES if CAPS[name].streaming != "none"])
 def test_packed_input_with_a_state_is_refused(name: str) -> None:
     mixer = built_mixer(name)
     with pytest.raises(ValueError, match="packed"):

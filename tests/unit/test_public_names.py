@@ -27,8 +27,8 @@ NAMES = [
     "train",
 ]
 RUN = {
-    "config", "embed", "evaluate", "fill", "folder", "generate", "maps", "model", "note", "paint", "path", "predict", "read", "results", "senses",
-    "stream", "task", "token_name", "tokenizer", "tokenizers", "translate", "vectors",
+    "config", "embed", "evaluate", "fill", "folder", "generate", "maps", "model", "note", "paint", "path", "predict", "read", "results",
+    "senses", "stream", "task", "token_name", "tokenizer", "tokenizers", "translate", "vectors",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from attentif.lab.experiment import SECONDS, Measurements, Outcome, Settings
 from attentif.lab.experiments import EXPERIMENTS
 from attentif.view.words import LANGS
 
-every = pytest.mark.parametrize("name", EXPERIMENTS)
+every = pytest.mark.parametrize("name", EXPERIMENTS, scope="module")  # its tests stand together, and one process measures for all of them
 
 
 @cache
