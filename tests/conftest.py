@@ -2,8 +2,14 @@
 
 import signal
 
+from attentif.kernels.jit import _kernel_cache
+
 
 def pytest_configure() -> None:
-    """Ctrl-C is heard: the jobs of a shell's background ignore it, and so would the commands that tests start there."""
+    """Compiled kernels are looked for where every run finds them, wherever a test keeps what it caches.
+
+    Ctrl-C is heard: the jobs of a shell's background ignore it, and so would the commands that tests start there.
+    """
+    _kernel_cache()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,7 @@
-"""What a memory must be able to do: attention and Mamba learn to copy selectively and to recall by key; a fixed state space does not."""
+"""What a memory must be able to do: attention learns to copy selectively, and Mamba to recall by key.
+
+The other way round, and that a fixed state space does neither, is measured by the experiments L15 and L16 (`test_experiments.py`).
+"""
 
 from typing import Any
 
@@ -15,7 +18,6 @@ ATTENTION = {"block": {"attn": {"mixer": {"kind": "attention", "heads": 4, "caus
 MODELS: dict[str, dict[str, Any]] = {
     "attention": {"decoder": ATTENTION, "frontend": {"position": {"kind": "learned", "max_len": 32}}},
     "mamba": {"decoder": {"block": {"ssm": {"mixer": {"kind": "mamba"}}}}},
-    "s4d": {"decoder": {"block": {"ssm": {"mixer": {"kind": "s4", "state": 32}}}}},
 }
 
 
@@ -36,15 +38,9 @@ def score(name: str, task: Generate) -> float:
     return share
 
 
-both = pytest.mark.parametrize("task", [copying, recall])
+def test_attention_learns_to_copy() -> None:
+    assert score("attention", copying) > 0.85
 
 
-@both
-@pytest.mark.parametrize("name", ["attention", "mamba"])
-def test_attention_and_mamba_learn_it(name: str, task: Generate) -> None:
-    assert score(name, task) > 0.85
-
-
-@both
-def test_a_fixed_state_space_does_not(task: Generate) -> None:
-    assert score("s4d", task) < 0.7
+def test_mamba_learns_to_recall() -> None:
+    assert score("mamba", recall) > 0.85

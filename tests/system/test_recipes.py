@@ -3,8 +3,9 @@
 A new recipe is tried here without being listed, unless it brings no data.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,17 @@ HOURS = {"train": 1000}  # of a series, which is then cut by time: between the b
 LETTERS = 2000  # of a document
 
 
-@pytest.fixture
-def short_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The built-in sets with a few rows of each split: scores and baselines would take longer than two steps."""
-    for name, entry in BUILTIN.items():
-        load = shortened(entry.load, HOURS if "date" in entry.roles else ROWS)
-        monkeypatch.setitem(BUILTIN, name, replace(entry, load=load))
+@pytest.fixture(scope="module")
+def short_sets() -> Iterator[None]:
+    """The built-in sets with a few rows of each split: scores and baselines would take longer than two steps.
+
+    Each is made once: several recipes share a set, and a run that goes on reads it again.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name, entry in BUILTIN.items():
+            load = shortened(entry.load, HOURS if "date" in entry.roles else ROWS)
+            patch.setitem(BUILTIN, name, replace(entry, load=cache(load)))
+        yield
 
 
 def shortened(load: Callable[..., Splits], rows: dict[str, int]) -> Callable[..., Splits]:

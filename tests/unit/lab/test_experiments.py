@@ -13,6 +13,8 @@ from attentif.view.words import LANGS
 
 every = pytest.mark.parametrize("name", EXPERIMENTS, scope="module")  # its tests stand together, and one process measures for all of them
 
+PLAIN = ("L15", "L16")  # memories that can or cannot copy and recall: no other test trains them
+
 
 @cache
 def measured(name: str, without_effect: bool = False) -> Measurements:
@@ -35,7 +37,7 @@ def untimed(value: Any) -> Any:
 @every
 def test_the_verdict_is_one_of_three_and_its_sentence_holds_the_deciding_figures(name: str) -> None:
     verdict = EXPERIMENTS[name].verdict(measured(name))
-    assert verdict.outcome in Outcome
+    assert verdict.outcome in ([Outcome.HOLDS] if name in PLAIN else Outcome)
     for part in verdict.parts:
         for lang in LANGS:
             assert part.value[lang] in verdict.sentence[lang]

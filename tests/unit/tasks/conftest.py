@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from attentif.data import DataConfig
-from attentif.kernels.jit import _kernel_cache
 from attentif.models import Model, ModelConfig, build, resolve
 from attentif.tasks import Prepared, Task
 from attentif.text import TOKENIZERS
@@ -23,8 +22,7 @@ Make = Callable[..., Ready]
 
 @pytest.fixture(autouse=True)
 def _quiet_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One thread, fixed weights, and a token cache of its own; compiled kernels stay where every run finds them."""
-    _kernel_cache()
+    """One thread, fixed weights, and a token cache of its own."""
     monkeypatch.setenv("ATTENTIF_CACHE", str(tmp_path / "cache"))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
