@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from attentif.kernels.jit import compiled, share
+from attentif.kernels.put import put_rows
 from attentif.kernels.wkv import Runs
 
 CHUNK = 16  # steps whose memories the backward pass works out again from one that was kept
@@ -155,7 +156,7 @@ def _forward(
         M = after[row, head]
         for t in range(lengths[row]):
             if marks.shape[1] and t % CHUNK == 0:
-                marks[row, t // CHUNK, head] = M
+                put_rows(marks[row, t // CHUNK, head], M)
             at = begins[row] + t
             value, out = v[at, head], y[at, head]
             u[:] = 0
@@ -202,7 +203,7 @@ def _backward(
         for chunk in range(-(-lengths[row] // CHUNK) - 1, -1, -1):
             begin = begins[row] + chunk * CHUNK
             steps = min(CHUNK, lengths[row] - chunk * CHUNK)
-            M[0] = marks[row, chunk, head]
+            put_rows(M[0], marks[row, chunk, head])
             for t in range(steps):
                 value, seen = v[begin + t, head], u[t]
                 seen[:] = 0

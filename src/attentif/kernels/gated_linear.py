@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from attentif.kernels.jit import compiled, share
+from attentif.kernels.put import put, put_rows
 
 COLUMNS = 64  # of S that one piece of work carries through time
 SPAN = 64  # steps between two states that the gradient of g starts from
@@ -163,7 +164,7 @@ def _forward(
                     new = decay * S_i[j] + key * value[j]
                     S_i[j] = new
                     out[j] += query * new
-        last[row, head, :, columns] = S
+        put_rows(last[row, head, :, columns], S)
 
 
 @compiled(fastmath={"contract", "reassoc"})
@@ -203,8 +204,8 @@ def _backward(
                         total += new * dout[j]
                     dq[row, t, head, i] = total
                 if (t + 1) % SPAN == 0 or t + 1 == T:
-                    ends[t // SPAN, :, : S.shape[1]] = S
-            S[:] = dlast[row, head, :, columns]  # λ from here on
+                    put_rows(ends[t // SPAN, :, : S.shape[1]], S)
+            put_rows(S, dlast[row, head, :, columns])  # λ from here on
             for t in range(T - 1, -1, -1):
                 value, dout, dvalue = v[row, t, head, columns], dy[row, t, head, columns], dv[row, t, head, columns]
                 if (t + 1) % SPAN == 0 or t + 1 == T:
@@ -221,11 +222,11 @@ def _backward(
                         dvalue[j] += new * key
                         S_i[j] = decay * new
                     dk[row, t, head, i] = total
-            dstate[row, head, :, columns] = S
+            put_rows(dstate[row, head, :, columns], S)
         running = np.zeros(K, q.dtype)
         for t in range(T - 1, -1, -1):
             if (t + 1) % SPAN == 0 or t + 1 == T:
-                running[:] = beyond[t // SPAN]
+                put(running, beyond[t // SPAN])
             for i in range(K):
                 running[i] += q[row, t, head, i] * dq[row, t, head, i] - k[row, t, head, i] * dk[row, t, head, i]
                 dg[row, t, head, i] = running[i]

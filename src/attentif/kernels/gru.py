@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attentif.kernels.cells import gru_step
 from attentif.kernels.jit import compiled
+from attentif.kernels.put import put
 from attentif.kernels.recurrence import add_to, before, bend, running, share_sequences, squash, sum_of, table, unrolled
 from attentif.kernels.tile import multiply, padded_rows, panels
 
@@ -111,7 +112,7 @@ def _gru_forward(
         h = np.zeros((padded_rows(len(rows)), N), gates.dtype)
         total = np.empty((len(h), w.shape[0] * w.shape[2]), gates.dtype)
         for r, row in enumerate(rows):
-            h[r] = h0[row]
+            put(h[r], h0[row])
         count = len(rows)
         for t in range(lengths[rows[0]]):
             count = running(t, rows, lengths, count)
@@ -129,9 +130,9 @@ def _gru_forward(
                 bend(n)
                 for j in range(N):
                     own[j] = n[j] + z[j] * (own[j] - n[j])
-                y[m] = own
+                put(y[m], own)
         for row in rows:
-            h_last[row] = y[begin[row] + lengths[row] - 1]
+            put(h_last[row], y[begin[row] + lengths[row] - 1])
 
 
 @compiled(fastmath={"contract"})
@@ -179,8 +180,8 @@ def _gru_backward(
                     through[j] = dn[j] * reset[j]
                 for j in range(N):
                     own[j] *= z[j]
-                d[r, : 2 * N] = out[: 2 * N]
-                dreset[m] = through
+                put(d[r, : 2 * N], out)
+                put(dreset[m], through)
             multiply(count, d, w, back)
         for r, row in enumerate(rows):
             add_to(dh0[row], back[r, :N])

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from attentif.kernels.jit import compiled, share
+from attentif.kernels.put import put
 
 BLOCK = 64  # components that one piece of work carries through time: their states stay in registers and the first cache
 
@@ -137,4 +138,4 @@ def _backward(
                 out[d] = adjoint
                 d_out[d] = adjoint * before[d]
                 after[d] = decay[d] * adjoint
-        dh0[row, first:last] = after
+        put(dh0[row, first:last], after)

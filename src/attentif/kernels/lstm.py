@@ -17,6 +17,7 @@ from torch import Tensor
 
 from attentif.kernels.cells import lstm_step
 from attentif.kernels.jit import compiled
+from attentif.kernels.put import put
 from attentif.kernels.recurrence import (
     add_product,
     add_to,
@@ -140,7 +141,8 @@ def _lstm_forward(
         c = np.empty((len(rows), N), gates.dtype)
         total = np.empty((len(h), w.shape[0] * w.shape[2]), gates.dtype)
         for r, row in enumerate(rows):
-            h[r], c[r] = h0[row], c0[row]
+            put(h[r], h0[row])
+            put(c[r], c0[row])
         count = len(rows)
         for t in range(lengths[rows[0]]):
             count = running(t, rows, lengths, count)
@@ -163,9 +165,11 @@ def _lstm_forward(
                 tanh_of(h[r], cell)
                 for j in range(N):
                     h[r, j] *= o[j]
-                cells[m], y[m] = cell, h[r]
+                put(cells[m], cell)
+                put(y[m], h[r])
         for r, row in enumerate(rows):
-            h_last[row], c_last[row] = y[begin[row] + lengths[row] - 1], c[r]
+            put(h_last[row], y[begin[row] + lengths[row] - 1])
+            put(c_last[row], c[r])
 
 
 @compiled(fastmath={"contract"})
@@ -204,7 +208,7 @@ def _lstm_backward(
                 di, df, dg, do = d[r, :N], d[r, N : 2 * N], d[r, 2 * N : 3 * N], d[r, 3 * N :]
                 dh = back[r, :N]
                 if t == lengths[row] - 1:
-                    dh[:] = dh_last[row]
+                    put(dh, dh_last[row])
                 add_to(dh, dy[m])
                 tanh_of(tanh_c, c)
                 for j in range(N):
@@ -227,7 +231,7 @@ def _lstm_backward(
                     add_product(dp[part, 0], di, c_before)
                     add_product(dp[part, 1], df, c_before)
                     add_product(dp[part, 2], do, c)
-                dgates[m] = d[r]
+                put(dgates[m], d[r])
             multiply(count, d, w, back)
         for r, row in enumerate(rows):
-            dh0[row] = back[r, :N]
+            put(dh0[row], back[r])

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from attentif.kernels.exp import exp
 from attentif.kernels.jit import compiled, inlined, share
+from attentif.kernels.put import put
 
 
 def nearest_weights(q: Tensor, k: Tensor, allowed: Tensor, *, scale: float, top: int) -> Tensor:
@@ -220,7 +221,7 @@ def _read_loop(start: int, stop: int, q: np.ndarray, k: np.ndarray, v: np.ndarra
         total[:] = 0
         for i in range(count):
             _add(total, weights[i], v[row, place[i]])
-        y[row, t, :] = total
+        put(y[row, t], total)
 
 
 @compiled(fastmath={"contract", "reassoc"})
@@ -249,4 +250,4 @@ def _gradient_loop(
             mean += weights[i] * toward[i]
         for i in range(count):
             _add(total, scale * weights[i] * (toward[i] - mean), k[row, place[i]])
-        dq[row, t, :] = total
+        put(dq[row, t], total)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attentif.kernels.cells import Activation, rnn_step
 from attentif.kernels.jit import compiled
+from attentif.kernels.put import put
 from attentif.kernels.recurrence import add_to, before, running, share_sequences, table, tanh_of, unrolled
 from attentif.kernels.tile import multiply, padded_rows, panels
 
@@ -99,7 +100,7 @@ def _rnn_forward(
         h = np.zeros((padded_rows(len(rows)), N), gates.dtype)
         total = np.empty((len(h), w.shape[0] * w.shape[2]), gates.dtype)
         for r, row in enumerate(rows):
-            h[r] = h0[row]
+            put(h[r], h0[row])
         count = len(rows)
         for t in range(lengths[rows[0]]):
             count = running(t, rows, lengths, count)
@@ -113,9 +114,9 @@ def _rnn_forward(
                         own[j] = max(s[j], zero)
                 else:
                     tanh_of(own, s)
-                y[m] = own
+                put(y[m], own)
         for row in rows:
-            h_last[row] = y[begin[row] + lengths[row] - 1]
+            put(h_last[row], y[begin[row] + lengths[row] - 1])
 
 
 @compiled(fastmath={"contract"})
@@ -146,7 +147,7 @@ def _rnn_backward(
                 m = begin[row] + t
                 g, h, own = back[r, :N], y[m], d[r]
                 if t == lengths[row] - 1:
-                    g[:] = dh_last[row]
+                    put(g, dh_last[row])
                 add_to(g, dy[m])
                 if relu:
                     for j in range(N):
@@ -154,7 +155,7 @@ def _rnn_backward(
                 else:
                     for j in range(N):
                         own[j] = g[j] - g[j] * h[j] * h[j]
-                dgates[m] = own
+                put(dgates[m], own)
             multiply(count, d, w, back)
         for r, row in enumerate(rows):
-            dh0[row] = back[r, :N]
+            put(dh0[row], back[r])

@@ -29,6 +29,7 @@ from attentif.kernels.conv import covers
 from attentif.kernels.exp import exp2_decay
 from attentif.kernels.jit import compiled, share
 from attentif.kernels.linear_recurrence import linear_recurrence_doubling
+from attentif.kernels.put import put, put_rows
 
 BLOCK = 128  # channels carried through time together: their states stay in the first cache
 CHUNK = 16  # steps between two states that are kept for the backward pass
@@ -209,12 +210,13 @@ def _forward(
         high, begin = min(low + BLOCK, width), first[row]
         count, skip = high - low, D[low:high]
         for s in range(S):
-            h[s, :count] = h0[row, s, low:high]
-            rate[s, :count] = log2_e * A[s, low:high]
+            for d in range(count):
+                h[s, d] = h0[row, s, low + d]
+                rate[s, d] = log2_e * A[s, low + d]
         for t in range(lengths[row]):
             p = begin + t
             if len(kept) > 0 and t % CHUNK == 0:
-                kept[begins[row] + t // CHUNK, :, low:high] = h[:S, :count]
+                put_rows(kept[begins[row] + t // CHUNK, :, low:high], h)
             x_t, delta_t, y_t = x[p, low:high], delta[p, low:high], y[p, low:high]
             for d in range(count):
                 step[d] = delta_t[d]
@@ -233,7 +235,7 @@ def _forward(
                     out[d] += c0 * one + c1 * other
             for d in range(count):
                 y_t[d] = out[d]
-        last[row, :, low:high] = h[:S, :count]
+        put_rows(last[row, :, low:high], h)
 
 
 @compiled(fastmath={"contract", "reassoc", "nsz"})  # sums over channels may be taken in any order, the same one every time
@@ -281,8 +283,9 @@ def _backward(
             dA_[:] = 0
             dD_[:] = 0
             for s in range(S):
-                adjoint[s, :count] = dlast[row, s, low:high]
-                rate[s, :count] = log2_e * A[s, low:high]
+                for d in range(count):
+                    adjoint[s, d] = dlast[row, s, low + d]
+                    rate[s, d] = log2_e * A[s, low + d]
             for chunk in range(-(-T // CHUNK) - 1, -1, -1):
                 place, steps = begin + chunk * CHUNK, min(CHUNK, T - chunk * CHUNK)
                 for t in range(steps):
@@ -296,7 +299,7 @@ def _backward(
                 dstep[:] = 0
                 dnew[:] = 0
                 for s in range(S):
-                    h[0, :count] = kept[begins[row] + chunk, s, low:high]
+                    put(h[0, :count], kept[begins[row] + chunk, s, low:high])
                     for t in range(steps):  # the states once more
                         b = B[place + t, s]
                         for d in range(BLOCK):
@@ -323,5 +326,5 @@ def _backward(
                         dx_t[d] = dnew[t, d] * step[t, d] + skip[d] * g[t, d]
                     for d in range(count):
                         ddelta_t[d] = ln2 * dstep[t, d] + dnew[t, d] * x_t[d]
-            dA[row, :, low:high] = dA_[:, :count]
-            dh0[row, :, low:high] = adjoint[:, :count]
+            put_rows(dA[row, :, low:high], dA_)
+            put_rows(dh0[row, :, low:high], adjoint)

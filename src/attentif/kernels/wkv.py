@@ -26,6 +26,7 @@ from torch import Tensor
 
 from attentif.kernels.exp import exp
 from attentif.kernels.jit import compiled, share
+from attentif.kernels.put import put
 
 BLOCK = 64  # components that one piece of work carries through time
 CHUNK = 32  # steps whose states the backward pass works out again from one that was kept: they fit in the first cache
@@ -204,7 +205,9 @@ def _forward(
         for t in range(lengths[row]):
             if marks.shape[1] and t % CHUNK == 0:
                 mark = marks[row, t // CHUNK]
-                mark[0, first:last], mark[1, first:last], mark[2, first:last] = p, q, o
+                put(mark[0, first:last], p)
+                put(mark[1, first:last], q)
+                put(mark[2, first:last], o)
             keys, values, out = k[begins[row] + t, first:last], v[begins[row] + t, first:last], y[begins[row] + t, first:last]
             for d in range(size):
                 key, value = keys[d], values[d]
@@ -220,7 +223,9 @@ def _forward(
                 p[d] = past * p[d] + now * value
                 q[d] = past * q[d] + now
                 o[d] = max(o[d] - decay[d], key)
-        after[0, row, first:last], after[1, row, first:last], after[2, row, first:last] = p, q, o
+        put(after[0, row, first:last], p)
+        put(after[1, row, first:last], q)
+        put(after[2, row, first:last], o)
 
 
 @compiled(fastmath={"contract"})
@@ -260,7 +265,9 @@ def _backward(
             begin = begins[row] + chunk * CHUNK
             steps = min(CHUNK, lengths[row] - chunk * CHUNK)
             mark = marks[row, chunk]
-            p[0, :size], q[0, :size], o[0, :size] = mark[0, first:last], mark[1, first:last], mark[2, first:last]
+            put(p[0, :size], mark[0, first:last])
+            put(q[0, :size], mark[1, first:last])
+            put(o[0, :size], mark[2, first:last])
             for t in range(steps - 1):
                 keys, values = k[begin + t, first:last], v[begin + t, first:last]
                 for d in range(size):
@@ -301,4 +308,5 @@ def _backward(
         for d in range(size):
             e = exp(m[d] + first_o[d])
             dp[row, first + d], dq[row, first + d] = e * dP[d], e * dQ[d]
-        dw[row, first:last], du[row, first:last] = sum_w, sum_u
+        put(dw[row, first:last], sum_w)
+        put(du[row, first:last], sum_u)
