@@ -13,7 +13,7 @@ from attentif.view.words import LANGS
 
 every = pytest.mark.parametrize("name", EXPERIMENTS, scope="module")  # its tests stand together, and one process measures for all of them
 
-PLAIN = ("L15", "L16")  # memories that can or cannot copy and recall: no other test trains them
+PLAIN = ("L15", "L16", "L24")  # so plain an effect that it shows at the tiny size: no other test trains these models
 
 
 @cache

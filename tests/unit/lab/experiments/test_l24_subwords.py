@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from attentif.lab.experiment import Settings
-from attentif.lab.experiments.l24_subwords import IRREGULAR, SUFFIXES, as_text, in_pieces, lexicon, measure, written
+from attentif.lab.experiments.l24_subwords import IRREGULAR, SUFFIXES, as_text, in_pieces, lexicon, written
 from attentif.tasks.ragged import UNSCORED
 from attentif.text.kinds import BPE, WordPiece
 
@@ -39,10 +38,3 @@ def test_of_a_sum_the_whole_answer_is_asked_for_and_its_end(split: bool) -> None
         assert len(asked) == (len(str(a + b)) if split else 1) + 1
         begin = row[: row.tolist().index(tokenizer.eos) - len(asked) + 1]
         assert tokenizer.decode(begin) == f"{a}+{b}="
-
-
-def test_pieces_tell_the_class_of_unknown_words_and_split_digits_unseen_sums() -> None:
-    found = measure(Settings(size="tiny"), lambda done, total: None)
-    unknown, unseen = ({name: values[0] for name, values in found[group].items()} for group in ("unknown", "unseen"))
-    assert unknown["pieces"] > 0.6 > 0.3 > max(unknown["words"], unknown["all"])
-    assert unseen["split"] > 0.6 > 0.3 > unseen["joined"]
