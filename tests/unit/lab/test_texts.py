@@ -1,6 +1,7 @@
 """Readers of passages: what each way to pre-train asks for, what a classifier begins with, and that nothing asked about was read."""
 
 from collections import Counter
+from typing import get_args
 
 import pytest
 import torch
@@ -23,6 +24,16 @@ def test_passages_are_as_long_and_none_that_is_asked_about_was_read() -> None:
     assert set(train.labels.tolist()) == set(range(len(PACKAGES)))
     shared = {*train.table["text"]} & {*test.table["text"]}
     assert len(shared) < 0.01 * len(test), "but for passages that the library itself repeats"
+
+
+@pytest.mark.parametrize("senseless", [False, True])
+@pytest.mark.parametrize("objective", get_args(Objective))
+def test_the_same_seed_reads_and_answers_the_same(objective: Objective, senseless: bool) -> None:
+    schools = [School(SIZES, seed, lambda: None, senseless=senseless) for seed in (3, 3, 4)]
+    first, again, other = (torch.cat([p.flatten() for p in school.pretrained(objective).parameters()]) for school in schools)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert schools[0].right(objective, 16) == schools[1].right(objective, 16)
 
 
 def test_texts_without_sense_have_the_same_words_in_other_company(school: School) -> None:
