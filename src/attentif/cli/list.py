@@ -131,17 +131,18 @@ def _mixer(kind: str, cls: "type[MixerConfig]") -> Entry:
 
 
 def _variants(cls: "type[MixerConfig]") -> "list[Mixer | CrossMixer]":
-    """A mixer of this kind without weights, by its defaults; two where it may be causal or not; none where it is made of others."""
+    """A mixer of this kind by its defaults; two where it may be causal or not; none where it is made of others.
+
+    With real weights: to do without them, torch would import its compiler (seconds).
+    """
     from pydantic import ValidationError
 
-    from attentif.nn.init import on_paper
     from attentif.nn.mixer import Site
 
     variants = [{"causal": False}, {"causal": True}] if "causal" in cls.model_fields else [{}]
     try:
-        with on_paper():
-            configs = [cls.model_validate({"kind": cls.model_fields["kind"].default} | values) for values in variants]
-            return [config.build(Site(width=WIDTH, memory_width=WIDTH)) for config in configs]
+        configs = [cls.model_validate({"kind": cls.model_fields["kind"].default} | values) for values in variants]
+        return [config.build(Site(width=WIDTH, memory_width=WIDTH)) for config in configs]
     except ValidationError:
         return []
 
@@ -160,12 +161,11 @@ def _state(mixer: "Mixer | CrossMixer") -> str:
     with torch.no_grad():
         if isinstance(mixer, Mixer):
             try:
-                with torch.device("meta") as meta:
-                    states = [mixer.init_state(1, size, device=meta, dtype=torch.float32) for size in sizes]
+                states = [mixer.init_state(1, size, device=torch.device("cpu"), dtype=torch.float32) for size in sizes]
             except ConfigError:  # a plug-in that says it streams and has no state: the list still shows the others
                 return "it has none"
-        else:  # made from a memory, by weights: those of no value serve
-            letter, sizes, mixer = "S", (8, 16), mixer.to_empty(device="cpu")
+        else:  # made from a memory
+            letter, sizes = "S", (8, 16)
             states = [mixer.init_state(torch.zeros(1, size, WIDTH), Seq.padded([size])) for size in sizes]
     first, second = (_numbers(state) for state in states)
     growth = (second - first) // (sizes[1] - sizes[0])
