@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from attentif.errors import RunError
 from attentif.files import write_json
+from attentif.tasks.feed import counted
 from attentif.tasks.labels.linear import Floats, Ints, Linear
 
 ANSWERS, LINEAR = "answers.json", "linear.safetensors"  # inside a run's folder
@@ -112,6 +113,17 @@ class Answers:
         if self.temperature != 1.0:
             parts.append(f"probabilities are calibrated (temperature {self.temperature:.2f})")
         return "; ".join(parts)
+
+    def chosen(self, logits: Floats, texts: Sequence[str], labels: Ints) -> str:
+        """What was chosen on these validation examples, and what it does there, in a line; nothing where nothing was."""
+        if len(labels) < FEWEST:
+            few = f"validation has {counted(len(labels), 'example')}, too few to choose anything by"
+            return f"{few}; {self.note}" if self.note else few
+        if not self.note:
+            return ""
+        before, after = (log_loss(p, labels) for p in (probabilities(logits, several=self.several), self.probabilities(logits, texts)))
+        effect = f"whose loss goes from {before:.4f} to {after:.4f}" if after < before else "with room for errors that they do not show"
+        return f"{self.note}; chosen on {counted(len(labels), 'validation example')}, {effect}"
 
     # ---------------------------------------------------------------------------------------------------------------- files
 

@@ -24,7 +24,7 @@ from attentif.models.heads import ClassifyHead, ClassifyHeadConfig, LanguageHead
 from attentif.tasks.baselines import Labelled, classification_baselines
 from attentif.tasks.feed import as_examples, counted, fitted, limit_of, on_paper
 from attentif.tasks.labels.adversarial import adversarial_loss
-from attentif.tasks.labels.blend import FEWEST, TINY, Answers, log_loss, probabilities
+from attentif.tasks.labels.blend import TINY, Answers, probabilities
 from attentif.tasks.labels.classified import classified
 from attentif.tasks.labels.classify_data import LabelledTexts, all_logits, asked, encoded, shown_error, unknown_label
 from attentif.tasks.labels.evidence import Evidence, Told, numbers_beside
@@ -144,7 +144,8 @@ class Classify(Task):
             frontend = {"evidence": numbers_beside(len(train), train.labels, len(labels))}
             self.learned = learned = cache(partial(self._learn, train, len(labels), say))  # only where somebody asks for it
             train = replace(train, told=lambda: learned()[1])
-            valid, test = (replace(own, told=cache(partial(self._told, own, len(labels), learned))) for own in (valid, test))
+            valid = replace(valid, told=cache(partial(self._told, valid, lambda: learned()[0])))  # by who has not seen its labels
+            test = replace(test, told=cache(partial(self._told, test, lambda: self.evidence or learned()[0])))
         for note in notes:
             say(note)
         sizes = Sizes(
@@ -161,19 +162,17 @@ class Classify(Task):
         return f"that is for at most {MOST_CLASSES} classes, and there are {classes}" if classes > MOST_CLASSES else ""
 
     def _learn(self, train: LabelledTexts, classes: int, say: Say) -> tuple[Evidence, Told]:
-        self.evidence, told = Evidence.fit(train.joined(), train.labels, classes, train.tokenizer, train.ids, say)
-        return self.evidence, told
+        found, told = Evidence.fit(train.joined(), train.labels, classes, train.tokenizer, train.ids, say)
+        self.evidence = self.evidence or found  # an opened run has its own
+        return found, told
 
-    def _told(self, texts: LabelledTexts, classes: int, learned: Callable[[], tuple[Evidence, Told]]) -> Told:
-        known = self.evidence or learned()[0]  # an opened run has it
-        return known.of(texts.joined(), classes, texts.tokenizer, texts.ids)
+    def _told(self, texts: LabelledTexts, known: Callable[[], Evidence]) -> Told:
+        return known().of(texts.joined(), len(self.config.labels), texts.tokenizer, texts.ids)
 
     def _informed(self, texts: LabelledTexts) -> LabelledTexts:
         """With what the linear model says of them, where the network of an opened run reads it."""
-        if self.evidence is None:
-            return texts
-        told = self.evidence.of(texts.joined(), len(self.config.labels), texts.tokenizer, texts.ids)
-        return replace(texts, told=lambda: told)
+        known = self.evidence
+        return texts if known is None else replace(texts, told=cache(partial(self._told, texts, lambda: known)))
 
     def _load(self, data: DataConfig, say: Say) -> Splits:
         return load_table(data, CLASSIFY, say)
@@ -241,31 +240,26 @@ class Classify(Task):
         return (logits.argmax(-1) == labels).sum()
 
     def settle(self, model: Model, prepared: Prepared, folder: Path, *, budget: int, say: Say, progress: Progress | None = None) -> None:
-        """Temperature, linear part, weights and thresholds, chosen on validation."""
+        """Temperature, linear part, weights and thresholds, chosen on validation; then what the network reads learns from it too."""
         config, valid, train = self.config, prepared.valid, prepared.train
         assert isinstance(valid, LabelledTexts)
         assert isinstance(train, LabelledTexts)
-        linear = None
-        if train.told is not None:
-            train.told()  # where a run goes on that needed no step more, nothing has asked for it yet
-            assert self.evidence is not None
-            linear = self.evidence.linear if config.blend else None
-        elif config.blend:
+        known = self.learned()[0] if self.learned is not None else None
+        linear = known.linear if known is not None and config.blend else None
+        if known is None and config.blend:
             say("fitting the linear part on the training split")
             linear = Linear.fit(train.joined(), train.labels, len(config.labels))
-        if not (config.calibrate or linear or config.several):
-            return
-        logits, texts = all_logits(model, valid, budget, progress), valid.joined()
-        self.answers = Answers.fit(logits, texts, valid.labels, calibrate=config.calibrate, linear=linear)
-        self.answers.save(folder)
-        if len(valid) < FEWEST:
-            few = f"validation has {counted(len(valid), 'example')}, too few to choose anything by"
-            say(f"{few}; {self.answers.note}" if self.answers.note else few)
-        elif self.answers.note:
-            before = log_loss(probabilities(logits, several=config.several), valid.labels)
-            after = log_loss(self.answers.probabilities(logits, texts), valid.labels)
-            effect = f"whose loss goes from {before:.4f} to {after:.4f}" if after < before else "with room for errors that they do not show"
-            say(f"{self.answers.note}; chosen on {counted(len(valid), 'validation example')}, {effect}")
+        if config.calibrate or linear or config.several:
+            logits = all_logits(model, valid, budget, progress)
+            self.answers = Answers.fit(logits, valid.joined(), valid.labels, calibrate=config.calibrate, linear=linear)
+            self.answers.save(folder)
+            if chosen := self.answers.chosen(logits, valid.joined(), valid.labels):
+                say(chosen)
+        if known is not None:
+            say("all is chosen: fitting the linear model of words once more, on training and validation texts")
+            labels = np.concatenate([train.labels, valid.labels])
+            self.evidence = known.again([*train.joined(), *valid.joined()], labels, len(config.labels))
+            self.evidence.save(folder)
 
     def keep(self, folder: Path) -> None:
         """What the network reads, from the beginning: a run can be opened, and gone on with, before it is finished."""
@@ -347,7 +341,7 @@ class Classify(Task):
         assert isinstance(train, LabelledTexts)
         assert isinstance(test, LabelledTexts)
         known, judged = (Labelled(split.joined(), split.labels) for split in (train, test))
-        linear = self.answers.linear if self.evidence is None else self.evidence.linear
+        linear = self.answers.linear or (None if self.evidence is None else self.evidence.linear)  # fitted already
         return classification_baselines(known, judged, len(self.config.labels), say, linear=linear)
 
     # ------------------------------------------------------------------------------------------------------------ answering

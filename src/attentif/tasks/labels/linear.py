@@ -60,20 +60,22 @@ class Linear:
     bias: Floats  # (columns,)
 
     @classmethod
-    def fit(cls, texts: Sequence[str], labels: Ints, classes: int) -> "Linear":
-        """`labels`: (N,) numbers of classes, or (N, classes) of 0 and 1 where a text may have several."""
-        return next(cls.fits(texts, labels, classes, [np.arange(len(texts))]))
+    def fit(cls, texts: Sequence[str], labels: Ints, classes: int, reads: Sequence[str] = ()) -> "Linear":
+        """`labels`: (N,) numbers of classes, or (N, classes) of 0 and 1 where a text may have several; `reads`: keys of READS."""
+        return next(cls.fits(texts, labels, classes, [np.arange(len(texts))], reads))
 
     @classmethod
-    def fits(cls, texts: Sequence[str], labels: Ints, classes: int, choices: Sequence[Ints]) -> "Iterator[Linear]":
+    def fits(
+        cls, texts: Sequence[str], labels: Ints, classes: int, choices: Sequence[Ints], reads: Sequence[str] = ()
+    ) -> "Iterator[Linear]":
         """A model of each choice of rows, all over the terms of all texts, one after the other."""
         terms, parts = [], []
-        for reads in reads_of(len(texts)):
-            vectorizer, counted = _counted(reads, texts)
+        for own in reads or reads_of(len(texts)):
+            vectorizer, counted = _counted(own, texts)
             parts.append(counted)
-            terms.append(Terms(reads, vectorizer.get_feature_names_out().tolist(), vectorizer.idf_))
+            terms.append(Terms(own, vectorizer.get_feature_names_out().tolist(), vectorizer.idf_))
         for rows in choices:
-            columns = [_fitted([part[rows] for part in parts], own[rows]) for own in sides(labels, classes)]
+            columns = [_fitted([part[rows] for part in parts], side[rows]) for side in sides(labels, classes)]
             yield cls(terms, np.stack([column[0] for column in columns], axis=1), np.array([column[1] for column in columns]))
 
     def log_odds(self, texts: Sequence[str]) -> Floats:

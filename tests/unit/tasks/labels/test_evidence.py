@@ -12,7 +12,7 @@ from attentif.errors import RunError
 from attentif.tasks import ClassifyConfig
 from attentif.tasks.labels.classify_data import encoded
 from attentif.tasks.labels.evidence import FILE, Evidence, Spotter, numbers_beside
-from attentif.tasks.labels.linear import Linear
+from attentif.tasks.labels.linear import Linear, as_logits
 from attentif.tasks.labels.overturned import overturned
 from attentif.tasks.ragged import Ragged
 from attentif.text import Tokenizer
@@ -122,6 +122,37 @@ def test_what_is_kept_answers_the_same(write_csv: Any, ready: Any, tmp_path: Pat
     (tmp_path / FILE).unlink()
     with pytest.raises(RunError, match="what this model reads beside its texts is missing"):
         prepared.task.build().recall(tmp_path)
+
+
+def test_once_all_is_chosen_the_linear_model_learns_from_validation_too_and_never_tells_it(
+    write_csv: Any, ready: Any, tmp_path: Path
+) -> None:
+    task, source = ClassifyConfig(evidence=True).build(), {"train": write_csv("avis.csv", ROWS)}
+    _, prepared, model = ready(task, "encoder-tiny", source)
+    task.keep(tmp_path)
+    before = Evidence.load(tmp_path, several=False).linear
+    said: list[str] = []
+    task.settle(model, prepared, tmp_path, budget=4096, say=said.append)
+    both = [*prepared.train.joined(), *prepared.valid.joined()]
+    labels = np.concatenate([prepared.train.labels, prepared.valid.labels])
+    expected = Linear.fit(both, labels, 2).log_odds(TEXTS)
+    assert any("once more, on training and validation texts" in line for line in said)
+    again = prepared.task.build()
+    again.recall(tmp_path)
+    _, own, _ = ready(again, "encoder-tiny", source)
+    np.testing.assert_allclose(again.evidence.linear.log_odds(TEXTS), expected, atol=1e-9)  # sums of floats, in float64
+    np.testing.assert_allclose(
+        own.test.told().answers, as_logits(Linear.fit(both, labels, 2).log_odds(own.test.joined()), 2, several=False), atol=1e-5
+    )
+    for valid in (prepared.valid, own.valid):  # in float32
+        np.testing.assert_allclose(valid.told().answers, as_logits(before.log_odds(valid.joined()), 2, several=False), atol=1e-5)
+    np.testing.assert_allclose(again.evidence.linear.log_odds(TEXTS), expected, atol=1e-9)
+
+
+def test_what_is_read_is_read_in_the_same_way_however_many_texts_there_are(monkeypatch: Any) -> None:
+    made, _ = fitted()
+    monkeypatch.setattr("attentif.tasks.labels.linear.PLENTY", 10)
+    assert [own.reads for own in made.again(TEXTS, LABELS, 2).linear.terms] == [own.reads for own in made.linear.terms]
 
 
 def test_an_opened_run_reads_its_own_data_without_fitting_again(write_csv: Any, ready: Any, tmp_path: Path, monkeypatch: Any) -> None:
