@@ -17,7 +17,8 @@ TRIALS = [
     Trial(
         "scenes, one encoder",
         "vision-language model.base=one-encoder-tiny train.epochs=3 train.batch_tokens=4096",
-        "Patches and words in one sequence, on the same data; three passes, for every question reads its picture anew.",
+        "Patches and words in one sequence, on the same data; three passes, for every question reads its picture anew. "
+        "After six (34 minutes, 2026-11-18) 87.0 %: sums 94 %, relations 73 to 75 %.",
     ),
     Trial("scenes, in English", "vision-language data.name=scenes-en", "The same scenes, asked about and answered in English."),
     Trial("digits painted", "paint", "scikit-learn's digits, 8 × 8 pixels."),
