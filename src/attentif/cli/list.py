@@ -133,7 +133,7 @@ def _mixer(kind: str, cls: "type[MixerConfig]") -> Entry:
 def _variants(cls: "type[MixerConfig]") -> "list[Mixer | CrossMixer]":
     """A mixer of this kind by its defaults; two where it may be causal or not; none where it is made of others.
 
-    With real weights: to do without them, torch would import its compiler (seconds).
+    With real weights: some states are made by them, and to do that on `meta` torch would import its compiler (seconds).
     """
     from pydantic import ValidationError
 
