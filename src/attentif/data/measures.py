@@ -7,7 +7,8 @@ import numpy as np
 
 MISSING = ("", "nan", "na", "n/a", "null", "none")
 LARGEST = 1e30  # single precision ends at 3e38, and sums of such cells must stay below
-WITH_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
+THOUSANDS = " \u00a0\u202f"  # spaces that stand between them: plain, no-break, and its narrow form
+FRENCH = re.compile(rf"\s*[+-]?(?:\d+,\d+|\d{{1,3}}(?:[{THOUSANDS}]\d{{3}})+(?:,\d+)?)\s*")
 
 
 def is_number(value: Any) -> bool:
@@ -17,9 +18,14 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def has_comma(value: Any) -> bool:
-    """Whether a cell is a number with a decimal comma."""
-    return isinstance(value, str) and WITH_COMMA.fullmatch(value) is not None
+def is_french(value: Any) -> bool:
+    """Whether a cell is a number with a decimal comma, or with spaces between its thousands: 1 234,5."""
+    return isinstance(value, str) and FRENCH.fullmatch(value) is not None
+
+
+def in_points(value: str) -> str:
+    """The same number as Python writes it."""
+    return re.sub(rf"[{THOUSANDS}]", "", value).replace(",", ".")
 
 
 def number_of(column: str, value: Any) -> float:

@@ -159,8 +159,10 @@ def _check_rising(series: Series, name: str, rows: slice) -> None:
 def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:
     """The series without gaps and holes, or an error that names the first."""
     filled = []
-    steps = holes = 0
-    for name, rows in series.each():
+    steps = holes = ahead = 0
+    for name, whole in series.each():
+        rows = _measured(series, whole)
+        ahead += whole.stop - rows.stop
         part, added = (_part(series, rows), 0) if wanted.uneven else _gaps(series, name, rows, wanted.fill)
         missing = np.isnan(part.values)
         if missing.any():
@@ -173,12 +175,20 @@ def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:
             part = replace(part, values=_filled(part.values, wanted.fill))
         steps, holes = steps + added, holes + int(missing.sum()) - added * len(series.columns)
         filled.append(part)
+    if ahead:
+        notes.append(f"rows without any number at the end, left out as they are still to come: {ahead:,}")
     if steps or holes:
         notes.append(f"filled in ({wanted.fill}): {steps:,} missing rows and {holes:,} missing cells")
     together: dict[str, Any] = {
         key: np.concatenate([getattr(part, key) for part in filled]) for key in ("values", "dates", "places", "parts")
     }
     return replace(series, **together, borders=np.cumsum([0, *(len(part) for part in filled)]))
+
+
+def _measured(series: Series, rows: slice) -> slice:
+    """The rows up to the last that holds a number: what a spreadsheet has ready for the future is no measurement."""
+    held = np.flatnonzero(~np.isnan(series.values[rows]).all(1))
+    return slice(rows.start, rows.start + int(held[-1]) + 1) if len(held) else rows
 
 
 def _part(series: Series, rows: slice) -> Series:
@@ -225,7 +235,9 @@ def _gaps(series: Series, name: str, rows: slice, fill: Fill) -> tuple[Series, i
 
 
 def _filled(values: Floats, how: Fill) -> Floats:
-    """Cells that are missing, on the line between their neighbours or as the one before; at both ends the nearest one."""
+    """Cells that are missing, on the line between their neighbours, as the one before (at both ends the nearest one), or 0."""
+    if how == "zero":
+        return np.nan_to_num(values)
     filled = values.copy()
     rows = np.arange(len(values))
     for column in filled.T:

@@ -10,13 +10,13 @@ import numpy as np
 
 from attentif.data.config import DataConfig
 from attentif.data.dates import DateColumns, columns_of, described, find_date, joined
-from attentif.data.measures import has_comma, is_number, number_of
+from attentif.data.measures import in_points, is_french, is_number, number_of
 from attentif.data.pulse import Pulse
 from attentif.data.readers import PlainText, Reader, Tolerance, first_cells, open_reader
 from attentif.data.steps import parsed
 from attentif.errors import DataError
 
-Fill = Literal["none", "linear", "previous"]
+Fill = Literal["none", "linear", "previous", "zero"]
 Decimal = Literal["point", "comma"]
 
 
@@ -94,9 +94,10 @@ class Measured:
         others = [name for name in reader.columns if name and name not in keys]
         if not (first := first_cells(reader.path, others)):
             raise DataError("has no rows, only a header", file=reader.path)
-        numeric = [name for place, name in enumerate(others) if any(is_number(cells[place]) or has_comma(cells[place]) for cells in first)]
+        numeric = [name for place, name in enumerate(others) if any(is_number(cells[place]) or is_french(cells[place]) for cells in first)]
         if not numeric:
-            raise DataError(f"has no column of numbers beside {', '.join(map(repr, keys))}", file=reader.path)
+            found = ", ".join(f"{name!r} holds {str(cell)[:40]!r}" for name, cell in zip(others[:3], first[0], strict=False))
+            raise DataError(f"has no column of numbers beside {', '.join(map(repr, keys))}{found and f': {found}'}", file=reader.path)
         self.columns = numeric
         self.texts = [name for name in others if name not in numeric]
         if self.texts:
@@ -107,8 +108,8 @@ class Measured:
         if self.wanted.decimal == "comma" and isinstance(value, str):
             if "." in value:
                 raise ValueError(f"{column}: {value!r} has a point, and task.decimal=comma asks for commas")
-            return number_of(column, value.replace(",", ".") if has_comma(value) else value)
-        if has_comma(value):
+            return number_of(column, in_points(value) if is_french(value) else value)
+        if is_french(value):
             raise ValueError(f"{column}: {value!r} is not a number; decimals are written with a point, or else task.decimal=comma")
         return number_of(column, value)
 

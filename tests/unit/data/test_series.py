@@ -101,7 +101,34 @@ def test_decimal_commas_are_read_where_that_is_asked(write: Write) -> None:
     assert f"{path}:3: b: '1.234,5' has a point, and task.decimal=comma asks for commas" in refused(str(path), **wanted)
 
 
-@pytest.mark.parametrize(("fill", "expected"), [("linear", [3, 4, 5, 6, 7]), ("previous", [3, 3, 3, 3, 7])])
+@pytest.mark.parametrize("space", [" ", "\u00a0", "\u202f"])
+def test_spaces_between_thousands_go_with_a_decimal_comma(write: Write, space: str) -> None:
+    path = Path(write([]))
+    path.write_text("date;a\n2024-01-01;1 234,5\n2024-01-02;-12 345 678\n2024-01-03;999,25\n".replace(" ", space))
+    series, _ = load(str(path), decimal="comma")
+    assert series.values[:, 0].tolist() == [1234.5, -12345678, 999.25]
+    assert "is not a number; decimals are written with a point, or else task.decimal=comma" in refused(str(path))
+    path.write_text(path.read_text().replace("999,25", "12 34"))
+    assert f"{path}:4: a: '12 34' is not a number" in refused(str(path), decimal="comma")
+
+
+def test_a_table_without_numbers_is_told_with_what_it_holds_instead(write: Write) -> None:
+    rows = [[date, "12 €", "Nice"] for date in HOURS]
+    assert "has no column of numbers beside 'date': 'a' holds '12 €', 'b' holds 'Nice'" in refused(write(rows))
+
+
+@pytest.mark.parametrize("fill", ["none", "linear", "zero"])
+def test_rows_that_wait_for_their_numbers_at_the_end_are_the_future(write: Write, fill: str) -> None:
+    rows = rows_of(HOURS)
+    rows[-3:] = [[date, "", "nan"] for date in HOURS[-3:]]
+    series, notes = load(write(rows), fill=fill)
+    assert series.values.tolist() == [[n, 10 * n] for n in range(9)]
+    assert "rows without any number at the end, left out as they are still to come: 3" in notes
+    rows[-1][2] = 7
+    assert "serie.csv:11: a: is missing (the first of 5 such cells)" in refused(write(rows))
+
+
+@pytest.mark.parametrize(("fill", "expected"), [("linear", [3, 4, 5, 6, 7]), ("previous", [3, 3, 3, 3, 7]), ("zero", [3, 0, 0, 0, 7])])
 def test_what_is_missing_is_filled_in_where_that_is_asked(write: Write, fill: str, expected: list[float]) -> None:
     rows = rows_of(HOURS)
     rows[5][1] = ""

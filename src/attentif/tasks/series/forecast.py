@@ -64,10 +64,10 @@ class ForecastConfig(TaskConfig):
     quantiles: list[float] = Field([], description="bands: [0.1, 0.5, 0.9]; 0.5, the median, is the forecast")
     split: list[int] = Field([], description="rows to train, to choose by and to score; by default data.valid_fraction and test_fraction")
     columns: list[str] = Field([], description="columns that are forecast; by default all that hold numbers")
-    fill: Fill = Field("none", description="missing rows and cells: none (refused), linear, previous")
+    fill: Fill = Field("none", description="missing rows and cells: none (refused), linear, previous, zero (nothing was sold)")
     uneven: bool = Field(False, description="take rows as evenly spaced, whatever their dates (trading days)")
     date_format: str | None = Field(None, description='how dates are written, as strptime has it ("%d/%m/%Y"); by default ISO 8601')
-    decimal: Decimal = Field("point", description="what stands before the decimals of a number in a table: point, comma (1,5)")
+    decimal: Decimal = Field("point", description="what stands before the decimals of a number in a table: point, comma (1,5 and 1 234,5)")
     period: int | None = Field(None, gt=0, description="steps of a season; by default what the step suggests: a day, a week, a year")
     date: str | dict[str, str] | None = Field(
         None, description='column of dates, or of each part: { year = "an", month = "mois" }; by default data.columns.date, or by its name'
