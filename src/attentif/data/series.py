@@ -24,6 +24,7 @@ from attentif.data.table import digest_of
 from attentif.errors import ConfigError, DataError
 
 Floats = NDArray[np.float64]
+BY_ROW = ("values", "dates", "places", "parts")  # what a series has for each of its rows
 MOST_FILLED = 10  # rows filled in for each that is there: a wrong date asks for millions
 
 
@@ -61,6 +62,13 @@ class Series:
         """Every series by name, with its rows."""
         for name, start, end in zip(self.names, self.borders[:-1].tolist(), self.borders[1:].tolist(), strict=True):
             yield name, slice(start, end)
+
+    def only(self, numbers: Sequence[int]) -> "Series":
+        """These series alone, of which there is at least one."""
+        kept = [slice(int(self.borders[number]), int(self.borders[number + 1])) for number in numbers]
+        cut: dict[str, Any] = {key: np.concatenate([getattr(self, key)[rows] for rows in kept]) for key in BY_ROW}
+        borders = np.cumsum([0, *(rows.stop - rows.start for rows in kept)])
+        return replace(self, **cut, names=[self.names[number] for number in numbers], borders=borders)
 
     @property
     def digest(self) -> str:
@@ -179,9 +187,7 @@ def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:
         notes.append(f"rows without any number at the end, left out as they are still to come: {ahead:,}")
     if steps or holes:
         notes.append(f"filled in ({wanted.fill}): {steps:,} missing rows and {holes:,} missing cells")
-    together: dict[str, Any] = {
-        key: np.concatenate([getattr(part, key) for part in filled]) for key in ("values", "dates", "places", "parts")
-    }
+    together: dict[str, Any] = {key: np.concatenate([getattr(part, key) for part in filled]) for key in BY_ROW}
     return replace(series, **together, borders=np.cumsum([0, *(len(part) for part in filled)]))
 
 
@@ -192,7 +198,7 @@ def _measured(series: Series, rows: slice) -> slice:
 
 
 def _part(series: Series, rows: slice) -> Series:
-    cut = {key: getattr(series, key)[rows] for key in ("values", "dates", "places", "parts")}
+    cut = {key: getattr(series, key)[rows] for key in BY_ROW}
     return replace(series, **cut, borders=np.array([0, rows.stop - rows.start]))
 
 

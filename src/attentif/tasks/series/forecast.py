@@ -74,6 +74,7 @@ class ForecastConfig(TaskConfig):
     )
     series: str | None = Field(None, description="column that names the series of a long table; by default data.columns.series")
     names: list[str] = Field([], description="the series of a long table; filled in by training")
+    left_out: list[str] = Field([], description="those that training could not use, as --skip-bad allowed; filled in")
     mean: list[list[float]] = Field([], description="of each series and channel in training; filled in")
     deviation: list[list[float]] = Field([], description="the same; filled in")
     naive: list[list[float]] = Field([], description="error of the seasonal forecast within training, for MASE; filled in")
@@ -143,8 +144,8 @@ class Forecast(Task):
     def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
         config = self.config
         series, notes = load_series(data, self.wanted(), say)
+        series, left_out = self._learnable(series, data, notes)
         cuts = cut(series, config.split, (data.fraction("valid"), data.fraction("test")), notes)
-        self._check_lengths(series, cuts)
         mean, deviation = training_scale(series, cuts)
         scaled = standardised(series, mean, deviation)
         naive_of = lambda season: [seasonal_error(scaled.values[cuts.part(number, 0)], season) for number in range(len(series.names))]
@@ -166,7 +167,7 @@ class Forecast(Task):
             say(note)
         self.config = config.changed(
             columns=series.columns, date=series.date, series=config.series or data.column("series"), names=series.names, period=period,
-            mean=mean.tolist(), deviation=deviation.tolist(), naive=[own.tolist() for own in naive],
+            left_out=left_out, mean=mean.tolist(), deviation=deviation.tolist(), naive=[own.tolist() for own in naive],
         )  # fmt: skip
         assert isinstance(model.frontend, SeriesConfig)
         channels = len(series.columns)
@@ -179,8 +180,42 @@ class Forecast(Task):
         sizes = Sizes(frontend={"channels": channels}, head=head, max_len=train.tokens)
         return Prepared(self.config, train, valid, test, {}, sizes, series.digest, notes)
 
-    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Windows:
+    def _learnable(self, series: Series, data: DataConfig, notes: list[str]) -> tuple[Series, list[str]]:
+        """The series that move and have windows in each split; and the names of the others, no more than data.skip_bad allows."""
+        total, problems = len(series.names), dict[int, DataError]()
+        for number in range(total):
+            own = series.only([number])
+            try:
+                cuts = cut(own, self.config.split, (data.fraction("valid"), data.fraction("test")), [])
+                self._check_lengths(own, cuts)
+                training_scale(own, cuts)
+            except DataError as problem:
+                problems[number] = problem
+        if not problems:
+            return series, []
+        first = next(iter(problems.values()))
+        if len(problems) == total:
+            raise first
+        if len(problems) > data.skip_bad:
+            way_out = f"--skip-bad {len(problems)} leaves out what cannot be used, {len(problems):,} of {total:,} series"
+            raise DataError(f"{first.message}; {way_out}", file=first.file, line=first.line)
+        notes.append(f"{len(problems):,} of {total:,} series left out, the first for this: {first}")
+        kept = [number for number in range(total) if number not in problems]
+        return series.only(kept), [series.names[number] for number in problems]
+
+    def load(self, data: DataConfig, say: Say | None = None) -> tuple[Series, list[str]]:
+        """Other rows, without the series that training left out."""
         series, notes = load_series(data, self.wanted(), say)
+        kept = [number for number, name in enumerate(series.names) if name not in self.config.left_out]
+        if not kept:
+            raise DataError(f"the series {series.names[0]!r} was left out of training: nothing is known of it", file=series.files[0])
+        if len(kept) == len(series.names):
+            return series, notes
+        notes.append(f"{len(series.names) - len(kept):,} of {len(series.names):,} series left out, as in training")
+        return series.only(kept), notes
+
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Windows:
+        series, notes = self.load(data, say)
         for note in notes:
             say(note)
         config = self.config

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attentif.data import DataConfig
-from attentif.data.series import Series, load_series
+from attentif.data.series import Series
 from attentif.data.steps import Step, calendar
 from attentif.errors import DataError
 from attentif.models import Batch, Model
@@ -44,7 +44,7 @@ def answers(task: "Forecast", model: Model, given: str | Example) -> list[Predic
 def asked(task: "Forecast", given: str | Example) -> tuple[Scaled, str]:
     """The rows of a file, or those of an example of the test split; and what to call them."""
     if isinstance(given, str):
-        series, _ = load_series(DataConfig(train=given), task.wanted())
+        series, _ = task.load(DataConfig(train=given))
         return task.scaled(series), given
     values, dates = np.array(json.loads(given["values"])), np.array(json.loads(given["dates"]), dtype="datetime64[s]")
     series = Series(

@@ -178,8 +178,8 @@ def training_scale(series: Series, cuts: Cuts) -> tuple[NDArray[np.float64], NDA
         if len(still):
             column, of = series.columns[still[0]], f" of series {name!r}" if name else ""
             rows = f"{part.stop - part.start:,} training rows"
+            way_out = "" if name else "; leave it out (task.columns)"
             raise series.error(
-                f"{column}: is constant{of} ({known[0, still[0]]:g} in all {rows}): there is nothing to learn; leave it out (task.columns)",
-                part.start,
+                f"{column}: is constant{of} ({known[0, still[0]]:g} in all {rows}): there is nothing to learn{way_out}", part.start
             )
     return np.array(mean), np.array(deviation)

@@ -9,6 +9,7 @@ import torch
 from small_series import PATCHES, make, table, write
 from torch.testing import assert_close
 
+from attentif.data import DataConfig
 from attentif.errors import DataError
 from attentif.tasks.series.windows import Windows
 
@@ -65,6 +66,25 @@ def test_a_long_table_makes_windows_that_never_cross_from_one_series_to_the_next
     assert [answer.details["table"][0]["series"] for answer in answers] == ["est", "ouest"]
     with pytest.raises(DataError, match="'nord' was not in training"):
         task.predict(model, {}, [write(tmp_path / "nord.csv", [[*row[:1], "nord", row[1]] for row in table(40)], ("date", "poste", "mw"))])
+
+
+def test_series_of_a_long_table_that_cannot_be_learned_are_left_out_where_that_is_allowed(tmp_path: Path) -> None:
+    rows = [[date, "est", a] for date, a, _ in table()]
+    rows += [[date, "neuf", a] for date, a, _ in table(20)] + [[date, "nul", 0] for date, _, _ in table()]
+    file = write(tmp_path / "long.csv", rows, ("date", "poste", "mw"))
+    data = {"train": file, "columns": {"series": "poste"}}
+    with pytest.raises(DataError, match=r"of series 'neuf': train has 16 of 20.*; --skip-bad 2 leaves out .* 2 of 3 series"):
+        make(tmp_path, model=PATCHES, data=data | {"skip_bad": 1})
+    task, prepared, model = make(tmp_path, model=PATCHES, data=data | {"skip_bad": 2})
+    assert (task.config.names, task.config.left_out) == (["est"], ["neuf", "nul"])
+    assert any(note.startswith("2 of 3 series left out, the first for this: ") for note in prepared.notes)
+    said: list[str] = []
+    read = task.read(DataConfig(train=file), {}, prepared.sizes.fill(model.config), said.append)
+    assert len(read) == 300 - 32 - 6 + 1
+    assert "2 of 3 series left out, as in training" in said
+    assert [answer.details["table"][0]["series"] for answer in task.predict(model, {}, [file])] == ["est"]
+    with pytest.raises(DataError, match="'nul' was left out of training"):
+        task.predict(model, {}, [write(tmp_path / "nul.csv", rows[320:], ("date", "poste", "mw"))])
 
 
 def test_files_of_their_own_are_the_splits(tmp_path: Path) -> None:
