@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attentif.cli.options import Json
-from attentif.cli.out import print_json, print_table
+from attentif.cli.out import is_narrow, print_json, print_table
 
 if TYPE_CHECKING:
     from attentif.config import Registry
@@ -33,7 +33,9 @@ class What(StrEnum):
 
 
 def list_(
-    what: Annotated[What | None, typer.Argument(metavar="WHAT", help="Only this; by default everything.", show_default=False)] = None,
+    what: Annotated[
+        What | None, typer.Argument(metavar="WHAT", help=f"{', '.join(What)}; by default everything.", show_default=False)
+    ] = None,
     json: Json = False,
 ) -> None:
     """List what can be named: recipes, models, tasks, mixers, data.
@@ -51,8 +53,17 @@ def list_(
         print_json(found[what] if what else found)
         return
     for kind, entries in found.items():
+        if is_narrow():
+            entries = [_in_two(entry) for entry in entries]
         columns = list(entries[0]) if entries else ["name"]
         print_table(columns, [[str(entry[column]) for column in columns] for entry in entries], title=TITLES.get(kind, kind))
+
+
+def _in_two(entry: Entry) -> Entry:
+    """Its name, and beside it a line for each of the rest."""
+    (key, name), *rest = entry.items()
+    rest.sort(key=lambda item: item[0] != "description")
+    return {key: name, "description": "\n".join(value if of == "description" else f"{of}: {value}" for of, value in rest)}
 
 
 def _recipes() -> list[Entry]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from attentif.errors import UsageError
 
 WIDE = 160  # columns of a table that goes to a file or a pipe
+ROOMY = 120  # columns of a terminal from which a table of many columns is readable
 
 
 def check_out(out: Path | None, force: bool) -> None:
@@ -33,6 +35,11 @@ def refuse_existing(file: Path, force: bool) -> None:
 def say(line: str) -> None:
     """One line for the person who waits."""
     print(line, file=sys.stderr, flush=True)
+
+
+def is_narrow() -> bool:
+    """A terminal in which many columns would cut names and words to pieces."""
+    return sys.stdout.isatty() and shutil.get_terminal_size().columns < ROOMY
 
 
 def print_json(value: Any) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -52,6 +53,20 @@ def test_a_list_that_is_piped_has_no_colours(capsys: pytest.CaptureFixture[str])
     shown = printed(capsys, "list", "recipes")
     assert "\x1b" not in shown
     assert recipe_description("reviews") in shown
+
+
+@pytest.mark.parametrize("what", ["mixers", "data"])
+def test_names_stay_whole_in_a_terminal_of_eighty_columns(
+    what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = json.loads(printed(capsys, "list", what, "--json"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", printed(capsys, "list", what))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    for entry in entries:
+        assert next(iter(entry.values())) in shown
 
 
 BEGUN = "camembert-allocine"  # a recipe for a checkpoint of the user's
