@@ -63,7 +63,7 @@ class LearnConfig(Config):
         if not (self.epochs or self.steps or self.minutes):
             raise ValueError("one of epochs, steps and minutes must say how long to train")
         if self.min_steps and not self.epochs:
-            raise ValueError("min_steps lengthens `epochs`, and there are none")
+            raise ValueError("min_steps lengthens `epochs`, and there are none: give min_steps = 0 too")
         if isinstance(self.warmup, float) and not self.warmup < 1:
             raise ValueError(f"warmup: a fraction is a share of the run and below 1; write {math.ceil(self.warmup)} for steps")
         if self.schedule == "inverse-sqrt" and self.warmup == 0:

@@ -113,6 +113,9 @@ class Loop:
 
     def run(self) -> None:
         """Steps and evaluations until the end, or until a signal: then the state is saved and StoppedError raised."""
+        if self.stretch > 1 and not self.place.step and self.total() >= self.config.min_steps:
+            passes = f"{self.stretch * self.config.epochs:.3g} passes over them in place of {self.config.epochs:g}"
+            self.display.say(f"the data are small: {passes}, for train.min_steps asks for {self.config.min_steps} steps at least")
         self.job.model.train()
         while self.place.pending or not self.place.ended:
             if self.place.pending:

@@ -20,6 +20,7 @@ from attentif.view.words import LANGS, Text, count, metric, number, say
 ENDED = {
     "steps": Text("le nombre de pas demandé a été atteint", "the number of steps asked for was reached"),
     "epochs": Text("le nombre de passages demandé a été atteint", "the number of epochs asked for was reached"),
+    "min_steps": Text("le nombre de pas que demandent de petites données a été atteint", "the steps that small data need were reached"),
     "minutes": Text("le temps accordé était écoulé", "the time allowed was over"),
     "patience": Text("la validation ne progressait plus", "validation had stopped improving"),
 }
@@ -109,8 +110,10 @@ class Trained:
             valid=count(len(self.prepared.valid)),
             test=count(len(self.prepared.test)),
         )
+        lengthened = self.place.ended == "epochs" and self.place.step == self.config.train.min_steps
+        why = ENDED["min_steps" if lengthened else self.place.ended]
         ended = Text("{steps} pas, {epochs} passages sur les données ; {why}.", "{steps} steps, {epochs} passes over the data; {why}.")
-        return [trained, ended.with_(steps=count(self.place.step), epochs=number(self.place.epochs, 3), why=ENDED[self.place.ended])]
+        return [trained, ended.with_(steps=count(self.place.step), epochs=number(self.place.epochs, 3), why=why)]
 
 
 def rival(baseline: Baseline) -> dict[str, Any]:

@@ -304,3 +304,11 @@ def test_small_data_are_passed_over_until_there_are_steps_enough(tmp_path):
     valid = [row["step"] for row in rows(tmp_path / "run") if row.get("split") == "valid"]
     assert len(valid) == 2  # as many evaluations as were asked for
     assert len([line for line in words.lines if line.startswith("epoch ")]) < place.step / per_epoch
+    said = [line for line in words.lines if "train.min_steps" in line]
+    assert said == ["the data are small: 2.75 passes over them in place of 2, for train.min_steps asks for 33 steps at least"]
+
+
+def test_nothing_is_said_of_more_passes_where_steps_end_the_run_before(tmp_path):
+    words = Words()
+    toy.train(tmp_path / "run", toy.settings(steps=3, epochs=2.0, min_steps=33), display=words)
+    assert not [line for line in words.lines if "min_steps" in line]
