@@ -131,6 +131,9 @@ def command_line() -> Any:
     while branches:
         branch = branches.pop()
         branch.params += common
+        for parameter in branch.params:
+            if parameter.param_type_name == "argument":
+                setattr(parameter, "display_type_rich", lambda **_: "")  # noqa: B010  newer typers would add <list[str]> to the name
         branches += getattr(branch, "commands", {}).values()
     return tree
 

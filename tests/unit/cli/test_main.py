@@ -106,6 +106,8 @@ def test_every_command_has_help_and_the_common_options(capsys: pytest.CaptureFix
         assert shown.startswith(f"Usage: attentif {name}")
         assert "--debug" in shown
         assert "--plugin" in shown
+        assert "<str>" not in shown  # the words of Python's types are not the user's
+        assert "list[" not in shown
 
 
 def test_the_list_of_commands_says_a_whole_sentence_on_each(capsys: pytest.CaptureFixture[str]) -> None:
