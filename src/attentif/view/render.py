@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from html import escape
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from attentif.view.words import Number, Text, Words, count, number, percent, say
 
 LONG_CELL = 40  # characters from which a column of a table needs room
 LONG = " class=long"
+HALF_LINE = 52  # characters of a table that fit beside a figure
 MANY_COLUMNS = 30  # from here a map takes the whole width of the page
 MOST_WEIGHTS = 24_000_000  # bytes of maps in one block: beyond, a browser crawls
 
@@ -226,8 +228,15 @@ def body(blocks: Sequence[Block]) -> str:
 
 def _narrow(value: Block) -> bool:
     if isinstance(value, Table):
-        return len(value.columns) <= 4 and not any(_cell_class([cell]) == LONG for row in value.rows for cell in row)
+        long = any(_cell_class([cell]) == LONG for row in value.rows for cell in row)
+        return len(value.columns) <= 4 and not long and _least_width(value) <= HALF_LINE
     return isinstance(value, FigureBlock)
+
+
+def _least_width(table: Table) -> int:
+    """Characters of the narrowest form of a table: a line may end between words, but not inside a score with its interval."""
+    pieces = lambda cell: say(cell, "fr").split("\n" if isinstance(cell, Number) else None) if isinstance(cell, str | Text) else []
+    return sum(max(map(len, chain(*map(pieces, [name, *_column(table, i)])))) for i, name in enumerate(table.columns))
 
 
 def section(value: Section, anchor: str = "") -> str:

@@ -180,29 +180,28 @@ def points(history: Sequence[Mapping[str, Any]], key: str, split: str | None = N
 
 
 def training(history: Sequence[Mapping[str, Any]], outcome: Outcome) -> list[Block]:
-    """Curves of the loss, of each metric of validation, of the experts' balance and of the learning rate."""
+    """Curves of the loss, of each metric of validation, of the experts' balance and of the learning rate; a single point is no curve."""
     blocks: list[Block] = []
     train, valid = points(history, "loss"), points(history, "loss", "valid")
-    if train or valid:
+    if len(train) > 1 or len(valid) > 1:
         blocks.append(FigureBlock(Text("Perte", "Loss"), partial(loss_curves, train, valid)))
     keys = dict.fromkeys(key for row in history if row.get("split") == "valid" for key in row)
     measured = {key: points(history, key, "valid") for key in keys if key != "loss" and (key in METRICS or key in outcome.scores)}
-    shares = {key: curve for key, curve in measured.items() if curve and metric(key).share}
+    shares = {key: curve for key, curve in measured.items() if len(curve) > 1 and metric(key).share}
     if shares:
         blocks.append(FigureBlock(Text("Scores de validation", "Validation scores"), partial(metric_curves, shares)))
     for key, curve in measured.items():
-        if curve and key not in shares:
+        if len(curve) > 1 and not metric(key).share:
             title = Text("Validation : {name}", "Validation: {name}").with_(name=metric(key).name)
             blocks.append(FigureBlock(title, partial(metric_curves, {key: curve})))
-    if entropy := points(history, "expert_entropy"):
+    if len(entropy := points(history, "expert_entropy")) > 1:
         title = Text("Équilibre des experts", "Balance of the experts")
         about = Text(
             "Entropie des parts rapportée à celle de parts égales (moyenne sur les mélanges) : 100 % si tous les experts servent autant.",
             "Entropy of the shares over that of equal ones, mean over the mixtures: 100 % where all experts are used as much.",
         )
         blocks.append(FigureBlock(title, partial(metric_curves, {"expert_entropy": entropy}), about))
-    rates = points(history, "lr")
-    if rates:
+    if len(rates := points(history, "lr")) > 1:
         blocks.append(FigureBlock(Text("Taux d’apprentissage", "Learning rate"), partial(learning_rate, rates)))
     return blocks
 

@@ -124,11 +124,12 @@ class Metric:
     @property
     def title(self) -> Text:
         """Its name, and a warning where the reader would take a high score for a good one."""
-        return (
-            self.name
-            if self.higher_is_better
-            else Text(f"{self.name.fr} (le plus bas est le meilleur)", f"{self.name.en} (lower is better)")
-        )
+        return self.warned(" ")
+
+    def warned(self, between: str) -> Text:
+        if self.higher_is_better:
+            return self.name
+        return Text(f"{self.name.fr}{between}(le plus bas est le meilleur)", f"{self.name.en}{between}(lower is better)")
 
     def write(self, value: float) -> Number:
         return (percent if self.share else number)(value)

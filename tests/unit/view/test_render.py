@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from attentif.errors import UsageError
-from attentif.view import AttentionMaps, Code, FigureBlock, Paragraph, Section, Table, Text, Tokens
+from attentif.view import AttentionMaps, Code, FigureBlock, Paragraph, Score, Section, Table, Text, Tokens
 from attentif.view.figures import confusion_matrix, loss_curves
+from attentif.view.figures.scores import written
 from attentif.view.render import block, body, differences, highlighted_toml, json_script, quantised, section
+from attentif.view.words import metric
 
 EVIL = '</script><script>alert("1")</script><img src=x onerror=alert(2)> & \'"'
 
@@ -135,6 +137,14 @@ def test_two_narrow_blocks_share_a_line_and_a_third_stands_alone():
     table = Table(["a"], [["b"]])
     assert body([table, table, table]).count('<div class="pair">') == 1
     assert "pair" not in body([table, Paragraph("between"), table])
+
+
+def test_a_table_whose_numbers_need_the_line_shares_it_with_none():
+    figure = FigureBlock("figure", partial(confusion_matrix, [[1]], ["a"]))
+    score = lambda value: written(Score(value, value - 0.01, value + 0.01), metric("perplexity"), "\n")
+    fits, wide = (Table(["system", *"abc"], [["this model", *[score(value)] * 3]]) for value in (3.5, 35555.5))
+    assert '<div class="pair">' in body([figure, fits])
+    assert "pair" not in body([figure, wide])
 
 
 def test_a_folded_section_opens_by_a_click():

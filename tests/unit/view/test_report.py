@@ -11,6 +11,7 @@ from attentif.view.words import THIN_SPACE
 HISTORY = [
     {"step": 1, "loss": 2.0, "lr": 1e-4, "padding": 0.1, "seconds": 1.0},
     {"step": 2, "loss": 1.5, "lr": 2e-4, "padding": 0.3},
+    {"step": 1, "split": "valid", "loss": 1.9, "accuracy": 0.5, "perplexity": 6.7},
     {"step": 2, "split": "valid", "loss": 1.7, "accuracy": 0.6, "perplexity": 5.5, "seconds": 2.0},
     {"note": "resumed"},
 ]
@@ -67,7 +68,7 @@ def test_the_table_of_scores_ranks_and_stresses_the_run():
 
 def test_points_take_the_rows_of_one_split_that_hold_the_key():
     assert points(HISTORY, "loss") == [(1, 2.0), (2, 1.5)]
-    assert points(HISTORY, "loss", "valid") == [(2, 1.7)]
+    assert points(HISTORY, "loss", "valid") == [(1, 1.9), (2, 1.7)]
     assert points(HISTORY, "nothing") == []
 
 
@@ -108,6 +109,13 @@ def test_a_run_with_little_to_say_still_has_a_report(history):
     html = render(page(empty))
     assert "No score was measured." in html
     assert "What was done" not in html
+
+
+def test_a_single_evaluation_is_no_curve():
+    short = [row for row in HISTORY if row.get("step") == 2]
+    assert training(short, Outcome("accuracy", {})) == []
+    once = [row for row in HISTORY if not (row.get("split") == "valid" and row["step"] == 1)]
+    assert [block.title.en for block in training(once, Outcome("accuracy", {}))] == ["Loss", "Learning rate"]
 
 
 def test_a_run_with_experts_shows_their_balance():

@@ -6,7 +6,7 @@ window.attentifMaps = (root) => {
   };
   const SHOWN = 5; // tokens named in the sentence under the text
   const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const short = (text, length = 14) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
+  const short = (text, length = 18) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
 
   const palette = (element) => {
     const style = getComputedStyle(element);

@@ -16,7 +16,7 @@ def cost_bars(parts: Mapping[W, float], unit: Unit, *, lang: Lang = "en") -> go.
     rows = list(parts.items())[::-1]  # plotly draws the first row at the bottom
     fig = figure(
         lang,
-        height=60 + 52 * max(1, len(rows)),
+        height=86 + 52 * max(1, len(rows)),  # the axis and its title, then the bars
         xaxis={"title": {"text": name[lang]}, "rangemode": "tozero", "nticks": 5},
         yaxis={"visible": False, "range": [-0.5, len(rows) - 0.2]},
     )

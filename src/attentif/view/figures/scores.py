@@ -30,8 +30,8 @@ def ranked(systems: Sequence[Contender], of: Metric) -> list[Contender]:
 
 def whiskers(scores: Sequence[Score], scale: float) -> dict[str, Any]:
     """The intervals of some bars; a score without one gets none."""
-    above = [0.0 if score.high is None else scale * (score.high - score.value) for score in scores]
-    below = [0.0 if score.low is None else scale * (score.value - score.low) for score in scores]
+    above = [None if score.high is None else scale * (score.high - score.value) for score in scores]
+    below = [None if score.low is None else scale * (score.value - score.low) for score in scores]
     return {"array": above, "arrayminus": below, "symmetric": False}
 
 
@@ -60,8 +60,8 @@ def contenders(metric_key: str, systems: Sequence[Contender], *, lang: Lang = "e
     span = {"range": [0, 101]} if of.share else {}
     fig = figure(
         lang,
-        height=70 + BAR_HEIGHT * max(1, len(rows)),
-        xaxis={"title": {"text": plain(of.title, lang)}, "rangemode": "tozero"} | span | metric_axis(of, lang),
+        height=(70 if of.higher_is_better else 90) + BAR_HEIGHT * max(1, len(rows)),
+        xaxis={"title": {"text": plain(of.warned("\n"), lang).replace("\n", "<br>")}, "rangemode": "tozero"} | span | metric_axis(of, lang),
         yaxis={"visible": False, "range": [-0.5, len(rows) - 0.25]},
         margin={"l": 20, "r": 26},  # half of the labels of both ends of the axis
     )

@@ -69,6 +69,19 @@ def test_curves_without_points_are_empty_figures():
     assert len(contenders("accuracy", []).layout.annotations) == 0
 
 
+def test_a_score_without_an_interval_has_no_whisker():
+    _, others = contenders(
+        "accuracy", [Contender("known", {"accuracy": Score(0.5)}), Contender("drawn", {"accuracy": Score(0.6, 0.5, 0.7)})]
+    ).data
+    assert [value is None for value in others.error_x.array] == [True, False]
+
+
+def test_on_a_phone_the_axis_of_errors_has_two_short_lines():
+    assert (
+        contenders("mse", [Contender("known", {"mse": Score(0.5)})]).layout.xaxis.title.text == "squared error (MSE)<br>(lower is better)"
+    )
+
+
 def test_contenders_are_ranked_and_those_without_the_score_left_out():
     fig = contenders("accuracy", SYSTEMS)
     ours, others = fig.data
