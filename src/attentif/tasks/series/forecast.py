@@ -15,6 +15,7 @@ from attentif.data import DataConfig
 from attentif.data.dates import parts_problem
 from attentif.data.series import Series, load_series
 from attentif.data.series_rows import Decimal, Fill, Wanted
+from attentif.data.steps import Step
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.frontends.series import SeriesConfig
@@ -74,6 +75,7 @@ class ForecastConfig(TaskConfig):
     )
     series: str | None = Field(None, description="column that names the series of a long table; by default data.columns.series")
     names: list[str] = Field([], description="the series of a long table; filled in by training")
+    step: list[int] = Field([], description="from row to row in training, in seconds and in months; filled in")
     left_out: list[str] = Field([], description="those that training could not use, as --skip-bad allowed; filled in")
     mean: list[list[float]] = Field([], description="of each series and channel in training; filled in")
     deviation: list[list[float]] = Field([], description="the same; filled in")
@@ -167,7 +169,8 @@ class Forecast(Task):
             say(note)
         self.config = config.changed(
             columns=series.columns, date=series.date, series=config.series or data.column("series"), names=series.names, period=period,
-            left_out=left_out, mean=mean.tolist(), deviation=deviation.tolist(), naive=[own.tolist() for own in naive],
+            step=[series.step.seconds, series.step.months], left_out=left_out,
+            mean=mean.tolist(), deviation=deviation.tolist(), naive=[own.tolist() for own in naive],
         )  # fmt: skip
         assert isinstance(model.frontend, SeriesConfig)
         channels = len(series.columns)
@@ -204,8 +207,11 @@ class Forecast(Task):
         return series.only(kept), [series.names[number] for number in problems]
 
     def load(self, data: DataConfig, say: Say | None = None) -> tuple[Series, list[str]]:
-        """Other rows, without the series that training left out."""
+        """Other rows, as far apart as those of training, without the series that it left out."""
         series, notes = load_series(data, self.wanted(), say)
+        trained = Step(*self.config.step) if self.config.step else series.step
+        if series.step != trained and not self.config.uneven:
+            raise DataError(f"rows are {series.step.name} apart, and those of training {trained.name}", file=series.files[0])
         kept = [number for number, name in enumerate(series.names) if name not in self.config.left_out]
         if not kept:
             raise DataError(f"the series {series.names[0]!r} was left out of training: nothing is known of it", file=series.files[0])

@@ -87,6 +87,16 @@ def test_series_of_a_long_table_that_cannot_be_learned_are_left_out_where_that_i
         task.predict(model, {}, [write(tmp_path / "nul.csv", rows[320:], ("date", "poste", "mw"))])
 
 
+def test_days_are_not_forecast_by_what_was_learned_from_hours(tmp_path: Path) -> None:
+    task, _, model = make(tmp_path, model=PATCHES)
+    days = [[str(np.datetime64("2024-01-01") + place), *row[1:]] for place, row in enumerate(table(40))]
+    file = write(tmp_path / "jours.csv", days)
+    with pytest.raises(DataError, match="rows are a day apart, and those of training an hour"):
+        task.predict(model, {}, [file])
+    with pytest.raises(DataError, match="rows are a day apart, and those of training an hour"):
+        task.read(DataConfig(train=file), {}, model.config, lambda line: None)
+
+
 def test_files_of_their_own_are_the_splits(tmp_path: Path) -> None:
     rows = table()
     files = {name: write(tmp_path / f"{name}.csv", rows[part]) for name, part in
