@@ -155,6 +155,9 @@ class Forecast(Task):
         period = config.period or min(seasons, key=lambda season: float(np.mean(naive_of(season))))
         why = f"of {' and '.join(map(str, seasons))} the one that repeats best in training" if len(seasons) > 1 else "as the step suggests"
         notes.append(f"season: {counted(period, 'step')}" + ("" if config.period else f", {why} (task.period)"))
+        if short := int((np.diff(cuts.rows)[:, 0] <= period).sum()):
+            which = f" of {short:,} of {len(series.names):,} series" if len(series.names) > 1 else ""
+            notes.append(f"training{which} is no longer than a season: MASE is the error over that of the value before")
         naive = naive_of(period)
         splits = [self._windows(scaled, name, starts_of(cuts, place, config.look_back, config.horizon), model)
                   for place, name in enumerate(("train", "valid", "test"))]  # fmt: skip

@@ -121,6 +121,15 @@ def test_the_season_is_the_one_that_repeats_best_in_training(tmp_path: Path) -> 
     assert any(note.startswith("season: 24 steps, as the step suggests") for note in prepared.notes)
 
 
+def test_a_season_that_training_does_not_hold_is_no_measure_and_that_is_said(tmp_path: Path) -> None:
+    said = "training is no longer than a season: MASE is the error over that of the value before"
+    for period, short in ((239, False), (240, True)):
+        task, prepared, _ = make(tmp_path, model=PATCHES, period=period)
+        assert (said in prepared.notes) == short
+    raw = np.array([row[1:] for row in table()])[:240]
+    assert task.config.naive[0] == pytest.approx((np.abs(np.diff(raw, axis=0)).mean(0) / raw.std(0)).tolist(), rel=1e-4)
+
+
 def test_limit_takes_windows_from_the_whole_of_training(tmp_path: Path) -> None:
     _, prepared, _ = make(tmp_path, model=PATCHES, data={"train": write(tmp_path / "s.csv", table()), "limit": 5})
     assert isinstance(prepared.train, Windows)
