@@ -12,6 +12,7 @@ from attentif.view.blocks import Block, Cell, Code, FigureBlock, Paragraph, Scor
 from attentif.view.words import IN_TOKENS, Text, Words, count, metric, number, percent
 
 MOST_CHARACTERS = 1200  # of a text shown among the worst errors
+NOTHING = "∅"  # how an answer without a word is shown
 
 # titles and heads that several tasks have
 WHERE = Text("Où il réussit, où il échoue", "Where it succeeds, where it fails")
@@ -269,7 +270,7 @@ def written_sections(evaluation: Evaluation, key: str, title: Text, heads: Seque
         sections.append(Section(WHERE, found))
     for name, shown in (("wrong", Text("Erreurs", "Errors")), (key, title)):
         if details[name]:
-            rows = [[entry["source"], entry["written"], entry["reference"]] for entry in details[name]]
+            rows = [[entry["source"], entry["written"] or NOTHING, entry["reference"]] for entry in details[name]]
             sections.append(Section(shown, [Table(heads, rows)]))
     tool = "sacrebleu: " if "bleu" in details["signatures"] else ""
     signatures = tool + ", ".join(f"{name} {value}" for name, value in details["signatures"].items())
@@ -302,5 +303,34 @@ def group_table(groups: list[dict[str, Any]], head: Text = GROUP) -> Table:
     """Scores by group; `groups` is what `metrics.by_group` returns."""
     keys = [key for key in groups[0] if key not in ("group", "examples")]
     heads = [head, *(metric(key).name for key in keys), Text("exemples", "examples")]
-    rows = [[entry["group"], *(metric(key).write(entry[key]) for key in keys), count(entry["examples"])] for entry in groups]
+    rows = [[group_name(entry["group"]), *(metric(key).write(entry[key]) for key in keys), count(entry["examples"])] for entry in groups]
     return Table(heads, rows)
+
+
+# what the built-in sets call their groups, in French; the groups of a file are called as they are
+GROUPS = {
+    "known names": "noms connus",
+    "new names": "noms nouveaux",
+    "same words": "mêmes mots",
+    "other words": "autres mots",
+    "pronoun": "pronom",
+    "no answer": "sans réponse",
+    "unseen number": "nombre jamais vu",
+    "unseen combination": "combinaison jamais vue",
+    "quiet line": "ligne calme",
+    "noisy line": "ligne bruyante",
+    "the beginning": "le début",
+    "the middle": "le milieu",
+    "the end": "la fin",
+    "promoter": "promoteur",
+    "wrong distance": "mauvaise distance",
+    "wrong order": "mauvais ordre",
+    "one box": "une seule boîte",
+    "no box": "aucune boîte",
+    "other strand": "autre brin",
+}
+
+
+def group_name(name: str) -> Words:
+    parts = name.split(", ")
+    return Text(", ".join(GROUPS[part] for part in parts), name) if GROUPS.keys() >= set(parts) else name

@@ -14,6 +14,7 @@ from attentif.data.images import as_shown, data_uri
 from attentif.data.questions import Questions
 from attentif.tasks.metrics import mean_interval
 from attentif.tasks.pictures.image import small
+from attentif.tasks.report import NOTHING
 from attentif.tasks.task import Baseline, Evaluation, Say
 from attentif.view.blocks import Block, Contender, FigureBlock, Paragraph, Score, Section, Table
 from attentif.view.words import Text, Words, count, metric, percent
@@ -193,5 +194,5 @@ def _wrong(wrong: list[dict[str, str]]) -> list[Block]:
     )
     shown = [Shown(entry["picture"], f"{number}", place=entry["place"]) for number, entry in enumerate(wrong, 1)]
     heads: list[Words] = ["", Text("question", "question"), Text("réponse", "answer"), Text("réponse du modèle", "the model's answer")]
-    rows = [[str(number), entry["question"], entry["answer"], entry["written"]] for number, entry in enumerate(wrong, 1)]
+    rows = [[str(number), entry["question"], entry["answer"], entry["written"] or NOTHING] for number, entry in enumerate(wrong, 1)]
     return [Paragraph(about), FigureBlock(Text("Les images", "The pictures"), partial(gallery, shown)), Table(heads, rows)]

@@ -360,7 +360,7 @@ class Speech(Task):
             assert isinstance(frontend, FramesConfig | WavesConfig)
             vectors = int(frontend.shortened(source.seq.lengths)[0])
             seconds = source.seq.max_len * self.config.features.step / vectors
-            times = [f"{place * seconds:.2f} s" for place in range(vectors)]
+            times = [f"{1000 * place * seconds:.0f} ms" for place in range(vectors)]  # whole numbers: the same in both languages
             if self.config.features.frames_each is not None:
                 times = [f"{place / vectors:.0%}" for place in range(vectors)]
             title = f"{Path(name).name} → « {answer} »"

@@ -13,7 +13,7 @@ from attentif.nn.seq import Seq
 from attentif.nn.tape import record
 from attentif.tasks.feed import device_of
 from attentif.tasks.looking import shown_tokens
-from attentif.tasks.report import WHERE_WRONG, WORST_ERRORS, slices
+from attentif.tasks.report import NOTHING, WHERE_WRONG, WORST_ERRORS, slices
 from attentif.tasks.sound.speech_data import Objective, Utterances, sound_input
 from attentif.tasks.sound.speech_opening import transcript_ids
 from attentif.tasks.task import Evaluation
@@ -55,7 +55,7 @@ def _transcripts(entries: list[dict[str, Any]]) -> list[Block]:
 
 
 def _spaced(words: list[str], values: list[float]) -> Cell:
-    return Tokens([f"{word} " for word in words], values, whole=1.0) if words else "∅"
+    return Tokens([f"{word} " for word in words], values, whole=1.0) if words else NOTHING
 
 
 def _confused(details: dict[str, Any]) -> list[Block]:

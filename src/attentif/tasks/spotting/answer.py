@@ -34,6 +34,7 @@ from attentif.tasks.feed import counted, each_batch, fitted, limit_of, on_paper
 from attentif.tasks.looking import attention_maps, shown_tokens
 from attentif.tasks.metrics import by_group, by_length
 from attentif.tasks.ragged import Ragged, Rows
+from attentif.tasks.report import NOTHING
 from attentif.tasks.rows import EncodedRows
 from attentif.tasks.spotting.answer_report import answer_baselines, answer_sections
 from attentif.tasks.spotting.spans import Span, Window, best_spans, windows
@@ -306,7 +307,7 @@ class Answer(Task):
         found = []
         for example, answer in zip(asked, self.predict(model, tokenizers, asked), strict=True):
             dataset = self._asked(model, tokenizers, [example])
-            title = f"« {example['question']} » → {answer.output or '∅'}"
+            title = f"« {example['question']} » → {answer.output or NOTHING}"
             found += attention_maps(model, dataset.batch([0]), shown_tokens(tokenizer, dataset.ids[0]), title=title)
         return found
 

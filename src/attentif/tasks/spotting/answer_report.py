@@ -27,7 +27,7 @@ def answer_baselines(
     """The sentence that shares most words with the question, and what it says beyond the question's words."""
     systems = [
         (Text("phrase la plus proche de la question", "sentence closest to the question"), closest_sentence),
-        (Text("mots nouveaux de cette phrase", "new words of that sentence"), new_words),
+        (Text("mots nouveaux de la phrase la plus proche", "new words of the closest sentence"), new_words),
     ]
     found = []
     for name, answer in systems:

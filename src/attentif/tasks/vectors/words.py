@@ -26,7 +26,7 @@ from attentif.text.judgements import Similarity, answered, is_analogies, judged,
 from attentif.text.vectors import BREAK, WordStream, WordVectors
 from attentif.text.word2vec import FittedVectors, Word2VecConfig, told_together
 from attentif.view.blocks import Block, FigureBlock, Paragraph, Section, Table
-from attentif.view.words import Text
+from attentif.view.words import Text, fixed
 
 PIECE = 1 << 20  # tokens that are worked on at once
 SENTENCE_ENDS = frozenset(".!?…;:")
@@ -167,6 +167,12 @@ def word_map(vectors: WordVectors, words: Sequence[str]) -> list[tuple[str, floa
     return [(word, round(float(x), 4), round(float(y), 4)) for word, (x, y) in zip(words, plane, strict=True)]
 
 
+def _neighbours(near: list[tuple[str, float]]) -> Text:
+    """Each with its cosine; where decimals have commas, semicolons stand between them."""
+    cosines = [(word, fixed(cosine, 2)) for word, cosine in near]
+    return Text(" ; ".join(f"{word} {cosine.fr}" for word, cosine in cosines), ", ".join(f"{word} {cosine.en}" for word, cosine in cosines))
+
+
 def words_sections(details: dict[str, Any]) -> list[Section]:
     from attentif.view.figures.words import word_plane
 
@@ -181,7 +187,7 @@ def words_sections(details: dict[str, Any]) -> list[Section]:
                 "warning",
             )
         )
-    rows = [[word, ", ".join(f"{near} {cosine:.2f}" for near, cosine in neighbours)] for word, neighbours in details["neighbours"]]
+    rows = [[word, _neighbours(near)] for word, near in details["neighbours"]]
     about = Text("Du mot le plus fréquent au plus rare, avec le cosinus.", "From the most frequent word to the rarest, with the cosine.")
     blocks.append(Table([Text("mot", "word"), Text("ses voisins", "its neighbours")], rows, about))
     about = Text(
