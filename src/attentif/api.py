@@ -48,7 +48,7 @@ from attentif.train.fitted import FitConfig, fit, load_config
 from attentif.train.fitted_run import VectorsFile, open_fitted
 from attentif.train.imported import import_folder, is_foreign, open_folder
 from attentif.train.kept import kept_config
-from attentif.train.load import Source, check_brought, check_split, other_rows, source_name
+from attentif.train.load import Given, Source, check_brought, check_split, data_table, other_rows, source_name
 from attentif.train.progress import Display, display
 from attentif.train.rundir import RunFolder, read_results
 from attentif.train.vectors import embedding_vectors
@@ -66,7 +66,7 @@ log = logging.getLogger("attentif")
 
 def train(
     source: Source,
-    data: str | Path | Mapping[str, Any] | None = None,
+    data: Given | None = None,
     *,
     out: str | Path | None = None,
     force: bool = False,
@@ -75,11 +75,10 @@ def train(
 ) -> "Run":
     """Train a recipe (its name), a TOML file or a table of values, and open the run.
 
-    `data` is a file of examples, or a table with the keys of `[data]`. `overrides` are tables of the configuration, as far as they
-    differ: `model={"layers": 4}, train={"epochs": 3, "seed": 1}`. The run is kept in `out`, by default `runs/<recipe>-<n>`.
+    `data` is a file of examples, a list of files, or a table with the keys of `[data]`. `overrides` are tables of the configuration, as
+    far as they differ: `model={"layers": 4}, train={"epochs": 3, "seed": 1}`. The run is kept in `out`, by default `runs/<recipe>-<n>`.
     """
-    table = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
-    layers = [*_tables({"data": table} if data is not None else {}), *_tables(overrides)]
+    layers = [*_tables({"data": data_table(data)} if data is not None else {}), *_tables(overrides)]
     return load(start(source, layers, out=out, force=force, watch=watch or display()))
 
 
@@ -293,13 +292,13 @@ class Run:
 
     def evaluate(
         self,
-        data: str | Path | Mapping[str, Any] | None = None,
+        data: Given | None = None,
         *,
         split: str = "test",
         say: Say | None = None,
         progress: Progress | None = None,
     ) -> Evaluation:
-        """Scores on a split of the run's own data, or on all rows of another file."""
+        """Scores on a split of the run's own data, or on all rows of another file, or of several."""
         check_split(split)
         said = say or (lambda _: None)
         budget = self.config.train.batch_tokens if self.config.train is not None else BUDGET

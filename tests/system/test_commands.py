@@ -114,6 +114,9 @@ def test_other_files_are_scored_whole(typed: Callable[..., Done]) -> None:
     done = typed("evaluate", "runs/classify", "--data", "autres.csv", "--text", "critique", "--label", "note")
     assert "text from column 'critique'" in done.err
     assert "accuracy" in done.out
+    done = typed("evaluate", "runs/classify", "--data", "autres.csv", "--data", "avis.csv")
+    rows = len(Path("avis.csv").read_text().splitlines()) + 1
+    assert f"autres.csv and avis.csv: {rows} examples" in done.out
     done = typed("evaluate", "runs/translate", "--data", "mots.fr", "--target", "mots.en", "--json")
     assert json.loads(done.out)["examples"] == 216
 

@@ -37,7 +37,9 @@ def compare(
         str | None, typer.Option(metavar="R or R,R,R", help="One learning rate for all, or several to be tried for each model.")
     ] = None,
     lr_share: Annotated[float | None, typer.Option(metavar="S", help="Length of such a trial, as a share of a run (0.25).")] = None,
-    data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file in place of the recipe's data.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Your own file (again for each further one) in place of the recipe's data.")
+    ] = None,
     target: Target = None,
     valid: Valid = None,
     test: Test = None,

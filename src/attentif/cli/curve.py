@@ -17,7 +17,9 @@ def curve(
     labels: Annotated[str, typer.Option(metavar="N,N,all", help="Numbers of labelled examples to train on.")] = "100,500,2000,all",
     from_: Annotated[list[Path] | None, typer.Option("--from", metavar="RUN", help="A run to begin with; may be given again.")] = None,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs for each point: weights and labelled examples differ.")] = 3,
-    data: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Your own file: CSV, TSV, JSONL, Parquet.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Your own file (again for each further one): CSV, TSV, JSONL, Parquet.")
+    ] = None,
     target: Target = None,
     valid: Valid = None,
     test: Test = None,

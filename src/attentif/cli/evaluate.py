@@ -9,6 +9,7 @@ import typer
 from attentif.cli.options import Device, Json, LabelColumn, RunPath, Target, TextColumn, Threads
 from attentif.cli.out import print_json, say
 from attentif.cli.scores import print_scores
+from attentif.cli.train import one_or_all
 from attentif.errors import UsageError
 
 
@@ -24,7 +25,10 @@ def evaluate(
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Changes of what it reads: data.options.length=1024", show_default=False),
     ] = None,
-    data: Annotated[str | None, typer.Option(metavar="FILE", help="Score all rows of this file instead.", show_default=False)] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Score all rows of this file (again for each further one) instead.", show_default=False),
+    ] = None,
     target: Target = None,
     text: TextColumn = None,
     label: LabelColumn = None,
@@ -40,7 +44,8 @@ def evaluate(
     attentif evaluate runs/reviews-1 --data autres.csv
     attentif evaluate runs/induction-1 data.options.length=4096
     """
-    options = {"train": data, "target": target, "text": text, "label": label}
+    file = one_or_all(data)
+    options = {"train": file, "target": target, "text": text, "label": label}
     files = {key: value for key, value in options.items() if value is not None}
     if data is not None and split is not None:
         raise UsageError("--split is of the run's own data: it does not go with --data")
@@ -69,6 +74,6 @@ def evaluate(
         say(loaded.note)
     metric = loaded.task.metric if loaded.task.metric in found.scores else next(iter(found.scores))  # other files may ask other questions
     if json:
-        print_json(finite({"run": str(run), "data": data, "metric": metric, **asdict(found)}))
+        print_json(finite({"run": str(run), "data": file, "metric": metric, **asdict(found)}))
     else:
-        print_scores(found.scores, found.intervals, metric=metric, title=f"{data or chosen}: {found.examples:,} examples")
+        print_scores(found.scores, found.intervals, metric=metric, title=f"{' and '.join(data or [chosen])}: {found.examples:,} examples")

@@ -22,7 +22,10 @@ def train(
     ] = None,
     overrides: Changes = None,
     data: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Your own file or folder: tables, texts, pictures, sounds, CoNLL, SQuAD.")
+        list[str] | None,
+        typer.Option(
+            metavar="FILE", help="Your own file or folder (again for each further one): tables, texts, pictures, sounds, CoNLL, SQuAD."
+        ),
     ] = None,
     target: Target = None,
     valid: Valid = None,
@@ -63,8 +66,13 @@ def train(
 
 
 def given_data(files: list[str] | None, **named: Any) -> dict[str, Any]:
-    """The options about data that were typed, by their keys; a single file stands for itself."""
-    return given_keys("data", train=files[0] if files and len(files) == 1 else files, **named)
+    """The options about data that were typed, by their keys."""
+    return given_keys("data", **{name: one_or_all(value) for name, value in {"train": files, **named}.items()})
+
+
+def one_or_all(value: Any) -> Any:
+    """A single file stands for itself."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def given_keys(table: str, **options: Any) -> dict[str, Any]:
@@ -80,6 +88,11 @@ def layers_of(given: dict[str, Any], overrides: list[str] | None) -> "list[Layer
         table, name = key.split(".")
         option = "data" if key == "data.train" else name.replace("_", "-")
         layers.append(Layer({table: {name: value}}, f"option --{option}"))
+    for word in overrides or ():
+        if "=" not in word and Path(word).exists():
+            raise UsageError(
+                f"{word!r} is a file, where a change (key=value) is wanted; several files are given one by one: --data A --data B"
+            )
     return layers + [override(word) for word in overrides or ()]
 
 

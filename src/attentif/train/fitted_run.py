@@ -2,7 +2,7 @@
 the others.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,7 +25,7 @@ from attentif.text.ngram import NGram
 from attentif.text.vectors import WordVectors, read_vectors
 from attentif.text.word2vec import FittedVectors, Word2VecConfig
 from attentif.train.fitted import FitConfig, load_config
-from attentif.train.load import check_split, other_rows
+from attentif.train.load import Given, check_split, other_rows
 from attentif.train.rundir import RunFolder, read_results
 from attentif.view.blocks import AttentionMaps, Section, Table
 from attentif.view.page import Fragment
@@ -68,7 +68,7 @@ class FittedRun:
 
     def evaluate(
         self,
-        data: str | Path | Mapping[str, Any] | None = None,
+        data: Given | None = None,
         *,
         split: str = "test",
         say: Say | None = None,
@@ -187,7 +187,7 @@ class VectorsFile(FittedRun):
     def results(self) -> dict[str, Any]:
         return {}
 
-    def evaluate(self, data: str | Path | Mapping[str, Any] | None = None, *, say: Say | None = None, **options: Any) -> Evaluation:
+    def evaluate(self, data: Given | None = None, *, say: Say | None = None, **options: Any) -> Evaluation:
         """Scores against people's judgement: pairs of words, or analogies."""
         if data is None:
             raise UsageError("word vectors alone have no text to be scored on: name judgements or analogies (--data)", file=self.path)

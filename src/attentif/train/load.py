@@ -24,6 +24,7 @@ from attentif.train.config import RunConfig
 from attentif.train.kept import is_imported
 
 Source = str | Path | Mapping[str, Any]  # a recipe's name, a TOML file, a run folder, or plain values
+Given = str | Path | Sequence[str | Path] | Mapping[str, Any]  # a file of examples, several, or values of [data]
 
 # keys of [data] that belong to one origin of examples: an option that names another origin makes the recipe's void
 COLUMNS = {"text", "label", "pair", "source", "target_column", "group", "columns"}
@@ -166,11 +167,17 @@ def source_name(source: Source) -> str:
     return "run" if isinstance(source, Mapping) else Path(source).stem
 
 
-def other_rows(config: DataConfig | None, data: str | Path | Mapping[str, Any]) -> DataConfig:
+def data_table(data: Given) -> dict[str, Any]:
+    """A file or files of examples, or a table with the keys of `[data]`, as such a table."""
+    if isinstance(data, Mapping):
+        return dict(data)
+    return {"train": str(data) if isinstance(data, str | Path) else [str(file) for file in data]}
+
+
+def other_rows(config: DataConfig | None, data: Given) -> DataConfig:
     """Other files than the run's own, if it has some; columns named for those are theirs too."""
-    given = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
     named = {key: value for key in (*COLUMNS, "normalise_labels") if config is not None and (value := getattr(config, key))}
-    return Document([Layer(named, "data"), Layer(given, "data")]).build(DataConfig)
+    return Document([Layer(named, "data"), Layer(data_table(data), "data")]).build(DataConfig)
 
 
 def check_split(name: str) -> None:

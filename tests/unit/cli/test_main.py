@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from attentif.cli import main as cli
+from attentif.cli.train import given_data
 from attentif.errors import ConfigError, DataError
 
 
@@ -145,6 +146,11 @@ def test_an_option_says_the_same_in_every_command() -> None:
     said["target"].remove(("TEXT", "Translation: read this instead of the model's own."))  # of `maps`
     said["pair"].remove(("TEXT", "A second text, after the first."))  # of `tokenizer encode`
     assert {name: words for name, words in said.items() if len(words) > 1} == {}
+
+
+def test_every_file_that_is_given_counts() -> None:
+    given = given_data(["films.csv", "series.csv"], valid=["v.csv"], test=["a.csv", "b.csv"], text="avis", target=None)
+    assert given == {"data.train": ["films.csv", "series.csv"], "data.valid": "v.csv", "data.test": ["a.csv", "b.csv"], "data.text": "avis"}
 
 
 def test_start_up_imports_nothing_heavy() -> None:

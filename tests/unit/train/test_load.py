@@ -7,7 +7,7 @@ import pytest
 import attentif
 from attentif.config import Layer, override, to_toml
 from attentif.errors import ConfigError, DataError
-from attentif.train.load import load_run_config, source_name
+from attentif.train.load import data_table, load_run_config, source_name
 
 TOML = """\
 version = 1
@@ -58,6 +58,12 @@ def test_data_of_ones_own_replace_the_recipes(tmp_path: Path) -> None:
     assert (config.data.name, config.data.train, config.data.text) == (None, "avis.csv", "avis")
     with pytest.raises(ConfigError, match="goes with files"):
         load_run_config("reviews", [override("data.train=avis.csv"), override("data.name=numbers")])
+
+
+def test_a_file_several_files_or_a_table_are_data() -> None:
+    assert data_table(Path("a.csv")) == {"train": "a.csv"}
+    assert data_table(["a.csv", Path("b.csv")]) == {"train": ["a.csv", "b.csv"]}
+    assert data_table({"train": "a.csv", "label": "note"}) == {"train": "a.csv", "label": "note"}
 
 
 def test_a_recipes_tokenizer_goes_with_the_task_that_needs_it(file: Path) -> None:

@@ -26,7 +26,7 @@ from attentif.lab.compare.suite import Part, Suite, is_suite, load_suite, suite_
 from attentif.plugin import load_installed
 from attentif.recipes import recipe_names
 from attentif.train.distributed import device_of
-from attentif.train.load import is_source, source_name
+from attentif.train.load import Given, data_table, is_source, source_name
 from attentif.train.lock import Lock
 from attentif.train.rundir import RUNS
 from attentif.train.signals import StoppedError
@@ -74,7 +74,7 @@ def compare(
     source: str | Path,
     models: Sequence[str | Mapping[str, Any]] | None = None,
     *,
-    data: str | Path | Mapping[str, Any] | None = None,
+    data: Given | None = None,
     budget: str | None = None,
     seeds: int | Sequence[int] | None = None,
     lr: float | Mapping[str, Any] | None = None,
@@ -95,8 +95,7 @@ def compare(
         "seeds": seeds if isinstance(seeds, int | None) else list(seeds),
     }
     given["lr"] = dict(lr) if isinstance(lr, Mapping) else None if lr is None else float(lr)
-    table = dict(data) if isinstance(data, Mapping) else {"train": str(data)}
-    changes = [Layer({"data": table}, "argument data")] if data is not None else []
+    changes = [Layer({"data": data_table(data)}, "argument data")] if data is not None else []
     changes += [Layer({key: value}, f"argument {key}") for key, value in overrides.items()]
     options = [Layer({key: value}, f"argument {key}") for key, value in given.items() if value is not None]
     suite = suite_of(source, options, changes)
