@@ -1,8 +1,10 @@
 """Sentences with a tag for each word: CoNLL columns, or JSON lines {"tokens": [...], "tags": [...]}.
 
 A CoNLL line is a token and its tags, separated by tabs or spaces; an empty line ends a sentence; lines that begin with -DOCSTART- are
-skipped, and so are comments (`# id = 3`) before a sentence. The tag is the last column unless `data.columns = { tags = "2" }` says which,
-counted from 1; the token is the first. In a table both values are texts, a token a line: see `joined` and `parts`.
+skipped, and so are comments (`# id = 3`) before a sentence. The token is the first column and the tag the last, or, in a .conllu file
+(Universal Dependencies), the second and the fourth; `data.columns = { tags = "2" }` says otherwise, counted from 1. What has no word of its
+own there, the range of a contraction (1-2) and an empty node (3.1), is skipped. In a table both values are texts, a token a line: see
+`joined` and `parts`.
 
 Entities are written in one of three schemes, X being a type (Ramshaw & Marcus 1995; Tjong Kim Sang & Veenstra 1999):
 
@@ -16,15 +18,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from attentif.data.columns import Roles, find_columns, refuse_group
+from attentif.data.columns import ASKED, TAG, Roles, find_columns, refuse_group
 from attentif.data.config import DataConfig, Split
-from attentif.data.readers import Row, Tolerance, cell_text, check_file, is_plain, open_reader, text_lines, text_problem
+from attentif.data.readers import Row, Tolerance, cell_text, check_file, is_plain, open_reader, suffix_of, text_lines, text_problem
 from attentif.errors import DataError
 
 Scheme = Literal["none", "IOB1", "IOB2", "BIOES"]
 OUTSIDE = "O"
 SKIPPED = "-DOCSTART-"
 ENTITY = re.compile(r"([BIESLU])-(.+)")
+UNIVERSAL = ".conllu"
+NO_WORD = re.compile(r"\d+[-.]\d+")  # of the first column of .conllu
 AS_BIOES = {"L": "E", "U": "S"}
 
 
@@ -49,7 +53,7 @@ def tagged_rows(
     notes: list[str],
 ) -> tuple[list[str], Iterator[Row]]:
     """What `load_table` asks for: the roles tokens and tags (and the group of a table), and the sentences of a file."""
-    if is_plain(file) or file.suffix.lower() in (".tsv", ".tab"):
+    if in_columns(file):
         check_file(file)
         refuse_group(config, file)
         reader = Conll(file, config, tolerance)
@@ -59,6 +63,35 @@ def tagged_rows(
     names = find_columns(table.columns, file, config, roles)
     notes.append(f"{file} ({table.format}): " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
     return list(names), _listed(table.cells(list(names.values())), config.group, file, tolerance)
+
+
+def untagged_rows(file: Path) -> list[str] | None:
+    """The sentences of a file whose words are told apart, whatever their tags; None where it holds texts."""
+    if suffix_of(file) in (".conll", UNIVERSAL, ".bio", ".iob", ".iob2"):
+        _, rows = tagged_rows(DataConfig(train=str(file)), "train", file, TAG, Tolerance(), [])
+        return [tokens for _, (tokens, *_) in rows]
+    if is_plain(file):
+        return None
+    table = open_reader(file, Tolerance())
+    names = find_columns(table.columns, file, DataConfig(train=str(file)), Roles((), optional=("text", "tokens"), ways={"text": ASKED}))
+    if "text" in names or not names:
+        return None
+    found = []
+    for line, (tokens,) in table.cells([names["tokens"]]):
+        if problem := _values_problem("tokens", tokens):
+            raise DataError(problem, file=file, line=line)
+        found.append(joined(tokens))
+    return found
+
+
+def in_columns(file: Path) -> bool:
+    """A word a line, rather than a table whose rows are sentences."""
+    return is_plain(file) or suffix_of(file) in (".tsv", ".tab")
+
+
+def line_of(file: Path, line: int, word: int) -> int:
+    """Where a word of the sentence that begins at this line stands; where that cannot be told, the sentence."""
+    return line + word if in_columns(file) and suffix_of(file) != UNIVERSAL else line
 
 
 def _listed(rows: Iterator[tuple[int, Sequence[Any]]], group: str | None, file: Path, tolerance: Tolerance) -> Iterator[Row]:
@@ -72,19 +105,24 @@ def _listed(rows: Iterator[tuple[int, Sequence[Any]]], group: str | None, file: 
 
 def _list_problem(tokens: Any, tags: Any) -> str | None:
     """Why two values cannot be a sentence and its tags."""
-    for name, values in (("tokens", tokens), ("tags", tags)):
-        if not isinstance(values, list) or not values:
-            return f"the {name} are no list of texts, such as " + ('["Le", "chat"]' if name == "tokens" else '["O", "B-PER"]')
-        for place, value in enumerate(values, 1):
-            if not isinstance(value, str):
-                return f"{name[:-1]} {place} is {value!r}, where a text is wanted" + (": give the tags' names" if name == "tags" else "")
-            if not value.strip():
-                return f"{name[:-1]} {place} is empty"
-            if "\n" in value:
-                return f"{name[:-1]} {place} holds a line end"
-            if problem := text_problem(value):
-                return f"{name[:-1]} {place} {problem}"
+    if problem := _values_problem("tokens", tokens) or _values_problem("tags", tags):
+        return problem
     return None if len(tokens) == len(tags) else f"{len(tokens)} tokens with {len(tags)} tags"
+
+
+def _values_problem(name: Literal["tokens", "tags"], values: Any) -> str | None:
+    if not isinstance(values, list) or not values:
+        return f"the {name} are no list of texts, such as " + ('["Le", "chat"]' if name == "tokens" else '["O", "B-PER"]')
+    for place, value in enumerate(values, 1):
+        if not isinstance(value, str):
+            return f"{name[:-1]} {place} is {value!r}, where a text is wanted" + (": give the tags' names" if name == "tags" else "")
+        if not value.strip():
+            return f"{name[:-1]} {place} is empty"
+        if "\n" in value:
+            return f"{name[:-1]} {place} holds a line end"
+        if problem := text_problem(value):
+            return f"{name[:-1]} {place} {problem}"
+    return None
 
 
 class Conll:
@@ -92,12 +130,14 @@ class Conll:
 
     def __init__(self, file: Path, config: DataConfig, tolerance: Tolerance) -> None:
         self.file, self.tolerance = file, tolerance
-        first = next(((number, line) for number, line in self._lines() if line and not line.startswith(("#", SKIPPED))), None)
+        first = next(((number, line) for number, line in self._lines() if line.strip() and not line.startswith(("#", SKIPPED))), None)
         if first is None:
             raise DataError("holds no sentence: a token and its tag a line are wanted", file=file)
-        self.separator = "\t" if "\t" in first[1] else None
-        self.columns = len(first[1].split(self.separator))
-        self.token, self.tag = self._column(config, "tokens", 1), self._column(config, "tags", self.columns)
+        self.separator = re.compile("\t" if "\t" in first[1] else r"[ \t]+")  # a no-break space is part of its word: 10 000
+        self.columns = len(self.separator.split(first[1]))
+        self.universal = suffix_of(file) == UNIVERSAL
+        token, tag = (2, 4) if self.universal else (1, self.columns)
+        self.token, self.tag = self._column(config, "tokens", token), self._column(config, "tags", tag)
         if self.columns < 2:
             raise DataError("has one column, where a token and its tag are wanted", file=file, line=first[0])
 
@@ -121,7 +161,9 @@ class Conll:
                     yield start, [joined(tokens), joined(tags)]
                 words, sound = [], True
                 continue
-            fields = line.split(self.separator)
+            fields = self.separator.split(line)
+            if self.universal and NO_WORD.fullmatch(fields[0]):
+                continue
             if line.startswith(SKIPPED) or (line.startswith("#") and not words and len(fields) != self.columns):
                 continue
             start = start if words else number

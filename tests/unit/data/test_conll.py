@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from attentif.data import TAG, DataConfig, load_table
-from attentif.data.conll import bioes, broken, detect_scheme, entities, parts, repaired, tagged_rows
+from attentif.data.conll import bioes, broken, detect_scheme, entities, line_of, parts, repaired, tagged_rows, untagged_rows
 from attentif.errors import DataError
 
 SMALL = "-DOCSTART- -X- O\n\nMarie NC B-PER\nvit V O\nà P O\nNice NP B-LOC\n\nFin NC O\n"
@@ -41,6 +41,39 @@ def test_the_tag_column_can_be_chosen_by_its_number(tmp_path: Path) -> None:
 def test_tabs_keep_spaces_in_tokens_and_comments_are_no_words(tmp_path: Path) -> None:
     found = rows(written(tmp_path, "# id = 1\nNew York\tB-LOC\n#\tO\n\n# id = 2\r\nici\tO\r\n"))
     assert found == [(2, [["New York", "#"], ["B-LOC", "O"]]), (6, [["ici"], ["O"]])]
+
+
+def test_blank_lines_may_hold_spaces_and_tabs(tmp_path: Path) -> None:
+    assert rows(written(tmp_path, SMALL.replace("\n\n", "\n \t \n"))) == rows(written(tmp_path, SMALL))
+
+
+def test_a_no_break_space_is_part_of_its_word(tmp_path: Path) -> None:
+    found = rows(written(tmp_path, "10\u202f000 B-NUM\nà\u00a0Nice \t B-LOC\n"))
+    assert found == [(1, [["10\u202f000", "à\u00a0Nice"], ["B-NUM", "B-LOC"]])]
+
+
+def test_universal_dependencies_have_words_and_parts_of_speech_in_columns_of_their_own(tmp_path: Path) -> None:
+    """A contraction stands there as a range and as its words, and an empty node is no word of the text."""
+    lines = ["# text = du vin", "1-2\tdu\t_\t_", "1\tde\tde\tADP", "2\tle\tle\tDET", "3\tvin\tvin\tNOUN", "3.1\tbu\tboire\tVERB", ""]
+    path = written(tmp_path, "\n".join(lines), "a.conllu")
+    assert rows(path) == [(3, [["de", "le", "vin"], ["ADP", "DET", "NOUN"]])]
+    assert rows(path, columns={"tags": "3"})[0][1][1] == ["de", "le", "vin"]
+    assert untagged_rows(path) == ["de\nle\nvin"]
+
+
+def test_sentences_to_be_tagged_are_read_from_lists_of_words_too(tmp_path: Path) -> None:
+    assert untagged_rows(written(tmp_path, '{"tokens": ["Le", "chat"]}\n{"tokens": ["Oui"], "tags": ["O"]}\n', "a.jsonl")) == [
+        "Le\nchat",
+        "Oui",
+    ]
+    assert untagged_rows(written(tmp_path, '{"text": "Le chat", "words": 2}\n', "b.jsonl")) is None
+    assert untagged_rows(written(tmp_path, "Le chat\n", "c.txt")) is None
+    with pytest.raises(DataError, match=r"d\.jsonl:2: token 1 is 3, where a text is wanted"):
+        untagged_rows(written(tmp_path, '{"tokens": ["Le"]}\n{"tokens": [3]}\n', "d.jsonl"))
+
+
+def test_the_line_of_a_word_is_known_where_words_are_lines() -> None:
+    assert [line_of(Path(name), 10, 2) for name in ("a.conll", "a.tsv.gz", "a.conllu", "a.jsonl")] == [12, 12, 10, 10]
 
 
 def test_gzipped_files_are_read(tmp_path: Path) -> None:

@@ -16,8 +16,20 @@ from pydantic import Field
 from torch import Tensor
 
 from attentif.data import TAG, DataConfig, Table, load_rows, load_table
-from attentif.data.conll import OUTSIDE, Scheme, bioes, broken, detect_scheme, entities, joined, parts, repaired, tagged_rows
-from attentif.data.readers import Tolerance, is_plain
+from attentif.data.conll import (
+    OUTSIDE,
+    Scheme,
+    bioes,
+    broken,
+    detect_scheme,
+    entities,
+    joined,
+    line_of,
+    parts,
+    repaired,
+    tagged_rows,
+    untagged_rows,
+)
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig, evaluating
 from attentif.models.heads import TokensHeadConfig
@@ -151,7 +163,7 @@ class Tag(Task):
             row, (place, why) = next((row, places[0]) for row, places in wrong.items())
             file, line = table.files[table.places[row, 0]], int(table.places[row, 1])
             way_out = "task.broken=repair reads such tags as the entity they mean, task.broken=drop leaves their sentences out"
-            raise DataError(f"{why} ({_count(*found)} in all); {way_out}", file=file, line=line + place * is_plain(Path(file)))
+            raise DataError(f"{why} ({_count(*found)} in all); {way_out}", file=file, line=line_of(Path(file), line, place))
         return [self._mended(table, wrong, scheme, notes) for table, wrong in zip(tables, found, strict=True)]
 
     def _mended(self, table: Table, wrong: Wrong, scheme: Scheme, notes: list[str]) -> Table:
@@ -267,10 +279,8 @@ class Tag(Task):
 
     def inputs(self, file: Path, column: str | None) -> list[str | Example] | None:
         """The sentences of a file with tags, which are not looked at; other files hold texts."""
-        if file.name.removesuffix(".gz").endswith((".conll", ".bio", ".iob", ".iob2")) and column is None:
-            _, rows = tagged_rows(DataConfig(train=str(file)), "train", file, TAG, Tolerance(), [])
-            return [{"tokens": values[0]} for _, values in rows]
-        return None
+        sentences = None if column else untagged_rows(file)
+        return None if sentences is None else [{"tokens": tokens} for tokens in sentences]
 
     def predict(
         self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], *, budget: int = 8192, **options: Any
