@@ -1,5 +1,6 @@
 """Checks that labels are classes, before anything is trained on them."""
 
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -9,22 +10,32 @@ from attentif.errors import DataError
 
 MOST_CLASSES = 1000
 SEPARATORS = ";|,"  # that stand between several labels of one cell
+DECIMAL_COMMA = re.compile(r"([+-]?\d+),(\d+)")
 MANY = 0.1  # rows with several labels in one, as a share, from which it is said
 
 
 def label_key(label: str) -> str:
     """What two spellings of one label have in common: case, spaces and 1 / 1.0 do not count."""
     bare = " ".join(unicodedata.normalize("NFC", label).casefold().split())
-    try:
-        number = float(bare)
-    except ValueError:
+    number = _number(bare)
+    if number is None:
         return bare
     return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _number(label: str) -> float | None:
+    """What a label says as a number, if it is one: 4.5, or 4,5 as Excel writes it where the comma is decimal."""
+    try:
+        return float(DECIMAL_COMMA.sub(r"\1.\2", label.strip()))
+    except ValueError:
+        return None
 
 
 def several_in_one(labels: Sequence[str]) -> str | None:
     """What to say where many labels look like lists of them: pieces between separators that other labels have too."""
     counts = Counter(labels)
+    if all(_number(label) is not None for label in counts):
+        return None
     for separator in SEPARATORS:
         pieces = {label: {piece for part in label.split(separator) if (piece := part.strip())} for label in counts}
         known = Counter(piece for own in pieces.values() for piece in own)
@@ -84,10 +95,8 @@ def refuse_one(table: Table, role: str) -> None:
 
 def _order(label: str) -> tuple[bool, float, str]:
     """Numbers by value, then words by alphabet."""
-    try:
-        return False, float(label), label
-    except ValueError:
-        return True, 0.0, label
+    number = _number(label)
+    return number is None, number or 0.0, label
 
 
 def _mostly_numbers(labels: Counter[str]) -> bool:

@@ -343,7 +343,8 @@ def text_problem(text: str) -> str | None:
         code = ord(text[error.start])
         if 0xDC80 <= code <= 0xDCFF:
             byte, place = code - 0xDC00, len(text[: error.start].encode(errors="surrogateescape"))
-            return f"byte 0x{byte:02X} is not UTF-8 (at byte {place} of the text); convert the file first, e.g. iconv -f latin1 -t utf-8"
+            way_out = "save the file as UTF-8 (in Excel: CSV UTF-8), or convert it: iconv -f cp1252 -t utf-8"
+            return f"byte 0x{byte:02X} is not UTF-8 (at byte {place} of the text); {way_out}"
         return "holds half of a surrogate pair, which is no character"
     return "holds a NUL byte" if "\0" in text else None
 

@@ -114,6 +114,12 @@ def test_a_separator_alone_or_in_a_few_labels_makes_no_list(tmp_path, labels):
     assert not any("task.several" in note for note in load(train=labelled(tmp_path / "a.csv", labels)).notes)
 
 
+def test_ratings_with_decimal_commas_are_numbers_and_no_lists(tmp_path):
+    loaded = load(train=table(tmp_path / "a.csv", "texte;note", [f"avis {i};{('9,5', '10', '0,5')[i % 3]}" for i in range(60)]))
+    assert loaded.labels == ["0,5", "9,5", "10"]
+    assert not any("task.several" in note for note in loaded.notes)
+
+
 def test_lists_in_which_no_two_rows_agree_are_not_taken_for_identifiers(tmp_path):
     labels = [f"genre{i % 7};pays{i % 8}" for i in range(56)]
     with pytest.raises(DataError, match=r"56 different labels in 56 rows; 56 of 56 rows have a label with ';' .* need task\.several=true$"):
@@ -139,7 +145,9 @@ def test_one_and_one_point_zero_are_one_label(tmp_path):
     assert load(train=path, normalise_labels=True).labels == ["0", "1"]
 
 
-@pytest.mark.parametrize(("form", "message"), [("{}.37", "a number to predict"), ("id-{}", "an identifier or free text")])
+@pytest.mark.parametrize(
+    ("form", "message"), [("{}.37", "a number to predict"), ('"{},37"', "a number to predict"), ("id-{}", "an identifier or free text")]
+)
 def test_labels_that_are_no_classes_are_refused(tmp_path, form, message):
     with pytest.raises(DataError, match=f"50 different labels in 50 rows.*{message}"):
         load(train=labelled(tmp_path / "a.csv", [form.format(i) for i in range(50)]))

@@ -98,7 +98,12 @@ def test_parquet_numbers_and_truth_values_become_text(tmp_path):
         ("a.csv", "text,label\na,1\nb\n", 3, "1 fields where the header has 2"),
         ("a.csv", "text,label\na,1\nb,2,3\n", 3, "3 fields where the header has 2"),
         ("a.csv", 'text,label\n"x\ny",1\n"a"b,1\n', 4, "text follows a closing quote"),
-        ("a.csv", b"text,label\nbon,1\nd\xe9j\xe0,0\n", 3, r"byte 0xE9 is not UTF-8 \(at byte 1 of the text\); convert the file"),
+        (
+            "a.csv",
+            b"text,label\nbon,1\nd\xe9j\xe0,0\n",
+            3,
+            r"byte 0xE9 is not UTF-8 \(at byte 1 of the text\); save the file as UTF-8 .* iconv -f cp1252",
+        ),
         ("a.csv", "text,label\na\0b,1\n", 2, "NUL"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', 2, "is not valid JSON"),
         ("a.jsonl", '{"text": "a", "label": 1}\n[1]\n', 2, "not an object"),
