@@ -43,7 +43,7 @@ class DataConfig(Config):
         {}, description="of a generated set: how many rows and how hard (`attentif list data` names them): options.length = 256"
     )
     seed: int = Field(0, ge=0, lt=2**63, description="decides which rows are kept apart, and makes the built-in sets")
-    limit: int = Field(0, ge=0, description="train on this many examples only, the same ones each time (0: all)")
+    limit: int = Field(0, ge=0, description="train on this many examples only, the same ones each time, some of each class (0: all)")
     limit_seed: int | None = Field(None, ge=0, lt=2**63, description="decides which examples `limit` keeps; by default `seed`")
     skip_bad: int = Field(0, ge=0, description="leave out up to this many rows that cannot be used")
     normalise_labels: bool = Field(False, description='take labels that differ in case or spaces as one: "Positif" and "positif "')

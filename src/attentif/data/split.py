@@ -68,7 +68,13 @@ def _cut_by_guess(
 
 def _labels(table: Table) -> set[str]:
     """Of a column of single labels, or of lists of them."""
-    return {*table.columns.get("label", ()), *(label for row in table.columns.get("labels", ()) for label in json.loads(row))}
+    return {label for row in range(len(table)) for label in _row_labels(table, row)}
+
+
+def _row_labels(table: Table, row: int) -> set[str]:
+    if "labels" in table.columns:
+        return {*json.loads(table["labels"][row])}
+    return {table["label"][row]} if "label" in table.columns else set()
 
 
 def cut(
@@ -177,11 +183,24 @@ def _lowest(units: Sequence[Unit], wanted: float) -> tuple[list[Unit], list[Unit
 
 
 def sample(table: Table, count: int, seed: int) -> Table:
-    """`count` rows, the same ones each time, in the table's order; a larger sample holds the smaller ones."""
+    """`count` rows, the same ones each time, in the table's order, one of each class among them; a larger sample holds the smaller ones."""
     if not count or count >= len(table):
         return table
     numbers = np.array([drawn(seed + 1, content) for content in table.contents], dtype=np.uint64)  # not the order of the cut
-    return table.take(np.sort(np.argsort(numbers, kind="stable")[:count]))
+    order = np.argsort(numbers, kind="stable").tolist()
+    wanted = _one_of_each_class(table, order)
+    return table.take(sorted([*wanted, *(row for row in order if row not in wanted)][:count]))
+
+
+def _one_of_each_class(table: Table, order: Sequence[int]) -> dict[int, None]:
+    """The first row, in this order, of each label: what few rows have would be lost among a hundred, and valid and test ask for it."""
+    found: dict[int, None] = {}
+    seen: set[str] = set()
+    for row in order:
+        if new := _row_labels(table, row) - seen:
+            seen |= new
+            found[row] = None
+    return found
 
 
 def duplicate_notes(train: Table, valid: Table, test: Table) -> list[str]:

@@ -149,6 +149,22 @@ def test_a_limit_takes_nested_samples_of_train_only(tmp_path):
     assert small.test["text"] == whole.test["text"]
 
 
+def test_a_small_sample_keeps_a_row_of_every_class(tmp_path):
+    labels = ["bon"] * 190 + ["moyen"] * 150 + ["mauvais"] * 30 + ["très mauvais"] * 10
+    path = table(tmp_path / "a.csv", "text,label", [f"avis {i},{label}" for i, label in enumerate(labels)])
+    for seed in range(5):
+        small, large = (load(train=path, limit=limit, limit_seed=seed).train for limit in (8, 30))
+        assert set(small["label"]) == set(labels)
+        assert set(small["text"]) < set(large["text"])
+
+
+def test_a_small_sample_keeps_each_of_several_labels(tmp_path):
+    rows = [f"avis {i},{'drame;rare' if i % 30 == 0 else 'drame' if i % 2 else 'court'}" for i in range(300)]
+    path = table(tmp_path / "a.csv", "text,labels", rows)
+    for seed in range(5):
+        assert load_several(DataConfig(train=path, limit=5, limit_seed=seed), ";").labels == ["court", "drame", "rare"]
+
+
 # ------------------------------------------------------------------------------------------------------- guessed groups
 
 
