@@ -1,5 +1,6 @@
 """The commands as a user types them, on small files of each task."""
 
+import csv
 import io
 import json
 import shutil
@@ -151,6 +152,12 @@ def test_predictions_of_texts_files_and_pipes_agree(typed: Callable[..., Done], 
     out = tmp_path / "answers.jsonl"
     assert typed("predict", "runs/classify", "--file", str(tmp_path / "t.csv"), "--out", str(out)).code == 0
     assert [json.loads(line) for line in out.read_text().splitlines()] == answers
+    table = tmp_path / "answers.csv"
+    assert typed("predict", "runs/classify", *texts, "--out", str(table)).code == 0
+    with table.open(newline="") as file:
+        for row, answer in zip(csv.DictReader(file), answers, strict=True):
+            assert (row["input"], row["output"]) == (answer["input"], answer["output"])
+            assert {label: float(row[f"p({label})"]) for label in answer["scores"]} == answer["scores"]
     assert answers[0]["output"] in typed("predict", "runs/classify", *texts).out
 
 

@@ -23,7 +23,10 @@ File = Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of a file
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A change of what it reads: task.fill=linear", show_default=False)
 ]
-Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answers there, one JSON object a line; forecasts as .csv too.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the answers there, one JSON object a line; as a table where its name ends in .csv."),
+]
 
 
 def predict(
@@ -74,10 +77,10 @@ def predict(
     if loaded.note:
         say(loaded.note)
     if out is not None:
-        rows = _rows_of_tables(predictions) if out.suffix.lower() == ".csv" else []
-        lines = _csv(rows) if rows else [jsonlib.dumps(asdict(prediction), ensure_ascii=False) + "\n" for prediction in predictions]
-        write_text(out, "".join(lines))
-        say(f"{len(rows) or len(predictions):,} {'rows' if rows else 'answers'} written to {out}")
+        as_table = out.suffix.lower() == ".csv"
+        tables = _rows_of_tables(predictions) if as_table else []
+        write_text(out, _csv(tables or _rows(predictions)) if as_table else _json_lines(predictions))
+        say(f"{len(tables) or len(predictions):,} {'rows' if tables else 'answers'} written to {out}")
     elif json:
         print_json([asdict(prediction) for prediction in predictions])
     else:
@@ -96,7 +99,22 @@ def _rows_of_tables(predictions: "list[Prediction]") -> list[dict[str, Any]]:
     return [row for prediction in predictions for row in prediction.details.get("table", ())]
 
 
-def _csv(rows: list[dict[str, Any]]) -> list[str]:
+def _rows(predictions: "list[Prediction]") -> list[dict[str, Any]]:
+    """A row for each answer, with the probability of every label where all have the same; what JSON says beyond is left out."""
+    labels = sorted(predictions[0].scores)
+    if any(sorted(one.scores) != labels for one in predictions):  # places of a text, guesses of a word: other ones in each
+        labels = []
+    return [
+        {"input": one.input, "output": one.output, "probability": one.probability} | {f"p({label})": one.scores[label] for label in labels}
+        for one in predictions
+    ]
+
+
+def _json_lines(predictions: "list[Prediction]") -> str:
+    return "".join(jsonlib.dumps(asdict(prediction), ensure_ascii=False) + "\n" for prediction in predictions)
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
     import csv
     import io
 
@@ -104,7 +122,7 @@ def _csv(rows: list[dict[str, Any]]) -> list[str]:
     writer = csv.DictWriter(written, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    return [written.getvalue()]
+    return written.getvalue()
 
 
 def _print(predictions: "list[Prediction]", reads: str) -> None:
