@@ -277,7 +277,8 @@ class Run:
         if isinstance(reader, PlainText):
             return [values[0] for _, values in self._asked(reader, [role])]
         config = other_rows(self.config.data, {"train": str(file)} | ({role: column} if column else {}))
-        roles = Roles((role,), optional=("pair",), ways={role: ASKED, "pair": f"--set {OPTIONS['pair']}"})
+        beside = self.task.beside
+        roles = Roles((role,), optional=beside, ways={role: ASKED, **{other: f"--set {OPTIONS[other]}" for other in beside}})
         names = find_columns(reader.columns, Path(file), config, roles)
         return [dict(zip(names, values, strict=True)) for _, values in self._asked(reader, list(names.values()))]
 

@@ -181,6 +181,7 @@ class Task(ABC):
     config: TaskConfig
     metric: str  # the score that counts: early stopping, the best checkpoint, the report's headline
     reads: str = "text"  # the role of what is given to `predict`, and of the column that holds it
+    beside: tuple[str, ...] = ("pair",)  # the roles of columns that are read with it, where a table has them
     begins_texts: bool = False  # True: an empty text can be answered, by what may stand first
     needs_tokenizer: bool = True  # False: pictures, series, sounds without transcripts
     unit: Text = Text("exemples", "examples")  # what a split is counted in; scores may be of something smaller

@@ -6,9 +6,9 @@ A table has a column of prefixes (`task`, `prefix` ...), or `task.prefixes` name
 all rows, and for each prefix.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from attentif.data import TEXT_TO_TEXT, DataConfig, Table
 from attentif.errors import DataError, UsageError
@@ -23,13 +23,20 @@ from attentif.view.blocks import Section
 from attentif.view.words import Text
 
 
+def bare_prefix(written: str) -> str:
+    """A prefix as the task's name: many write the colon that stands after it too."""
+    return written.strip().removesuffix(":").rstrip()
+
+
 @TASKS.register
 class TextToTextConfig(Seq2SeqConfig):
     """Several tasks in one model, each named before its texts."""
 
     kind: Literal["text-to-text"] = Field("text-to-text", description="several tasks in one model, each named before its texts")
     metric: Literal["exact_match", "chrf", "bleu"] = Field("exact_match", description="the score that counts: exact_match, chrf, bleu")
-    prefixes: list[str] = Field([], description="one for each file of `data.train`, where no column holds them; by default the data's")
+    prefixes: list[Annotated[str, AfterValidator(bare_prefix)]] = Field(
+        [], description="one for each file of `data.train`, where no column holds them; by default the data's"
+    )
 
     def build(self) -> "TextToText":
         return TextToText(self)
@@ -38,6 +45,7 @@ class TextToTextConfig(Seq2SeqConfig):
 class TextToText(Seq2Seq):
     config: TextToTextConfig
     reads = "source"
+    beside = ("prefix",)
     roles = TEXT_TO_TEXT
     shown = "answers"
 
@@ -63,7 +71,7 @@ class TextToText(Seq2Seq):
     def settled(self, table: Table) -> Table:
         """The table with a column of prefixes, that of its files where it has none of its own."""
         if "prefix" in table.columns:
-            return table
+            return Table(table.name, table.columns | {"prefix": [*map(bare_prefix, table["prefix"])]}, table.files, table.places)
         given = self.config.prefixes
         if len(given) != len(table.files):
             files = f"{len(table.files)} file{'s' if len(table.files) > 1 else ''}"
@@ -78,9 +86,10 @@ class TextToText(Seq2Seq):
         return [prefixed(prefix, text) for prefix, text in zip(table["prefix"], table["source"], strict=True)]
 
     def source_of(self, example: Example) -> str:
-        text = prefixed(example["prefix"], example["source"]) if "prefix" in example else example["source"]
+        text = prefixed(bare_prefix(example["prefix"]), example["source"]) if "prefix" in example else example["source"]
         if self.config.prefixes and text.partition(":")[0].strip() not in self.config.prefixes:
-            raise UsageError(f"say what is to be done first: {', '.join(f'«{prefix}: ...»' for prefix in self.config.prefixes[:8])}")
+            ways = ", ".join(f"«{prefix}: ...»" for prefix in self.config.prefixes[:8])
+            raise UsageError(f"say what is to be done first: {ways} (or, in a table, by a column called prefix)")
         return text
 
     def groups(self, table: Table) -> list[str]:

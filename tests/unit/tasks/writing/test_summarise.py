@@ -128,6 +128,14 @@ def test_a_text_must_say_what_is_to_be_done(several: Any) -> None:
         task.predict(model, prepared.tokenizers, ["deux"])
 
 
+def test_the_colon_after_a_prefix_may_be_written_in_the_data(write_csv: Any, ready: Any) -> None:
+    rows = [row | {"task": f"{row['task']}: "} for row in orders(range(30))]
+    task, prepared, model = ready(TextToTextConfig().build(), "t5-tiny", {"train": write_csv("a.csv", rows)})
+    assert prepared.task.prefixes == TextToTextConfig(prefixes=["compter:", " traduire : "]).prefixes == ["compter", "traduire"]
+    (answer,) = task.predict(model, prepared.tokenizers, [{"prefix": "traduire:", "source": "deux"}], max_tokens=1)
+    assert answer.input == "traduire: deux"
+
+
 def test_several_files_may_have_a_prefix_each(write_csv: Any, ready: Any) -> None:
     plain = lambda name, own: write_csv(name, [{"source": row["input"], "target": row["output"]} for row in own])
     rows = orders(range(30))
