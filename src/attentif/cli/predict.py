@@ -64,6 +64,7 @@ def predict(
     from attentif.api import reopen
     from attentif.config import override
     from attentif.files import write_text
+    from attentif.tasks.feed import counted
     from attentif.tasks.labels.classify import Classify
     from attentif.tasks.sound.speech import Speech
 
@@ -80,7 +81,7 @@ def predict(
         as_table = out.suffix.lower() == ".csv"
         tables = _rows_of_tables(predictions) if as_table else []
         write_text(out, _csv(tables or _rows(predictions)) if as_table else _json_lines(predictions))
-        say(f"{len(tables) or len(predictions):,} {'rows' if tables else 'answers'} written to {out}")
+        say(f"{counted(len(tables), 'row') if tables else counted(len(predictions), 'answer')} written to {out}")
     elif json:
         print_json([asdict(prediction) for prediction in predictions])
     else:
