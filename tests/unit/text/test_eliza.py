@@ -1,12 +1,14 @@
 """ELIZA: what is recognised, what is said, what is remembered."""
 
+import re
+import unicodedata
 from pathlib import Path
 
 import pytest
 
 from attentif.errors import ConfigError, UsageError
 from attentif.text.dialogue import LANGUAGES, Eliza, load_script
-from attentif.text.dialogue.eliza import clauses, match
+from attentif.text.dialogue.eliza import clauses, joined, match
 
 SCRIPT = """\
 hello = "Bonjour."
@@ -59,7 +61,7 @@ def test_what_is_said_comes_back_from_the_other_side(tmp_path: Path) -> None:
 def test_the_highest_rank_answers_and_templates_take_turns(tmp_path: Path) -> None:
     talk = eliza(tmp_path)
     assert talk.answer("J’aime maman qui chante") == "Parlez-moi de votre mère."
-    assert talk.answer("mon père dort") == "dort, vraiment ?"
+    assert talk.answer("mon père dort") == "Dort, vraiment ?"
     assert talk.answer("mon père dort") == "Parlez-moi de votre père."
 
 
@@ -72,8 +74,35 @@ def test_what_was_put_away_is_said_when_there_is_nothing_to_say(tmp_path: Path) 
 
 def test_a_template_may_answer_as_to_another_word_and_a_pattern_that_fails_passes_on(tmp_path: Path) -> None:
     talk = eliza(tmp_path)
-    assert talk.answer("j'aime, j'adore") == "Pourquoi aimez-vous ?"
+    assert talk.answer("on adore dire j'aime les chats") == "Pourquoi aimez-vous les chats ?"
     assert talk.answer("on adore") == "Continuez."  # the other word's pattern does not match
+
+
+def test_a_template_is_passed_over_where_a_part_stands_for_nothing(tmp_path: Path) -> None:
+    talk = eliza(tmp_path)
+    assert [talk.answer("mon père") for _ in range(2)] == ["Parlez-moi de votre père."] * 2
+    assert talk.answer("j'aime") == "Votre père, disiez-vous."  # none of that rule's can be filled: as if it had no keyword
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "answer"),
+    [
+        ("fr", "J'ai rêvé d'un chien", "Que vous inspire ce rêve d'un chien ?"),
+        ("fr", "J’aimerais aller à la mer", "Qu'est-ce qui vous empêche d'aller à la mer ?"),
+        ("fr", "Je rêve de haine", "Que vous inspire ce rêve de haine ?"),
+        ("fr", "SUIS-JE MALADE ?", "Pensez-vous être malade ?"),
+        ("fr", "Pouvez-vous m'aider ?", "Croyez-vous que je peux vous aider ?"),
+        ("fr", "J'ai un rendez-vous.", "Dites-m'en davantage."),  # nobody is spoken to
+        ("fr", unicodedata.normalize("NFD", "Ma mère dort"), "Parlez-moi de votre famille."),
+        ("fr", "Mes amis n'ont rien dit", "Vos amis n'ont rien dit, dites-vous ?"),
+        ("en", "My friends aren't nice", "Your friends aren't nice, you say?"),
+        ("en", "My dog’s name says it's old", "Your dog's name says it's old, you say?"),
+        ("en", "My friends say they're fine", "Your friends say they are fine, you say?"),
+        ("en", "I dreamt of you", "What does a dream of me tell you?"),
+    ],
+)
+def test_apostrophes_hyphens_and_accents_are_read_and_written_as_people_do(lang: str, text: str, answer: str) -> None:
+    assert Eliza(load_script(lang)).answer(text) == answer
 
 
 def test_leaving_ends_the_conversation(tmp_path: Path) -> None:
@@ -109,9 +138,12 @@ def test_every_rule_of_our_scripts_can_answer(lang: str) -> None:
         for rule in keyword.rules:
             parts = rule.pattern.split()
             words = [word for part in parts for word in ([] if part == "*" else [script.groups[part[1:]][0] if part[0] == "@" else part])]
-            clause = words if set(words) & set(keyword.words) else [*words, keyword.words[0]]
-            found = match(parts, clause, script.groups)
-            assert found is not None, rule.pattern
+            typed = joined(words if set(words) & set(keyword.words) else [*words, keyword.words[0]])
+            for text in (typed, re.sub(r" (je|tu|vous)\b", r"-\1", typed)):  # suis-je
+                clause = Eliza(script)._read(text)
+                assert set(clause) & set(keyword.words), rule.pattern
+                found = match(parts, clause, script.groups, script.elided)
+                assert found is not None, rule.pattern
             said = [Eliza(script)._filled(answer, found) for answer in rule.answers if not answer.startswith("=")]
             assert all(said)
             assert not any("{" in answer for answer in said)

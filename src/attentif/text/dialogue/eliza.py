@@ -3,14 +3,16 @@
     1  the text is cut into clauses; the first clause with a keyword is answered
     2  its keywords are tried by rank, the highest first; of each the decomposition patterns, in order:  "* je rêve de *"
     3  the first pattern that matches gives its next template (they take turns); {1}, {2} are what its * stood for, seen from
-       the other side: je → vous, mon → votre
+       the other side: je → vous, mon → votre; a template with a part that stands for nothing is passed over
     4  a pattern with `memory` puts such an answer away for later as well
     5  without a keyword: the oldest of what was put away, or else a way of saying "go on"
 
 In a pattern, * is any number of words, @famille one word of that group, anything else itself. A template "=rêve" answers as to "rêve".
+French and English are written with apostrophes and hyphens of their own: d'un is d' and un, suis-je is suis and je, it's is it and 's.
 """
 
 import re
+import unicodedata
 from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
@@ -23,7 +25,10 @@ from attentif.config import Config, Document, read_toml
 from attentif.errors import UsageError
 
 LANGUAGES = ("fr", "en")
-WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*['’]?|[.,;:!?…()«»\"]")
+SHORTENED = r"['’](?:s|m|re|ve|ll|d)\b"  # of is, am, are, have, will, would
+WORD = re.compile(rf"[^\W_]+(?:-[^\W_]+)*(?:['’]t\b|(?={SHORTENED})|['’](?=[^\W_])|)|{SHORTENED}|[.,;:!?…()«»\"]", re.IGNORECASE)
+HOLE = re.compile(r"\{(\d+)\}")
+VOWEL = r"(?:[aeiouàâéèêëîïôœ]|y\b|h(?!aï|ain|asard|aut|eurt|éros|onte|ors|uit|url))"  # what de becomes d' before
 CLAUSE_ENDS = frozenset('.,;:!?…()«»"')
 REMEMBERED = 8  # answers put away at most
 
@@ -52,7 +57,9 @@ class Script(Config):
     quit: tuple[str, ...] = Field(strict=False, description="what one says to leave")
     go_on: tuple[str, ...] = Field(strict=False, min_length=1, description="what it says when nothing matches")
     same: dict[str, str] = Field({}, description="words read as others")
+    elided: dict[str, str] = Field({}, description="words with an apostrophe, and what they are short for: d' for de")
     reflect: dict[str, str] = Field({}, description="words seen from the other side")
+    reflect_last: dict[str, str] = Field({}, description="the same, where a word ends what is repeated: like you, like me")
     groups: dict[str, list[str]] = Field({}, description="words that a pattern may call by one name")
     keywords: tuple[Keyword, ...] = Field(strict=False, min_length=1, description="what it looks for")
 
@@ -68,13 +75,17 @@ class Script(Config):
                 for answer in rule.answers:
                     if answer.startswith("=") and answer[1:] not in known:
                         raise ValueError(f"answer {answer!r}: no keyword is {answer[1:]!r}")
-                    if any(not 1 <= int(hole) <= holes for hole in re.findall(r"\{(\d+)\}", answer)):
+                    if any(not 1 <= int(hole) <= holes for hole in HOLE.findall(answer)):
                         raise ValueError(f"answer {answer!r}: the pattern {rule.pattern!r} has {holes} parts to fill in")
         return self
 
     @cached_property
     def keyword_of(self) -> dict[str, Keyword]:
         return {word: keyword for keyword in self.keywords for word in keyword.words}
+
+    @cached_property
+    def short(self) -> dict[str, str]:
+        return {full: short for short, full in self.elided.items()}
 
 
 def load_script(source: str | Path) -> Script:
@@ -113,18 +124,26 @@ class Eliza:
             for word in found:
                 if (said := self._by(self.script.keyword_of[word], clause)) is not None:
                     return said
-        return self.memory.popleft() if self.memory else self._next(self.script.go_on)
+        return self.memory.popleft() if self.memory else self._next(self.script.go_on)[0]
 
     def _read(self, text: str) -> list[str]:
-        words = [word.lower().replace("’", "'") for word in WORD.findall(text)]
-        return [part for word in words for part in self.script.same.get(word, word).split()]
+        words = [word.lower().replace("’", "'") for word in WORD.findall(unicodedata.normalize("NFC", text))]
+        return [part for word in words for part in self._named(word).split()]
+
+    def _named(self, word: str) -> str:
+        """What the script calls a word; a pronoun behind a hyphen is a word of its own: suis-je."""
+        before, _, last = word.rpartition("-")
+        return self.script.same.get(word, f"{before} {last}" if before and last in self.script.reflect else word)
 
     def _by(self, keyword: Keyword, clause: Sequence[str], depth: int = 0) -> str | None:
         for rule in keyword.rules:
-            parts = match(rule.pattern.split(), clause, self.script.groups)
+            parts = match(rule.pattern.split(), clause, self.script.groups, self.script.elided)
             if parts is None:
                 continue
-            template = self._next(rule.answers)
+            fillable = [answer for answer in self._next(rule.answers) if all(parts[int(hole) - 1] for hole in HOLE.findall(answer))]
+            if not fillable:
+                continue
+            template = fillable[0]
             if template.startswith("="):
                 return self._by(self.script.keyword_of[template[1:]], clause, depth + 1) if depth < len(self.script.keywords) else None
             said = self._filled(template, parts)
@@ -133,17 +152,25 @@ class Eliza:
             self.memory.append(said)  # and the next rule answers now
         return None
 
-    def _next(self, templates: tuple[str, ...]) -> str:
-        turn = self.turns.get(templates, 0)
+    def _next(self, templates: tuple[str, ...]) -> tuple[str, ...]:
+        """The templates, the one whose turn it is first."""
+        turn = self.turns.get(templates, 0) % len(templates)
         self.turns[templates] = turn + 1
-        return templates[turn % len(templates)]
+        return templates[turn:] + templates[:turn]
 
     def _filled(self, template: str, parts: Sequence[Sequence[str]]) -> str:
-        said = re.sub(r"\{(\d+)\}", lambda hole: joined(self._seen(parts[int(hole[1]) - 1])), template)
-        return re.sub(r"\s+([.,…])", r"\1", re.sub(r"\s+", " ", said)).strip()
+        said = HOLE.sub(lambda hole: joined(self._seen(parts[int(hole[1]) - 1])), template)
+        said = self._elided(re.sub(r"\s+([.,…])", r"\1", re.sub(r"\s+", " ", said)).strip())
+        return said[:1].upper() + said[1:]
+
+    def _elided(self, said: str) -> str:
+        """de un chien is d'un chien"""
+        short = self.script.short
+        return re.sub(rf"\b({'|'.join(short)}) (?={VOWEL})", lambda word: short[word[1]], said) if short else said
 
     def _seen(self, words: Sequence[str]) -> list[str]:
-        return [self.script.reflect.get(word, word) for word in words]
+        seen = [self.script.reflect.get(word, word) for word in words]
+        return [*seen[:-1], *(self.script.reflect_last.get(word, seen[-1]) for word in words[-1:])]
 
 
 def clauses(words: Sequence[str]) -> list[list[str]]:
@@ -157,22 +184,24 @@ def clauses(words: Sequence[str]) -> list[list[str]]:
     return [clause for clause in found if clause]
 
 
-def match(pattern: Sequence[str], words: Sequence[str], groups: dict[str, list[str]]) -> list[list[str]] | None:
+def match(
+    pattern: Sequence[str], words: Sequence[str], groups: dict[str, list[str]], elided: dict[str, str] | None = None
+) -> list[list[str]] | None:
     """What each * and @group of a pattern stands for, every * as short as it can be; None where it does not match."""
     if not pattern:
         return [] if not words else None
     first, rest = pattern[0], pattern[1:]
     if first == "*":
         for taken in range(len(words) + 1):
-            if (found := match(rest, words[taken:], groups)) is not None:
+            if (found := match(rest, words[taken:], groups, elided)) is not None:
                 return [list(words[:taken]), *found]
         return None
-    if not words or not (words[0] in groups[first[1:]] if first.startswith("@") else words[0] == first):
+    if not words or not (words[0] in groups[first[1:]] if first.startswith("@") else first in (words[0], (elided or {}).get(words[0]))):
         return None
-    found = match(rest, words[1:], groups)
+    found = match(rest, words[1:], groups, elided)
     return found if found is None or not first.startswith("@") else [[words[0]], *found]
 
 
 def joined(words: Sequence[str]) -> str:
-    """Words with spaces between them, but after an apostrophe: l'eau."""
-    return " ".join(words).replace("' ", "'")
+    """Words with spaces between them, but beside an apostrophe: l'eau, it's."""
+    return " ".join(words).replace("' ", "'").replace(" '", "'")
