@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from attentif.cli.main import command_line
+from attentif.plugin import load_plugin
+from attentif.train.fitted import load_config
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = (ROOT, ROOT / "docs", *(folder for folder in (ROOT / "docs").iterdir() if folder.is_dir()), ROOT / "benchmarks")
@@ -102,3 +104,9 @@ def test_contributors_are_sent_to_places_that_are_there() -> None:
     places = re.findall(r"`((?:src|docs|tests|benchmarks|kernels|nn|view)/[\w/.*-]+)`", page)
     assert len(places) > 30
     assert [place for place in places if not any(any(root.glob(place)) for root in (ROOT, ROOT / "src" / "attentif"))] == []
+
+
+def test_the_example_of_a_plug_in_can_be_trained_as_it_stands() -> None:
+    load_plugin(ROOT / "docs" / "examples" / "shift.py")
+    config = load_config(str(ROOT / "docs" / "examples" / "shift.toml"), [])
+    assert config.model.encoder.block["attn"].mixer.kind == "shift"

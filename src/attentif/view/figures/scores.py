@@ -29,9 +29,11 @@ def ranked(systems: Sequence[Contender], of: Metric) -> list[Contender]:
 
 
 def whiskers(scores: Sequence[Score], scale: float) -> dict[str, Any]:
-    """The intervals of some bars; a score without one gets none."""
-    above = [None if score.high is None else scale * (score.high - score.value) for score in scores]
-    below = [None if score.low is None else scale * (score.value - score.low) for score in scores]
+    """The intervals of some bars; nothing where none has one, and no length where one of them has none (plotly reads null as 0)."""
+    if all(score.low is None and score.high is None for score in scores):
+        return {"visible": False}
+    above = [0.0 if score.high is None else scale * (score.high - score.value) for score in scores]
+    below = [0.0 if score.low is None else scale * (score.value - score.low) for score in scores]
     return {"array": above, "arrayminus": below, "symmetric": False}
 
 
