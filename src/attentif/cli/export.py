@@ -27,7 +27,7 @@ def export(
     trained here is written where a family has the words for all of it, and otherwise one line says what it cannot say. The folder appears
     whole or not at all.
 
-    For example: attentif export runs/reviews-1 --to hf reviews-hf
+    For example: attentif export runs/camembert-allocine-1 --to hf avis-hf
     """
     if to not in FORMATS:
         raise UsageError(f"--to: {to!r} is not understood; there is {', '.join(FORMATS)}")
