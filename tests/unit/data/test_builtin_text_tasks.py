@@ -26,6 +26,15 @@ def test_the_same_seed_gives_the_same_rows_and_no_row_is_in_two_splits(module) -
     assert not rows["valid"] & rows["test"]
 
 
+@pytest.mark.parametrize("module", [entities, questions, reports, instructions])
+def test_french_elides_before_a_vowel(module) -> None:
+    unelided = re.compile(r"\b(?:de|le|la|que|je|ne|se|me) (?!huit|onze|hameau)[aeiouyhàâéèêîôœ]\w*", re.IGNORECASE)
+    columns = module.load(0, train=2000, valid=40, test=80)["train"]
+    for role in ("question", "context", "source", "text", "summary", "target", "tokens"):
+        for text in columns.get(role, ()):
+            assert not unelided.search(" ".join(parts(text)) if role == "tokens" else text), text
+
+
 def test_entities_are_sound_and_half_of_the_test_has_names_that_training_never_has() -> None:
     splits = entities.load(0, **SMALL)
     for columns in splits.values():

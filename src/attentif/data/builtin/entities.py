@@ -11,6 +11,7 @@ Tags are IOB2: PER, LOC, ORG, DATE. Words are written as French corpora do: l' �
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from random import Random
 
 from attentif.data.builtin.lists import phrases, words
@@ -56,6 +57,8 @@ NOUNS = phrases(
 )
 FORMS = ("SA", "SAS", "et Fils", "Industries", "France")
 INSTITUTIONS = ("la mairie de {town}", "l' université de {town}", "le tribunal de {town}", "le lycée {surname}", "le musée {surname}")
+ELIDED = {"de": "d'", "que": "qu'"}  # before a name that begins with a vowel
+VOWELS = tuple("AEIOUYH")
 HELD_OUT = 0.15  # share of the made-up names kept for the test
 
 # {P} a person, {S} a surname, {L} a place, {O} an organisation, {I} an institution, {D} when something happened, {d} a day, {y} a year;
@@ -206,6 +209,7 @@ class Writer:
             tags += [f"{'I' if place else 'B'}-{kind}" if kind else "O" for place in range(len(own))]
             words += own
             held |= fresh
+        words = [ELIDED.get(word, word) if after.startswith(VOWELS) else word for word, after in pairwise([*words, ""])]
         words[0] = words[0][0].upper() + words[0][1:]
         return words, tags, held
 

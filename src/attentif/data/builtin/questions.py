@@ -45,8 +45,8 @@ FACTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("Où habite {n} ?", "Dans quelle ville vit {n} ?", "Où {n} s'est-{il} installé{e} ?"),
     ),
     "job": (
-        ("{n} travaille comme {v}.", "{n} gagne sa vie comme {v}.", "{n} exerce le métier de {v}."),
-        ("Quel est le métier de {n} ?", "Que fait {n} dans la vie ?", "Comme quoi travaille {n} ?"),
+        ("{n} travaille comme {v}.", "{n} gagne sa vie comme {v}.", "{n} est {v} de métier."),
+        ("Comme quoi travaille {n} ?", "Que fait {n} dans la vie ?", "Quel métier exerce {n} ?"),
     ),
     "year": (
         ("{n} est arrivé{e} en {v}.", "C'est en {v} que tout a commencé pour {n}.", "{n} a signé le bail en {v}."),
@@ -54,7 +54,7 @@ FACTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "thing": (
         ("{n} a acheté {v} hier.", "Samedi, {n} a rapporté {v} de la foire.", "{n} possède {v}."),
-        ("Qu'a acheté {n} ?", "Que possède {n} ?", "Qu'est-ce que {n} a rapporté de la foire ?"),
+        ("Qu'a acheté {n} ?", "Que possède {n} ?", "Qu'a rapporté {n} de la foire ?"),
     ),
     "price": (
         ("{n} a payé {v} euros en tout.", "Cela lui a coûté {v} euros, dit {n}.", "{n} a dépensé {v} euros."),
