@@ -1,6 +1,7 @@
 """Word vectors against people: similarity judgements and analogies.
 
-    similarity   word ⇥ word ⇥ score: Spearman's rank correlation between the scores and the cosines (Rubenstein & Goodenough 1965)
+    similarity   word ⇥ word ⇥ score: Spearman's rank correlation between the scores and the cosines (Rubenstein & Goodenough 1965);
+                 the score is the first number behind the words, so that SimLex-999, MEN and WordSim-353 are read as they come
     analogies    ": section", then lines of four words, a is to b as c is to d: how often d is the word nearest to b̂ − â + ĉ
                  (the questions-words format of Mikolov et al. 2013)
 
@@ -44,18 +45,18 @@ def is_analogies(path: Path) -> bool:
 
 
 def read_similarity(path: Path) -> list[tuple[str, str, float]]:
-    """Pairs and their scores; tabs, semicolons or commas between them, a header line or none."""
+    """Pairs and their scores; tabs, semicolons, commas or spaces between them, a header line or none."""
     found: list[tuple[str, str, float]] = []
     for line, text in _lines(path):
-        sign = next((sign for sign in "\t;," if sign in text), "\t")
-        parts = [part.strip() for part in text.split(sign)]
-        if len(parts) != 3 or not all(parts):
+        cut = ([part.strip() for part in text.split(sign)] for sign in ("\t", ";", ",", None))
+        one, other, *rest = next((parts for parts in cut if len(parts) > 2), ("", ""))
+        if not (one and other and rest[0]):
             raise DataError("not two words and a score", file=path, line=line)
-        try:
-            found.append((parts[0], parts[1], float(parts[2].replace(",", "."))))
-        except ValueError:
-            if found or line > 1:
-                raise DataError(f"the score {parts[2]!r} is not a number", file=path, line=line) from None
+        score = next((number for part in rest if (number := _number(part)) is not None), None)
+        if score is not None:
+            found.append((one, other, score))
+        elif found or line > 1:
+            raise DataError(f"the score {rest[0]!r} is not a number", file=path, line=line)
     if not found:
         raise DataError("has no pair of words", file=path)
     if not np.isfinite([score for *_, score in found]).all():
@@ -121,6 +122,13 @@ def _right(vectors: WordVectors, asked: NDArray[np.int64]) -> NDArray[np.bool_]:
     cosines = (unit[b] - unit[a] + unit[c]) @ unit.T
     cosines[np.arange(len(asked))[:, None], asked[:, :3]] = -np.inf
     return cosines.argmax(1) == d
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        return None
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:

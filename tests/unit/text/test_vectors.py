@@ -90,6 +90,21 @@ def test_judgements_that_cannot_be_used_are_one_line(content: str, message: str,
     assert message in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "roi\treine\t8,5\nun\tdeux\t1\n",
+        "roi reine 8.5\nun deux 1\n",  # MEN
+        "Word 1,Word 2,Human (mean)\nroi,reine,8.5\nun,deux,1\n",  # WordSim-353
+        "word1\tword2\tPOS\tSimLex999\tconc(w1)\nroi\treine\tN\t8.5\t4.9\nun\tdeux\tN\t1\t3\n",
+    ],
+)
+def test_judgements_are_read_as_they_are_published(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "paires.txt"
+    file.write_text(content)
+    assert read_similarity(file) == [("roi", "reine", 8.5), ("un", "deux", 1.0)]
+
+
 def test_analogies_are_recognised_and_have_four_words(tmp_path: Path) -> None:
     file = tmp_path / "questions.txt"
     file.write_text("\n: famille\nroi reine homme femme\nroi reine homme\n")
