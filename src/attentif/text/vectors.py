@@ -8,11 +8,14 @@
 | word2vec, text     | V D        | word v₁ … v_D                                                     |
 | word2vec, binary   | V D        | word, a space, D numbers of 32 bits (little-endian), a line end   |
 | GloVe, text        | none       | word v₁ … v_D                                                     |
+
+In a text, a word may hold spaces, and tabs are read as spaces.
 """
 
 import gzip
 import io
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +35,8 @@ Format = Literal["word2vec", "word2vec-binary", "glove"]
 FORMATS: tuple[Format, ...] = ("word2vec", "word2vec-binary", "glove")
 LONGEST_WORD = 10_000  # bytes: beyond, a binary file is no file of vectors
 WIDEST = 100_000  # components: the same
+BOM = b"\xef\xbb\xbf"  # what some editors begin a file with
+ENDS_IN_DECIMAL = re.compile(r" [-+]?\d*\.\d+(e[-+]?\d+)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +208,7 @@ def _reading(path: Path) -> Iterator[File]:
 
 def _read(file: File, path: Path, wanted: Collection[str] | None) -> WordVectors:
     words: dict[str, Floats] = {}
-    header, rows = _opened(file, path)
+    header, rows = _opened(file, path, wanted)
     for word, row in rows:
         if (wanted is None or word in wanted) and word not in words:
             words[word] = row
@@ -211,9 +216,9 @@ def _read(file: File, path: Path, wanted: Collection[str] | None) -> WordVectors
     return WordVectors(list(words), np.stack(list(words.values())) if words else np.empty((0, size), dtype=np.float32))
 
 
-def _opened(file: File, path: Path) -> tuple[tuple[int, int] | None, Rows]:
-    """The header, where there is one, and the rows."""
-    first = file.readline(WIDEST * 20)
+def _opened(file: File, path: Path, wanted: Collection[str] | None = None) -> tuple[tuple[int, int] | None, Rows]:
+    """The header, where there is one, and the rows, at least those of words that are `wanted`."""
+    first = file.readline(WIDEST * 20).removeprefix(BOM)
     if not first.strip():
         raise DataError("is empty", file=path)
     parts = first.split()
@@ -223,15 +228,15 @@ def _opened(file: File, path: Path) -> tuple[tuple[int, int] | None, Rows]:
             raise DataError(f"its header announces vectors of {size} components", file=path, line=1)
         begin = file.read1(LONGEST_WORD)
         rest = _Rest(begin, file)
-        return (count, size), (_text_rows if _is_text(begin) else _binary_rows)(rest, path, count, size)
-    return None, _text_rows(_Rest(first, file), path, None, len(parts) - 1)
+        return (count, size), _text_rows(rest, path, count, size, wanted) if _is_text(begin) else _binary_rows(rest, path, count, size)
+    return None, _text_rows(_Rest(first, file), path, None, len(parts) - 1, wanted)
 
 
 def _is_text(begin: bytes) -> bool:
     """Whether the first row, or what there is of it, is made of written numbers."""
     line = begin.split(b"\n", 1)[0].strip()
     try:
-        numbers = line.decode().split(" ")[1:]
+        numbers = line.decode().replace("\t", " ").split(" ")[1:]
         return bool(numbers) and all(math.isfinite(float(number)) for number in numbers[:-1])
     except ValueError:
         return False
@@ -258,7 +263,7 @@ class _Rest:
         return bytes(found) if one == sign else b""
 
 
-def _text_rows(rest: _Rest, path: Path, count: int | None, size: int) -> Rows:
+def _text_rows(rest: _Rest, path: Path, count: int | None, size: int, wanted: Collection[str] | None) -> Rows:
     place = 0 if count is None else 1
     if size < 1:
         raise DataError("is no file of word vectors: a line is a word and its numbers", file=path, line=1)
@@ -268,12 +273,18 @@ def _text_rows(rest: _Rest, path: Path, count: int | None, size: int) -> Rows:
         if not line.strip():
             continue
         try:
-            text = line.decode().rstrip("\r\n").rstrip(" ")
+            text = line.decode().rstrip("\r\n").replace("\t", " ").rstrip(" ")
         except UnicodeDecodeError:
             raise DataError("is not UTF-8 text", file=path, line=place) from None
         parts = text.rsplit(" ", size)
+        if " " in parts[0] and ENDS_IN_DECIMAL.search(parts[0]):
+            raise DataError(f"more numbers than the {size} of the others", file=path, line=place)
+        if wanted is not None and parts[0] not in wanted and len(parts) > size:
+            rows += 1  # of millions of words a model has thousands: the others' numbers need not be read
+            continue
         try:
-            row = np.array(parts[1:], dtype=np.float32)
+            with np.errstate(over="ignore"):  # what 32 bits cannot hold is infinite, and said below
+                row = np.array(parts[1:], dtype=np.float32)
         except ValueError:
             raise DataError(f"not a word and {size} numbers: {text[:40]!r}", file=path, line=place) from None
         if len(row) != size or not np.isfinite(row).all():

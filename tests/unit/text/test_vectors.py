@@ -21,6 +21,8 @@ TWO = WordVectors(["un", "deux"], np.array([[1, 0], [0.5, -2]], dtype=np.float32
         (b"2 3\nun 1 2 3\n", "announces 2 words and it holds 1"),
         (b"1 0\n", "vectors of 0 components"),
         (b"un 1 2\ndeux 1\n", ":2: "),
+        (b"un .1 .2\ndeux .1 .2 .3\n", ":2: more numbers than the 2 of the others"),
+        (b"un 1 2\ndeux 1 1e39\n", ":2: a number is not finite"),
         (b"un 1 2\ndeux 1 x\n", ":2: not a word and 2 numbers"),
         (b"un 1 2\ndeux 1 nan\n", ":2: a number is not finite"),
         (b"un 1 2\n\xff\xfe 1 2\n", ":2: is not UTF-8"),
@@ -47,6 +49,26 @@ def test_files_that_are_not_there_or_cut_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "cut.vec.gz").write_bytes(cut)
     with pytest.raises(DataError, match="gzip"):
         read_vectors(tmp_path / "cut.vec.gz")
+
+
+@pytest.mark.parametrize(
+    "content", ["un 1 0\nNew York .5 -2\n", "2 2\r\nun\t1\t0\r\nNew York\t.5\t-2\r\n", "\ufeffun 1 0 \nNew York .5 -2 \n"]
+)
+def test_what_other_programs_write_is_read(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "mots.vec"
+    file.write_bytes(content.encode())
+    found = read_vectors(file)
+    assert found.words == ["un", "New York"]
+    assert np.array_equal(found.matrix, TWO.matrix)
+
+
+def test_numbers_of_words_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "mots.vec"
+    file.write_text("3 2\nun 1 0\nautre x y\ndeux .5 -2\n")
+    assert read_vectors(file, {"un", "deux"}).words == ["un", "deux"]
+    file.write_text("3 2\nun 1 0\nautre 1\ndeux .5 -2\n")
+    with pytest.raises(DataError, match=":3: 1 numbers where the others have 2"):
+        read_vectors(file, {"un", "deux"})
 
 
 def test_the_name_decides_the_format_and_the_first_lines_the_size(tmp_path: Path) -> None:
