@@ -173,8 +173,9 @@ class Paint(Task):
         return Drawable(pictures, tokens, prompts, np.array(rows, dtype=np.int64))
 
     def _ids(self, tokenizer: Tokenizer, text: str) -> list[int]:
-        """[BOS] words [PAD] … [SEP]: as many places for every text."""
-        ids = tokenizer.ids_batch([text], wrap="none")[0].tolist()
+        """[BOS] words [PAD] … [SEP]: as many places for every text. A word that is unknown as it is written is read in lower case."""
+        written, lower = (ids.tolist() for ids in tokenizer.ids_batch([text, text.lower()], wrap="none"))
+        ids = [low if own == tokenizer.unk else own for own, low in zip(written, lower, strict=False)]
         if unknown := [word for word, own in zip(text.split(), ids, strict=False) if own == tokenizer.unk]:
             known = ", ".join(repr(forms[form]) for form, forms in enumerate(self.prompts(self.config.labels[-1]).values()))
             raise UsageError(f"{unknown[0]!r} was never asked for in training; ask for such as {known}")

@@ -116,6 +116,12 @@ def test_drawings_follow_the_seed(painter: Any) -> None:
     assert np.array_equal(greedy[0], greedy[1])
 
 
+def test_what_is_asked_for_may_begin_with_a_capital(painter: Any) -> None:
+    task, prepared, model = painter
+    plain, capital = (task.paint(model, prepared.tokenizers, text, 1, seed=1) for text in ("un sept", "Un SEPT"))
+    assert np.array_equal(plain, capital)
+
+
 def test_words_never_asked_for_are_refused(painter: Any) -> None:
     task, prepared, model = painter
     with pytest.raises(UsageError, match="'onze' was never asked for in training; ask for such as 'un neuf'"):
