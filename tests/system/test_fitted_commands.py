@@ -169,6 +169,18 @@ def test_vectors_go_to_a_file_and_from_it_into_a_model(typed: Callable[..., Done
     assert "no such file" in typed("train", "langue.toml", "model.frontend.vectors=rien.vec", "--out", "wide").err
 
 
+@pytest.mark.parametrize(("line", "message"), [("zzz", "has no vector for any of the"), ("roi nan", "mots.vec:1: a number is not finite")])
+def test_vectors_that_cannot_be_used_leave_no_run_and_replace_none(line: str, message: str, typed: Callable[..., Done]) -> None:
+    Path("mots.vec").write_text(f"{line}{' 1' * (17 - len(line.split()))}\n")
+    before = Path("runs/glove/config.toml").read_text()
+    for out in (["--out", "new"], ["--out", "runs/glove", "--force"]):
+        done = typed("train", "langue.toml", "model.frontend.vectors=mots.vec", *out)
+        assert done.code != 0
+        assert message in done.err
+    assert not Path("new").exists()
+    assert Path("runs/glove/config.toml").read_text() == before
+
+
 @pytest.mark.parametrize("name", ["mots.vec", "mots.txt", "mots.bin", "mots.glove.gz"])
 def test_a_file_of_vectors_is_asked_as_the_run_that_it_comes_from(name: str, typed: Callable[..., Done]) -> None:
     assert typed("vectors", "runs/glove", "--to", name, "--force").code == 0

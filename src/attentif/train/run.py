@@ -2,6 +2,7 @@
 
 import importlib.util
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from attentif.train.pretrain import STAGE, TEXTS, overhearing, stage_config, sta
 from attentif.train.progress import Display, Silent
 from attentif.train.rundir import RunFolder, create, refuse_existing, save_tokenizers
 from attentif.train.signals import StoppedError
-from attentif.train.vectors import check_vectors, give_vectors
+from attentif.train.vectors import FoundVectors, check_vectors, find_vectors, give_vectors
 from attentif.train.weights import mapped_model, read_weights, write_weights
 from attentif.version import __version__
 from attentif.view.report import write_report
@@ -43,6 +44,7 @@ class Ready:
     prepared: Prepared
     ranks: Ranks
     display: Display
+    vectors: Sequence[FoundVectors] | None = None  # that embeddings begin with; None: not read yet
     trial: bool = False  # judged on validation alone: neither the test split is looked at, nor is a report written
 
 
@@ -75,6 +77,7 @@ def make(
     if config.adapt is not None and body is not None:  # the run will need its base wherever it is used from
         sized = sized.changed(from_=str(body.path.resolve()))
     settled = config.changed(task=prepared.task, model=sized, made=made(name, prepared, body))
+    vectors = find_vectors(settled, prepared.tokenizers)  # a file that cannot be used leaves no folder, and none replaced
 
     def fill(path: Path) -> None:
         write_text(path / "config.toml", to_toml(settled))
@@ -83,7 +86,7 @@ def make(
         if config.pretrain is not None:
             write_texts(heard, path / TEXTS, config.data.text)
 
-    return create(out, name, fill, force=force), Ready(settled, task, prepared, ranks, display)
+    return create(out, name, fill, force=force), Ready(settled, task, prepared, ranks, display, vectors)
 
 
 def resume(path: Path, *, trial: bool = False, display: Display) -> RunFolder:
@@ -108,7 +111,7 @@ def go_on(folder: RunFolder, ranks: Ranks, display: Display, *, trial: bool = Fa
         raise RunError("has no [made] table: it was not written by a run", file=folder.config)
     if prepared.digest != config.made.data:
         raise RunError("the data are not those that this run was started with; start another run", file=folder.path)
-    return complete(folder, Ready(config, task, prepared, ranks, display, trial))
+    return complete(folder, Ready(config, task, prepared, ranks, display, trial=trial))
 
 
 def check(config: RunConfig) -> tuple[Task, ModelConfig]:
@@ -234,7 +237,8 @@ def complete(folder: RunFolder, ready: Ready) -> RunFolder:
         ready.prepared.notes.append(texts_read(folder.path, config.pretrain))
     model = fresh_model(config.model, config.train, ranks.device)
     if next(folder.checkpoints().sound(), None) is None:
-        give_vectors(model, config, ready.prepared.tokenizers, display.say)
+        vectors = find_vectors(config, ready.prepared.tokenizers) if ready.vectors is None else ready.vectors
+        give_vectors(model, vectors, display.say)
     if begun := begin(model, folder, config):
         display.say(begun.said)
     elif next(folder.checkpoints().sound(), None) is None:

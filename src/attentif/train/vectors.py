@@ -7,7 +7,8 @@ drawn ones (their root mean square), so that the layers above find what they wer
 fresh: a run that has a checkpoint, and one that is finished, do not need it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,10 +40,21 @@ def check_vectors(model: ModelConfig) -> None:
             raise ConfigError(f"model.{part}.vectors: {config.vectors} has vectors of {size} components, the embedding {width}; {way_out}")
 
 
-def give_vectors(model: Model, config: "RunConfig", tokenizers: Tokenizers, say: Say) -> None:
-    """The embedding of a fresh model begins with the vectors of the file, where its configuration names one."""
+@dataclass(frozen=True)
+class FoundVectors:
+    """What a file has for the vocabulary of one frontend."""
+
+    part: str
+    rows: torch.Tensor  # (row of the table, row of the matrix)
+    matrix: torch.Tensor
+    said: str
+
+
+def find_vectors(config: "RunConfig", tokenizers: Tokenizers) -> list[FoundVectors]:
+    """The vectors that the embedding of a fresh model is to begin with, where its configuration names a file."""
     if config.model.from_ is not None or config.pretrain is not None:
-        return  # its weights come from elsewhere
+        return []  # its weights come from elsewhere
+    all_found = []
     for part, asked in _asked(config.model):
         tokenizer = tokenizers.get(PARTS[part], tokenizers["tokenizer"])
         names = {token: word for token in range(tokenizer.vocab) if (word := word_of(tokenizer, token))}
@@ -50,11 +62,19 @@ def give_vectors(model: Model, config: "RunConfig", tokenizers: Tokenizers, say:
         rows = [(token, number) for token, word in names.items() if (number := found.known(word)) is not None]
         if not rows:
             raise ConfigError(f"model.{part}.vectors: {asked.vectors} has no vector for any of the {len(names):,} words of the vocabulary")
+        said = f"{len(rows):,} of {len(names):,} words of the vocabulary begin with the vectors of {asked.vectors}; the others are drawn"
+        all_found.append(FoundVectors(part, torch.tensor(rows), torch.from_numpy(found.matrix), said))
+    return all_found
+
+
+def give_vectors(model: Model, all_found: Sequence[FoundVectors], say: Say) -> None:
+    """The embedding of a fresh model begins with them."""
+    for found in all_found:
         for member in model.members:
-            module = getattr(member, part)
+            module = getattr(member, found.part)
             assert isinstance(module, Tokens)
-            begin_with(module.tokens.weight, torch.tensor(rows), torch.from_numpy(found.matrix))
-        say(f"{len(rows):,} of {len(names):,} words of the vocabulary begin with the vectors of {asked.vectors}; the others are drawn")
+            begin_with(module.tokens.weight, found.rows, found.matrix)
+        say(found.said)
 
 
 @torch.no_grad()
