@@ -129,7 +129,9 @@ def test_a_trained_run_takes_the_way_out_that_an_error_names(forecast: Done, fol
     filled = typed("evaluate", "prevision", "task.fill=linear", "--data", "lacune.csv", "--json")
     assert json.loads(filled.out)["examples"] == 1500 - 96 - 24 + 1
     assert typed("predict", "prevision", "--file", "lacune.csv").code == 1
-    assert typed("predict", "prevision", "--file", "lacune.csv", "--set", "task.fill=linear").code == 0
+    filled = typed("predict", "prevision", "--file", "lacune.csv", "--set", "task.fill=linear")
+    assert filled.code == 0
+    assert "filled in (linear): " in filled.err
     for word in ("model.layers=2", "task.kind=classify"):
         refused = typed("evaluate", "prevision", word)
         assert refused.code == 2

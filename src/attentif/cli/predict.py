@@ -75,6 +75,8 @@ def predict(
         raise UsageError("--pair is the second text of a pair, and this run reads none")
     options = {} if language is None else {"language": language}
     predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or [], pair), **options)
+    for note in _notes(predictions):
+        say(note)
     if loaded.note:
         say(loaded.note)
     if out is not None:
@@ -93,6 +95,11 @@ def _typed(texts: list[str], pair: str | None) -> "list[str | Example]":
     if pair is not None:
         return [{"text": texts[0], "pair": pair}]
     return [line.rstrip("\r\n") for line in sys.stdin] if texts == ["-"] else list(texts)
+
+
+def _notes(predictions: "list[Prediction]") -> list[str]:
+    """What was done to read the inputs: rows that were filled in or left out, say."""
+    return [*dict.fromkeys(note for prediction in predictions for note in prediction.details.get("notes", ()))]
 
 
 def _rows_of_tables(predictions: "list[Prediction]") -> list[dict[str, Any]]:

@@ -363,7 +363,7 @@ class Forecast(Task):
             return []
         found = []
         for given in inputs:
-            scaled, name = asked(self, given)
+            scaled, name, _ = asked(self, given)
             end = len(scaled.series)
             batch = Batch(as_read(model, window_before(self, scaled, end).source))
             dates = scaled.series.dates[end - 1 - frontend.step * np.arange(count)[::-1]]

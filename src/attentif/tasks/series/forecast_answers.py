@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def answers(task: "Forecast", model: Model, given: str | Example) -> list[Prediction]:
     """The horizon after the last row of each series of an input, as a table: dates go on, quantiles stand beside."""
     config = task.config
-    scaled, name = asked(task, given)
+    scaled, name, notes = asked(task, given)
     series, found = scaled.series, []
     for number, (own, rows) in enumerate(series.each()):
         if rows.stop - rows.start < config.look_back:
@@ -37,15 +37,15 @@ def answers(task: "Forecast", model: Model, given: str | Example) -> list[Predic
             columns |= {f"{column} q{q:g}": shortened(band[:, channel]) for q, band in others}
         table = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         said = f"{len(table)} steps, {table[0]['date']} to {table[-1]['date']}"
-        found.append(Prediction(f"{name}: {own}" if own else name, said, details={"table": table}))
+        found.append(Prediction(f"{name}: {own}" if own else name, said, details={"table": table} | ({"notes": notes} if notes else {})))
     return found
 
 
-def asked(task: "Forecast", given: str | Example) -> tuple[Scaled, str]:
-    """The rows of a file, or those of an example of the test split; and what to call them."""
+def asked(task: "Forecast", given: str | Example) -> tuple[Scaled, str, list[str]]:
+    """The rows of a file, or those of an example of the test split; what to call them; and what was done to read them."""
     if isinstance(given, str):
-        series, _ = task.load(DataConfig(train=given))
-        return task.scaled(series), given
+        series, notes = task.load(DataConfig(train=given))
+        return task.scaled(series), given, notes
     values, dates = np.array(json.loads(given["values"])), np.array(json.loads(given["dates"]), dtype="datetime64[s]")
     series = Series(
         values=values,
@@ -59,7 +59,7 @@ def asked(task: "Forecast", given: str | Example) -> tuple[Scaled, str]:
         parts=np.zeros(len(dates), np.int64),
         utc=json.loads(given["utc"]),
     )
-    return task.scaled(series), f"{series.when(dates[0])} – {series.when(dates[-1])}"
+    return task.scaled(series), f"{series.when(dates[0])} – {series.when(dates[-1])}", []
 
 
 def as_example(windows: Windows, row: int) -> Example:
