@@ -17,8 +17,8 @@ from attentif.tasks.labels.classify import ClassifyConfig
 from attentif.tasks.labels.classify_data import LabelledTexts
 from attentif.tasks.task import Task
 from attentif.text.kinds import WordPiece
-from attentif.train.config import TrainConfig
-from attentif.train.optim import optimizers
+from attentif.training.config import TrainConfig
+from attentif.training.optim import optimizers
 from benchmarks.common import Result, Scale, alone
 from benchmarks.models import Shape, bert, their_bert
 

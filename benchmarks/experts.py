@@ -14,9 +14,9 @@ from attentif.nn.mixer import Site
 from attentif.nn.mixers.experts import Experts, ExpertsConfig
 from attentif.nn.seq import Seq
 from attentif.tasks.language.language import LanguageConfig
-from attentif.train.config import TrainConfig
-from attentif.train.loop import Step
-from attentif.train.optim import optimizers
+from attentif.training.config import TrainConfig
+from attentif.training.loop import Step
+from attentif.training.optim import optimizers
 from benchmarks.common import Result, Scale, alone
 from benchmarks.models import Shape
 from benchmarks.train_step import their_step

@@ -13,7 +13,7 @@ from attentif.lab.profile.measure import first_look, several
 from attentif.lab.profile.subjects import MixerSubject
 from attentif.lab.timing import Ratio, Timing, interleave, middle_half
 from attentif.nn.mixer import MIXERS
-from attentif.train.machine import keep_buffers
+from attentif.runtime import keep_buffers
 from benchmarks.common import Scale, alone, spoken
 
 TITLE = "Time against length"

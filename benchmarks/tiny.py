@@ -21,15 +21,15 @@ import torch
 
 from attentif.config import Layer
 from attentif.models import ModelConfig, preset_names, resolve
+from attentif.runtime import keep_buffers
 from attentif.tasks.task import Prepared, Task
-from attentif.train.config import RunConfig
-from attentif.train.distributed import Ranks
-from attentif.train.load import load_run_config
-from attentif.train.loop import Job, fit
-from attentif.train.machine import keep_buffers
-from attentif.train.progress import Silent
-from attentif.train.run import fresh_model
-from attentif.train.rundir import RunFolder
+from attentif.training.config import RunConfig
+from attentif.training.distributed import Ranks
+from attentif.training.load import load_run_config
+from attentif.training.loop import Job, fit
+from attentif.training.progress import Silent
+from attentif.training.run import fresh_model
+from attentif.training.rundir import RunFolder
 from benchmarks.common import environment
 from benchmarks.page import put
 

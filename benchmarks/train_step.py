@@ -12,8 +12,8 @@ from attentif.nn.seq import Seq
 from attentif.tasks.labels.classify import ClassifyConfig
 from attentif.tasks.language.language import LanguageConfig
 from attentif.tasks.task import Task
-from attentif.train.config import TrainConfig
-from attentif.train.optim import optimizers
+from attentif.training.config import TrainConfig
+from attentif.training.optim import optimizers
 from benchmarks.common import Result, Scale, alone
 from benchmarks.models import Shape, bert, gpt2, their_bert, their_gpt2
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from attentif.train.rundir import RunFolder
+from attentif.training.rundir import RunFolder
 from attentif.view.words import duration
 
 TITLE = "Real data: French theatre, one character after the other"

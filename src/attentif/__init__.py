@@ -10,19 +10,10 @@ The names below are imported when they are first used: `import attentif` alone d
 """
 
 import importlib
-import os
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from attentif.errors import AttentifError, ConfigError, DataError, RunError, UsageError
 from attentif.version import __version__
-
-if "OMP_WAIT_POLICY" not in os.environ:
-    # After each of torch's parallel operations its threads spin for milliseconds, on the very cores that the threads of our kernels need,
-    # or those of another program: a Mamba layer took 1.5 times as long, and five times on a busy machine. GNU's OpenMP reads this once,
-    # when torch is imported.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
     from attentif.api import Maps, Run, load, record, train
@@ -66,24 +57,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Trainer(ModuleType):
-    """The package `attentif.train`, which can be called as the function of the same name."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        from attentif.api import train
-
-        return train(*arguments, **options)
-
-
-class _Attentif(ModuleType):
-    """Importing any part of `attentif.train` sets the package as an attribute here, in place of the function: it is made callable."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "train" and isinstance(value, ModuleType):
-            value.__class__ = _Trainer
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Attentif

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from attentif.config import Layer
@@ -27,6 +26,7 @@ from attentif.hub.source import folder_of
 from attentif.models import Model
 from attentif.nn.tape import record
 from attentif.plugin import load_installed
+from attentif.runtime import set_threads
 from attentif.tasks import Evaluation, Language, Prediction, Translate
 from attentif.tasks.feed import refuse_blank
 from attentif.tasks.labels.classify import Classify
@@ -40,18 +40,18 @@ from attentif.tasks.writing.text_to_text import TextToText
 from attentif.text import Tokenizer
 from attentif.text.explain import is_byte_level, readable
 from attentif.text.vectors import WordVectors
-from attentif.train import run as training
-from attentif.train.config import KeptConfig
-from attentif.train.distributed import device_of
-from attentif.train.export import Exported, export_run
-from attentif.train.fitted import FitConfig, fit, load_config
-from attentif.train.fitted_run import VectorsFile, open_fitted
-from attentif.train.imported import import_folder, is_foreign, open_folder
-from attentif.train.kept import kept_config
-from attentif.train.load import Given, Source, check_brought, check_split, data_table, other_rows, source_name
-from attentif.train.progress import Display, display
-from attentif.train.rundir import RunFolder, read_results
-from attentif.train.vectors import embedding_vectors
+from attentif.training import run as training
+from attentif.training.config import KeptConfig
+from attentif.training.distributed import device_of
+from attentif.training.export import Exported, export_run
+from attentif.training.fitted import FitConfig, fit, load_config
+from attentif.training.fitted_run import VectorsFile, open_fitted
+from attentif.training.imported import import_folder, is_foreign, open_folder
+from attentif.training.kept import kept_config
+from attentif.training.load import Given, Source, check_brought, check_split, data_table, other_rows, source_name
+from attentif.training.progress import Display, display
+from attentif.training.rundir import RunFolder, read_results
+from attentif.training.vectors import embedding_vectors
 from attentif.view.blocks import AttentionMaps, Cell, Section, Table
 from attentif.view.maps import maps_page
 from attentif.view.page import Fragment
@@ -123,8 +123,7 @@ def reopen(source: str | Path, changes: Sequence[Layer], *, device: str = "auto"
         raise UsageError("has no configuration to change: a run has one (`attentif import` makes one of a checkpoint)", file=path)
     if path.is_file():
         return VectorsFile(path)
-    if threads:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     if is_foreign(path):
         opened = open_folder(path, str(source))
         for note in opened.notes:

@@ -15,7 +15,7 @@ from terminal import Done
 
 from attentif.api import load
 from attentif.nn.mixer import MIXERS
-from attentif.train.load import load_run_config
+from attentif.training.load import load_run_config
 
 pytestmark = pytest.mark.system
 

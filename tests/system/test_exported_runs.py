@@ -13,7 +13,7 @@ from transformers.utils import logging
 import attentif
 from attentif.api import export_model
 from attentif.errors import ConfigError, UsageError
-from attentif.train.progress import Silent
+from attentif.training.progress import Silent
 
 pytestmark = pytest.mark.system
 

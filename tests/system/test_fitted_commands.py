@@ -17,7 +17,7 @@ import terminal
 from terminal import Done
 
 import attentif as package
-from attentif.train.fitted_run import FittedRun
+from attentif.training.fitted_run import FittedRun
 
 pytestmark = pytest.mark.system
 

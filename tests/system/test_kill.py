@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import toy
 
-from attentif.train.checkpoint import Checkpoints, DamagedError, verify
+from attentif.training.checkpoint import Checkpoints, DamagedError, verify
 
 pytestmark = pytest.mark.kill
 

@@ -17,7 +17,7 @@ from attentif.api import start
 from attentif.config import override
 from attentif.data.builtin import BUILTIN, Splits
 from attentif.recipes import recipe_layer, recipe_names
-from attentif.train.signals import StoppedError
+from attentif.training.signals import StoppedError
 
 pytestmark = pytest.mark.system
 

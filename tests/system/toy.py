@@ -20,14 +20,14 @@ from attentif.models.batch import Batch, Input
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
 from attentif.tasks.task import Evaluation, Loss
-from attentif.train.config import TrainConfig
-from attentif.train.distributed import Joined, Ranks
-from attentif.train.loop import Job, fit
-from attentif.train.machine import seed_all
-from attentif.train.place import Place
-from attentif.train.progress import Silent
-from attentif.train.rundir import RunFolder, create
-from attentif.train.weights import write_weights
+from attentif.training.config import TrainConfig
+from attentif.training.distributed import Joined, Ranks
+from attentif.training.loop import Job, fit
+from attentif.training.machine import seed_all
+from attentif.training.place import Place
+from attentif.training.progress import Silent
+from attentif.training.rundir import RunFolder, create
+from attentif.training.weights import write_weights
 
 VOCAB, WIDTH = 32, 16
 

@@ -9,7 +9,7 @@ import torch
 
 import attentif
 from attentif import ConfigError, RunError, UsageError
-from attentif.train.progress import Silent
+from attentif.training.progress import Silent
 
 GOOD, BAD = ("superbe", "touchant", "drôle"), ("ennuyeux", "raté", "creux")
 TINY = {

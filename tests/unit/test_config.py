@@ -25,7 +25,7 @@ from attentif.config import (
 )
 from attentif.errors import ConfigError
 from attentif.models import ModelConfig, preset_names, resolve
-from attentif.train.config import RunConfig
+from attentif.training.config import RunConfig
 
 # ----------------------------------------------------------------------------------------- a small family to play with
 

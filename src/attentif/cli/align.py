@@ -26,7 +26,7 @@ def align(
     """
     check_out(out, force)
     from attentif.api import load
-    from attentif.train.alignments import attention_of, links, write_page
+    from attentif.training.alignments import attention_of, links, write_page
 
     shown = [load(run).align(source, target)]
     if beside is not None:

@@ -47,7 +47,7 @@ def chat(
         raise UsageError("--script is for eliza")
     from attentif.api import load
     from attentif.decode.turns import Turns
-    from attentif.train.talk import conversation
+    from attentif.training.talk import conversation
 
     loaded = load(who, device=device, threads=threads)
     narrow = top_p if top_p is not None or not temperature else TOP_P

@@ -37,8 +37,8 @@ def curve(
     """
     numbers = _numbers(labels)
     from attentif.plugin import load_installed
-    from attentif.train.curve import Plan, measure
-    from attentif.train.progress import display
+    from attentif.training.curve import Plan, measure
+    from attentif.training.progress import display
     from attentif.view.curve import curve_page, curve_table
     from attentif.view.words import say
 

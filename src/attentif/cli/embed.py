@@ -47,7 +47,7 @@ def embed(
     from attentif.api import load
     from attentif.data.sentences import write_vectors
     from attentif.tasks.feed import counted
-    from attentif.train.progress import display
+    from attentif.training.progress import display
 
     if found.blank:
         say(f"{counted(found.blank, 'blank line')} passed over")

@@ -54,7 +54,7 @@ def evaluate(
     from attentif.api import reopen
     from attentif.config import merge, override
     from attentif.files import finite
-    from attentif.train.progress import display
+    from attentif.training.progress import display
 
     layers = [override(word) for word in changes or ()]
     if data is not None:  # what is said of data is said of this file

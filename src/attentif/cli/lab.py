@@ -38,13 +38,12 @@ def lab(
 
     `lab all` keeps each result as it comes and goes on where it was stopped; `lab book` writes the book again from what is kept.
     """
-    import torch
-
     from attentif.lab.book import write_book, write_one
     from attentif.lab.experiment import Settings
     from attentif.lab.experiments import EXPERIMENTS
     from attentif.lab.results import PLACE, kept, measure_all
-    from attentif.train.progress import display
+    from attentif.runtime import set_threads
+    from attentif.training.progress import display
 
     place = out or PLACE
     if not what:
@@ -52,8 +51,7 @@ def lab(
         return
     if len(what) > 1 and {"all", "book"} & set(what):
         raise UsageError("`all` and `book` stand alone")
-    if threads:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     watch = display(machine=json)
     settings = Settings(size="full" if full else "normal", seed=seed)
     if what == ["book"]:

@@ -43,6 +43,7 @@ from attentif.cli.tokenizer import app as tokenizer
 from attentif.cli.train import train
 from attentif.cli.vectors import vectors
 from attentif.errors import AttentifError
+from attentif.runtime import limit_openmp_spinning
 
 INTERRUPTED, TERMINATED = 130, 143
 # typer brings click under its own name from 0.21 on; the family of its usage errors is found through the one class that both export
@@ -141,6 +142,7 @@ def command_line() -> Any:
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command that `words` ask for (by default those of the shell) and exit."""
     words = list(sys.argv[1:] if words is None else words)
+    limit_openmp_spinning()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal without é prints a question mark rather than fail
             stream.reconfigure(errors="replace")

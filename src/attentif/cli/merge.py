@@ -12,7 +12,7 @@ def merge(run: OwnRun, out: NewRun, force: Replace = False) -> None:
     For example: attentif merge runs/reviews-2 runs/reviews-merged
     """
     from attentif.plugin import load_installed
-    from attentif.train.rewrite import merge_run
+    from attentif.training.rewrite import merge_run
 
     load_installed()
     folder = merge_run(run, out, force=force)

@@ -55,15 +55,13 @@ def profile(
 
     load_installed()
     chosen = lengths_of(lengths)
-    import torch
-
     from attentif.files import finite, write_json
     from attentif.lab.profile import profile as measure
     from attentif.lab.profile.report import USUAL
-    from attentif.train.progress import display
+    from attentif.runtime import set_threads
+    from attentif.training.progress import display
 
-    if threads:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     watch = display(machine=json)
     try:
         found = measure(

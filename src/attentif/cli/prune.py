@@ -25,8 +25,8 @@ def prune(
     For example: attentif prune runs/mixture-1 runs/smaller --experts 6
     """
     from attentif.plugin import load_installed
-    from attentif.train.progress import display
-    from attentif.train.rewrite import prune_run
+    from attentif.training.progress import display
+    from attentif.training.rewrite import prune_run
     from attentif.view.words import count, metric
 
     load_installed()

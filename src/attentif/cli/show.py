@@ -11,7 +11,7 @@ from attentif.cli.out import print_json
 if TYPE_CHECKING:
     from attentif.config import Config
     from attentif.models import ModelConfig
-    from attentif.train.load import Source
+    from attentif.training.load import Source
 
 
 def show(
@@ -30,7 +30,7 @@ def show(
     """
     from attentif.config import override, to_toml
     from attentif.plugin import load_installed
-    from attentif.train.fitted import load_config
+    from attentif.training.fitted import load_config
 
     load_installed()
     config = _imported(name)
@@ -47,8 +47,8 @@ def show(
 def _imported(name: str) -> "Config | None":
     """The configuration of somebody else's model, as a folder of theirs or as a run."""
     from attentif.config import read_toml
-    from attentif.train.imported import is_foreign, open_folder
-    from attentif.train.kept import is_imported, kept_config
+    from attentif.training.imported import is_foreign, open_folder
+    from attentif.training.kept import is_imported, kept_config
 
     path = Path(name)
     if is_foreign(path):
@@ -65,7 +65,7 @@ def _source(name: str) -> "tuple[Source, str]":
     from attentif.models import preset_description, preset_names, resolve
     from attentif.models.presets import ALIASES
     from attentif.recipes import recipe_layer, recipe_names
-    from attentif.train.load import is_source, source_layer
+    from attentif.training.load import is_source, source_layer
 
     if is_source(name):
         return name, source_layer(name).about

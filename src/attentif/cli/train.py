@@ -13,7 +13,7 @@ from attentif.errors import UsageError
 
 if TYPE_CHECKING:
     from attentif.config import Layer
-    from attentif.train.estimate import Estimate
+    from attentif.training.estimate import Estimate
 
 
 def train(
@@ -98,22 +98,22 @@ def layers_of(given: dict[str, Any], overrides: list[str] | None) -> "list[Layer
 
 def _train(recipe: str, layers: "list[Layer]", out: Path | None, force: bool, json: bool) -> None:
     from attentif.api import start
-    from attentif.train.progress import display
+    from attentif.training.progress import display
 
     _conclude(start(recipe, layers, out=out, force=force, watch=display(machine=json)), json)
 
 
 def _resume(run: Path, json: bool) -> None:
     from attentif.api import resume
-    from attentif.train.progress import display
+    from attentif.training.progress import display
 
     _conclude(resume(run, watch=display(machine=json)), json)
 
 
 def _conclude(path: Path, json: bool) -> None:
     """The table and where the report is; under torchrun the first process says it."""
-    from attentif.train.distributed import is_first
-    from attentif.train.rundir import RunFolder, read_results
+    from attentif.training.distributed import is_first
+    from attentif.training.rundir import RunFolder, read_results
 
     if not is_first():
         return
@@ -129,10 +129,10 @@ def _conclude(path: Path, json: bool) -> None:
 
 def _estimate(recipe: str, layers: "list[Layer]", json: bool) -> None:
     from attentif.plugin import load_installed
-    from attentif.train.config import RunConfig
-    from attentif.train.estimate import estimate
-    from attentif.train.fitted import load_config
-    from attentif.train.load import check_brought
+    from attentif.training.config import RunConfig
+    from attentif.training.estimate import estimate
+    from attentif.training.fitted import load_config
+    from attentif.training.load import check_brought
 
     load_installed()
     config = load_config(recipe, layers)

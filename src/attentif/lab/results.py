@@ -21,9 +21,9 @@ from attentif.errors import RunError, UsageError
 from attentif.files import write_json
 from attentif.lab.experiment import SIZES, Experiment, Measurements, Settings, Verdict, words
 from attentif.lab.machine import processor
-from attentif.train.progress import Display
-from attentif.train.rundir import RUNS
-from attentif.train.signals import StoppedError
+from attentif.training.progress import Display
+from attentif.training.rundir import RUNS
+from attentif.training.signals import StoppedError
 from attentif.version import __version__
 
 PLACE = RUNS / "lab"

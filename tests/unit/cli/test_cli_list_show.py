@@ -11,7 +11,7 @@ import pytest
 from attentif.cli.main import run
 from attentif.models import preset_names
 from attentif.recipes import recipe_description, recipe_names
-from attentif.train.fitted import load_config
+from attentif.training.fitted import load_config
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -14,8 +14,8 @@ from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict,
 from attentif.lab.experiments import EXPERIMENTS
 from attentif.lab.results import keep, kept, measure, measure_all
 from attentif.tasks.task import Progress
-from attentif.train.progress import Silent
-from attentif.train.signals import StoppedError
+from attentif.training.progress import Silent
+from attentif.training.signals import StoppedError
 from attentif.view.words import Text
 
 calls: list[tuple[str, Settings]] = []

@@ -15,11 +15,11 @@ from attentif.lab.flops import Flops, count
 from attentif.lab.machine import peak_bytes
 from attentif.models import Model, ModelConfig
 from attentif.tasks.task import Dataset, Prepared, Sizes, Task
-from attentif.train.config import TrainConfig
-from attentif.train.distributed import device_of
-from attentif.train.estimate import Trial, planned_steps
-from attentif.train.optim import state_of
-from attentif.train.run import fresh_model
+from attentif.training.config import TrainConfig
+from attentif.training.distributed import device_of
+from attentif.training.estimate import Trial, planned_steps
+from attentif.training.optim import state_of
+from attentif.training.run import fresh_model
 
 EXAMPLES = 5  # of different lengths, whose operations are counted
 STEPS, LONG_ENOUGH = 3, 1.0  # timed at least, after one that is not, and until so many seconds have passed

@@ -25,11 +25,11 @@ from attentif.lab.compare.plan import Planned, plan
 from attentif.lab.compare.suite import Part, Suite, is_suite, load_suite, suite_layer, suite_names
 from attentif.plugin import load_installed
 from attentif.recipes import recipe_names
-from attentif.train.distributed import device_of
-from attentif.train.load import Given, data_table, is_source, source_name
-from attentif.train.lock import Lock
-from attentif.train.rundir import RUNS
-from attentif.train.signals import StoppedError
+from attentif.training.distributed import device_of
+from attentif.training.load import Given, data_table, is_source, source_name
+from attentif.training.lock import Lock
+from attentif.training.rundir import RUNS
+from attentif.training.signals import StoppedError
 from attentif.view.comparison import comparison_fragment, comparison_page
 from attentif.view.comparison_tables import rows_of
 

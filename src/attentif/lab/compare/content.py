@@ -18,9 +18,9 @@ import torch
 
 from attentif.config import to_toml
 from attentif.files import cache_folder, write_json
-from attentif.train.body import body_of
-from attentif.train.config import RunConfig
-from attentif.train.rundir import RunFolder, create
+from attentif.training.body import body_of
+from attentif.training.config import RunConfig
+from attentif.training.rundir import RunFolder, create
 from attentif.version import __version__
 
 DIGITS = 12

@@ -22,7 +22,7 @@ from attentif.lab.compare.suite import Suite
 from attentif.lab.machine import processor
 from attentif.plugin import loaded_plugins
 from attentif.tasks.feed import counted
-from attentif.train.rundir import read_results, read_trial
+from attentif.training.rundir import read_results, read_trial
 from attentif.version import __version__
 from attentif.view.verdict import conclusion
 from attentif.view.words import duration, metric

@@ -16,7 +16,7 @@ from attentif.lab.compare.plan import Planned, Sized
 from attentif.lab.compare.rates import Whole
 from attentif.lab.statistics import compare
 from attentif.tasks.seeds import mean
-from attentif.train.rundir import RunFolder, read_results
+from attentif.training.rundir import RunFolder, read_results
 
 TIMING = "timing"
 MOST_POINTS = 60  # of a curve of the training loss

@@ -21,8 +21,8 @@ from attentif.lab.compare.suite import Contestant, Part
 from attentif.models import ModelConfig, build
 from attentif.plugin import loaded_plugins
 from attentif.tasks.task import Prepared, Task
-from attentif.train.config import RunConfig
-from attentif.train.run import check, checked_body, vocabulary
+from attentif.training.config import RunConfig
+from attentif.training.run import check, checked_body, vocabulary
 
 Say = Callable[[str], None]
 

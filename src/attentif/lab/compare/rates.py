@@ -15,8 +15,8 @@ from typing import Any
 from attentif.lab.compare.content import Wanted
 from attentif.lab.compare.plan import Planned, Sized
 from attentif.lab.compare.suite import SearchConfig
-from attentif.train.config import RunConfig, TrainConfig
-from attentif.train.rundir import read_trial
+from attentif.training.config import RunConfig, TrainConfig
+from attentif.training.rundir import read_trial
 
 PLACE = "search"
 LOSS = "loss"

@@ -24,8 +24,8 @@ from attentif.errors import AttentifError, ConfigError
 from attentif.lab.budget import Budget
 from attentif.models.presets import ALIASES, preset_names
 from attentif.toml import Keys
-from attentif.train.config import RunConfig
-from attentif.train.load import check_brought, run_config, source_layer, source_name
+from attentif.training.config import RunConfig
+from attentif.training.load import check_brought, run_config, source_layer, source_name
 
 FOLDER = Path(str(files("attentif.lab.compare"))) / "suites"
 SEEDS, EVALUATIONS, SHARE = 3, 10, 0.25

@@ -48,8 +48,8 @@ class Telling:
 
 def train(work: dict[str, Any], telling: Telling, *, trial: bool = False) -> None:
     """Start the run, or go on with it; a trial is judged on validation alone."""
-    from attentif.train.run import resume
-    from attentif.train.run import train as start
+    from attentif.training.run import resume
+    from attentif.training.run import train as start
 
     folder = Path(work["folder"])
     if (folder / "config.toml").is_file():
@@ -61,14 +61,15 @@ def train(work: dict[str, Any], telling: Telling, *, trial: bool = False) -> Non
 
 def baselines(work: dict[str, Any], telling: Telling) -> list[dict[str, Any]]:
     """The simple systems of the task, on the data of the comparison."""
-    from attentif.train.outcome import rival
-    from attentif.train.run import check, checked_body, vocabulary
+    from attentif.training.outcome import rival
+    from attentif.training.run import check, checked_body, configure, vocabulary
 
     config = _config(work)
     task, model = check(config)
     text = vocabulary(config, checked_body(config, model))
-    prepared = task.prepare(config.data, text, model, telling.say)
-    return [rival(baseline) for baseline in task.baselines(prepared, telling.say)]
+    with configure(config.train):
+        prepared = task.prepare(config.data, text, model, telling.say)
+        return [rival(baseline) for baseline in task.baselines(prepared, telling.say)]
 
 
 def decode(work: dict[str, Any], _: Telling) -> dict[str, Any] | None:
@@ -90,14 +91,14 @@ def _config(work: dict[str, Any]) -> Any:
     import tomllib
 
     from attentif.config import Document, Layer
-    from attentif.train.config import RunConfig
+    from attentif.training.config import RunConfig
 
     return Document([Layer(tomllib.loads(work["config"]), work["name"])]).build(RunConfig)
 
 
 def _wait_for(folder: Path) -> None:
     """A run whose writer was killed a moment ago is free soon."""
-    from attentif.train.lock import Lock
+    from attentif.training.lock import Lock
 
     patience = time.monotonic() + PATIENCE
     while True:

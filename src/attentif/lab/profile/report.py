@@ -17,8 +17,8 @@ from attentif.lab.machine import measures_memory, processor
 from attentif.lab.profile.crossings import Crossing, Quantity, Rounds, crossing, sentence
 from attentif.lab.profile.measure import PHASES, LeftOut, Phase, Point, Watch, measure
 from attentif.lab.profile.subjects import Subject, subject
-from attentif.train.machine import keep_buffers
-from attentif.train.progress import Silent
+from attentif.runtime import keep_buffers
+from attentif.training.progress import Silent
 from attentif.version import __version__
 from attentif.view.page import Fragment
 from attentif.view.words import Text, fixed

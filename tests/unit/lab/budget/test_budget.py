@@ -19,7 +19,7 @@ from attentif.models.batch import Input
 from attentif.models.config import resolve
 from attentif.nn.seq import Seq
 from attentif.tasks.task import Loss, Sizes
-from attentif.train.config import TrainConfig
+from attentif.training.config import TrainConfig
 
 T, ROWS, VOCAB = 16, 32, 64
 FAMILIES = (

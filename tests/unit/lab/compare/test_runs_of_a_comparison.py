@@ -14,9 +14,9 @@ from attentif.lab.compare.gather import curve_of, timeless
 from attentif.lab.compare.plan import Planned
 from attentif.lab.compare.rates import Trial, best_rate, record, shortened
 from attentif.lab.compare.suite import Part, SearchConfig
-from attentif.train.config import RunConfig, TrainConfig
-from attentif.train.load import run_config
-from attentif.train.rundir import RunFolder
+from attentif.training.config import RunConfig, TrainConfig
+from attentif.training.load import run_config
+from attentif.training.rundir import RunFolder
 
 VALUES: dict[str, Any] = {
     "data": {"name": "reviews"},

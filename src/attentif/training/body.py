@@ -1,0 +1,182 @@
+"""The body of another model: what `model.from = "runs/x"` begins with, or a Hugging Face folder, or a model's name there.
+
+    kept      the tokenizers, the configuration and the weights of frontend and stacks, the customs of an imported model's texts
+    changed   the head, which is the task's; its weights are kept too where task, labels and head are the same as those of the run
+
+Its values lie beneath those given beside `from`, as a preset's beneath those given beside `base`. Every tensor is accounted for:
+what it has no weight for, or a weight of another shape, is refused before any data are read, unless it belongs to a fresh head.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attentif.config import Layer, read_toml, to_toml
+from attentif.errors import AttentifError, ConfigError, RunError
+from attentif.hub import FAMILIES
+from attentif.hub.files import Tensors, weight_files
+from attentif.hub.source import folder_of
+from attentif.models import ModelConfig, build
+from attentif.models.heads import TokensHeadConfig
+from attentif.tasks.task import TASKS, Tokenizers
+from attentif.text import TokenizerConfig
+from attentif.training.checkpoint import sha256_of
+from attentif.training.config import KeptConfig, RunConfig
+from attentif.training.imported import is_foreign, open_folder
+from attentif.training.kept import kept_config
+from attentif.training.rundir import RunFolder
+
+Shape = tuple[int, ...]
+HEAD = "head."
+EVIDENCE = "frontend.evidence."  # what a task gives beside tokens, another may not have given
+WRITERS = ("text-to-text", "translate", "summarise")
+# keys of a task that say how the body is used to be spoken to, whatever it is asked; and, asked the same, how it answers
+CUSTOMS = ("start", "prompt", "mean", "std", "fit", "features", "opening")
+ANSWERS = ("objective", "limits", "max_tokens")
+
+
+@dataclass(frozen=True)
+class BodyLayer(Layer):
+    """The values of a run that another begins with."""
+
+    tokenizer: TokenizerConfig | None = None
+
+
+def body_layer(source: Layer, run: KeptConfig, task: Any) -> BodyLayer:
+    """What a run of the kind of task `task` takes from the `config.toml` of another."""
+    head = run.model.head
+    if answers_alike(run, task):
+        values = {key: value for key, value in source.values["model"]["head"].items() if key not in head.from_data}
+    else:
+        values = family_head(run, task) or TokensHeadConfig().model_dump()  # what every task knows how to change into its own
+    kept = {"tokenizer": source.values["tokenizer"]} if run.tokenizer is not None else {}
+    known = TASKS[task].model_fields if isinstance(task, str) and task in [*TASKS] else {}
+    usual = (*CUSTOMS, *(ANSWERS if run.task.kind == task else ()))
+    if customs := {key: value for key, value in source.values["task"].items() if key in usual and key in known}:
+        kept["task"] = {"kind": task} | customs
+    model = {key: value for key, value in source.values["model"].items() if key != "members"}  # of which the first is taken
+    return BodyLayer({"model": model | {"head": values}, **kept}, source.name, source.text, run.tokenizer)
+
+
+def answers_alike(run: KeptConfig, task: Any) -> bool:
+    """Whether a head of this task can be that of the other: of an imported model, whatever writes texts from texts."""
+    if run.task.kind == task:
+        return True
+    return run.made is not None and run.made.family is not None and {run.task.kind, task} <= {*WRITERS}
+
+
+def family_head(run: KeptConfig, task: Any) -> dict[str, Any]:
+    """The head that the makers of an imported model gave it for this task, if they did: a run can then be exported as theirs."""
+    kind = run.made.family if run.made is not None else None
+    if kind not in FAMILIES:
+        return {}
+    heads = [head for form in (FAMILIES[kind], *FAMILIES[kind].others) for head in form.heads if head.task == task]
+    return {key: value for key, value in heads[0].head.items() if value is not None} if heads else {}
+
+
+def encoder_alone(model: ModelConfig) -> ModelConfig:
+    """What is left of an encoder-decoder where a task reads with one stack."""
+    return model.changed(decoder=None, target=None, bridge=(), shared=False, head=TokensHeadConfig())
+
+
+@dataclass(frozen=True)
+class Body:
+    """A model whose weights another begins with."""
+
+    path: Path
+    layer: Layer  # its configuration, and where that stands
+    config: KeptConfig
+    weights: Mapping[str, Tensor]  # by our names, mapped from files
+    files: tuple[Path, ...]
+    found: Tokenizers | None = None  # of a Hugging Face folder; a run's are in its folder
+
+    @classmethod
+    def of(cls, source: str | Path) -> "Body":
+        """An existing run that has weights, if only those of a checkpoint; or a folder of somebody else's."""
+        path = folder_of(source)
+        if is_foreign(path):
+            opened = open_folder(path, str(source))
+            layer = Layer(tomllib.loads(to_toml(opened.config)), str(path))
+            return cls(path, layer, opened.config, opened.model.state_dict(), tuple(weight_files(path)), opened.tokenizers)
+        folder = RunFolder.open(path)
+        layer = read_toml(folder.config)
+        if "fit" in layer.values:
+            raise RunError("was fitted, not trained step by step: there is no body in it to begin with", file=path)
+        if "adapt" in layer.values:
+            raise RunError(f"has adapters alone; put them together with their base first: attentif merge {source} OUT", file=path)
+        file = folder.latest_weights()
+        return cls(path, layer, kept_config(path), Tensors(file.parent), (file,))
+
+    @cached_property
+    def digest(self) -> str:
+        return sha256_of(self.files)
+
+    @cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """Of every tensor; nothing of it is read."""
+        return {name: tuple(tensor.shape) for name, tensor in self.weights.items()}
+
+    def tokenizers(self) -> Tokenizers:
+        return RunFolder(self.path).tokenizers(self.config.tokenizer) if self.found is None else self.found
+
+    def check(self, model: ModelConfig) -> None:
+        """Refuse, before any data are read, a body that these weights do not fit."""
+        self._taken(build(model.with_any_size().changed(members=1), device="meta"), fresh_head=True)
+
+    def give(self, model: nn.Module, *, fresh_head: bool) -> str:
+        """Copy the weights into a model; what was taken and what was not, in words."""
+        taken = self._taken(model, fresh_head)
+        own = model.state_dict()
+        with torch.no_grad():
+            for name in taken:
+                own[name].copy_(self.weights[name])
+            fresh = [name for name in own if name not in taken]
+            for name in fresh:
+                if name.startswith(EVIDENCE):
+                    own[name].zero_()  # the body begins as it was
+        left = sorted({name.split(".")[0] for name in self.shapes if name not in taken})
+        words = [f"{len(taken)} tensors of {self.path}"]
+        words += [f"{len(fresh)} fresh ones ({', '.join(fresh[:4])}{', ...' if len(fresh) > 4 else ''})"] if fresh else []
+        words += [f"its {' and '.join(left)} left out"] if left else []
+        return "the model begins with " + ", ".join(words)
+
+    def _taken(self, model: nn.Module, fresh_head: bool) -> list[str]:
+        """The names of the tensors that the model takes from here; all others are its head's, or read what this body was never given."""
+        own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+        fresh = lambda name: (fresh_head and name.startswith(HEAD)) or (name.startswith(EVIDENCE) and name not in self.shapes)
+        wanted = [name for name in own if not fresh(name)]
+        for name in wanted:
+            here = f"{own[name]} here"
+            if name not in self.shapes:
+                raise ConfigError(f"model.from: {self.path} has no tensor {name} ({here}); leave out the key that asks for it")
+            if self.shapes[name] != own[name]:
+                raise ConfigError(f"model.from: {name} is {self.shapes[name]} in {self.path} and {here}; leave out the key that changes it")
+        parts = {name.split(".")[0] for name in own}
+        unused = [name for name in self.shapes if name not in own and name.split(".")[0] in parts and not name.startswith(HEAD)]
+        if unused:
+            raise ConfigError(
+                f"model.from: {self.path} has a tensor {unused[0]} that this model does not use; leave out the key that drops it"
+            )
+        return wanted
+
+
+def has_same_head(own: RunConfig, other: KeptConfig) -> bool:
+    """Whether a head that learned the one task answers the other: the same outputs, by the same names."""
+    labels = [getattr(config.task, "labels", None) for config in (own, other)]
+    return answers_alike(other, own.task.kind) and own.model.head == other.model.head and labels[0] == labels[1]
+
+
+def body_of(config: RunConfig) -> Body | None:
+    """The model that this run begins with, if any."""
+    if config.model.from_ is None:
+        return None
+    try:
+        return Body.of(config.model.from_)
+    except AttentifError as error:
+        raise ConfigError(f"model.from: {error}") from None

@@ -1,0 +1,170 @@
+"""Checkpoints that survive a power cut, and say so when they did not.
+
+    checkpoints/step-00000120/      model.safetensors  optimizer.safetensors  ...  state.json  manifest.json
+
+A checkpoint is written to a temporary folder, every file and the folder itself flushed to the disk, then renamed: it is there as a whole
+or not at all. `manifest.json` holds the SHA-256 of each file and of itself (safetensors has no checksum of its own). Old checkpoints go
+only once the new one is in place. One that does not match its manifest is set aside as `*.damaged`, and the one before is used.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from torch import Tensor
+
+from attentif.errors import RunError
+from attentif.files import flush
+from attentif.training.weights import read_tensors, write_tensors
+
+MANIFEST, STATE = "manifest.json", "state.json"
+VERSION = 1
+
+
+class DamagedError(RunError):
+    """A checkpoint whose files are not those that were written."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a run needs to go on: tensors by file, and plain values."""
+
+    step: int
+    state: dict[str, Any]
+    tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict)  # "model" -> model.safetensors
+
+
+class Checkpoints:
+    """The folder of a run's checkpoints. One process writes it, the one that holds the run's lock."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder, self.keep = folder, keep
+
+    def paths(self) -> list[Path]:
+        """Every checkpoint, sound or not, the newest first."""
+        if not self.folder.is_dir():
+            return []
+        return sorted((path for path in self.folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name)), key=step_of, reverse=True)
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Write, flush, rename; then forget the oldest."""
+        final = self.folder / f"step-{checkpoint.step:08}"
+        temporary = self.folder / f".{final.name}.{os.getpid()}.tmp"
+        temporary.mkdir(parents=True)
+        try:
+            write(temporary, checkpoint)
+            temporary.rename(final)
+        except BaseException as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if isinstance(error, OSError | SafetensorError):
+                raise RunError(f"the checkpoint cannot be written ({error}); the one before is untouched", file=final) from None
+            raise
+        flush(self.folder)
+        for old in self.paths()[self.keep :]:
+            self._remove(old)
+        return final
+
+    def latest(self, say: Callable[[str], None]) -> Path | None:
+        """The newest sound checkpoint; damaged ones that are newer are set aside, and said."""
+        newest = next(self.sound(), None)
+        for path in self.paths():
+            if newest is None or step_of(path) > step_of(newest):
+                say(f"{path} is damaged; it is now {set_aside(path).name}, and the one before is used")
+        return newest
+
+    def sound(self) -> Iterator[Path]:
+        """The checkpoints that are whole, the newest first."""
+        for path in self.paths():
+            try:
+                verify(path)
+            except DamagedError:
+                continue
+            yield path
+
+    def clean(self) -> None:
+        """Remove what a writer that was killed left half-written or half-removed."""
+        for path in self.folder.glob(".*.tmp") if self.folder.is_dir() else ():
+            shutil.rmtree(path)
+
+    def _remove(self, path: Path) -> None:
+        """Renamed first: a removal that is cut short must not look like a damaged checkpoint."""
+        leaving = path.with_name(f".{path.name}.old.tmp")
+        path.rename(leaving)
+        shutil.rmtree(leaving)
+
+
+def step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> None:
+    for name, tensors in checkpoint.tensors.items():
+        write_tensors(folder / f"{name}.safetensors", tensors)
+    (folder / STATE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
+    files = {}
+    for path in sorted(folder.iterdir()):
+        flush(path)
+        files[path.name] = sha256(path)
+    (folder / MANIFEST).write_text(sealed({"version": VERSION, "step": checkpoint.step, "files": files}), encoding="utf-8")
+    flush(folder / MANIFEST)
+    flush(folder)
+
+
+def sealed(manifest: dict[str, Any]) -> str:
+    """The manifest with its own SHA-256 as its last entry."""
+    seal = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    return json.dumps(manifest | {"sha256": seal}, indent=1)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of(files: Sequence[Path]) -> str:
+    """The same of several files: of their sums, in order."""
+    sums = [sha256(file) for file in files]
+    return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
+
+
+def verify(path: Path) -> None:
+    """Raise DamagedError unless every byte is the one that was written."""
+    try:
+        text = (path / MANIFEST).read_bytes().decode("utf-8")
+        manifest = json.loads(text)
+        unsealed = {key: value for key, value in manifest.items() if key != "sha256"}
+        if sealed(unsealed) != text or unsealed["step"] != step_of(path):
+            raise DamagedError("is damaged", file=path / MANIFEST)
+        if unsealed["version"] != VERSION:
+            raise RunError(f"is of version {unsealed['version']}; this Attentif reads version {VERSION}", file=path / MANIFEST)
+        for name, expected in unsealed["files"].items():
+            if sha256(path / name) != expected:
+                raise DamagedError("is damaged", file=path / name)
+    except PermissionError:  # says nothing about the bytes
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"is damaged or incomplete ({type(error).__name__})", file=path) from None
+
+
+def read(path: Path) -> Checkpoint:
+    """A checkpoint that was verified."""
+    state = json.loads((path / STATE).read_text(encoding="utf-8"))
+    return Checkpoint(step_of(path), state, {file.stem: read_tensors(file) for file in path.glob("*.safetensors")})
+
+
+def set_aside(path: Path) -> Path:
+    """Keep a damaged checkpoint for whoever wants to look, under a name that is not used again."""
+    number, target = 1, path.with_name(f"{path.name}.damaged")
+    while target.exists():
+        number += 1
+        target = path.with_name(f"{path.name}.damaged-{number}")
+    path.rename(target)
+    flush(path.parent)
+    return target

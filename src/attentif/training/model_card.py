@@ -1,0 +1,63 @@
+"""README.md of an exported model: what it is, what it was trained on, what it scored, how to use it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attentif.hub.source import NAME
+from attentif.models import Model
+from attentif.training.config import KeptConfig
+from attentif.version import __version__
+
+PIPELINES = {
+    "classify": "text-classification",
+    "tag": "token-classification",
+    "answer": "question-answering",
+    "masked": "fill-mask",
+    "language": "text-generation",
+    "translate": "translation",
+    "summarise": "summarization",
+    "text-to-text": "text2text-generation",
+    "image": "image-classification",
+    "speech": "automatic-speech-recognition",
+    "embed": "sentence-similarity",
+}
+
+
+def model_card(config: KeptConfig, model: Model, family: str, architecture: str, results: Mapping[str, Any]) -> str:
+    base = config.model.from_
+    header = {
+        "library_name": "sentence-transformers" if config.task.kind == "embed" else "transformers",
+        "pipeline_tag": PIPELINES.get(config.task.kind),
+        "base_model": base if base is not None and NAME.fullmatch(base) and not Path(base).exists() else None,
+    }
+    lines = ["---", *(f"{key}: {value}" for key, value in header.items() if value), "tags:", f"- {family}", "- attentif", "---", ""]
+    name = config.made.recipe if config.made is not None else family
+    lines += [f"# {Path(name).name}", ""]
+    lines += [f"`{architecture}` of {sum(model.sizes().values()):,} parameters, written by Attentif {__version__}.", ""]
+    if config.train is None:
+        lines += [f"It was imported from `{name}`: its data and its training are described there.", ""]
+    else:
+        lines += _training(config, results)
+    if labels := list(getattr(config.task, "labels", [])):
+        shown = ", ".join(f"`{label}`" for label in labels[:50])
+        lines += ["## Classes", f"{shown}{', ...' if len(labels) > 50 else ''}", ""]
+    return "\n".join([*lines, "## Use", "```python", *_use(config.task.kind, architecture), "```", ""])
+
+
+def _training(config: KeptConfig, results: Mapping[str, Any]) -> list[str]:
+    assert config.made is not None
+    digest = f" (SHA-256 of the data `{config.made.data[:16]}`)" if config.made.data else ""
+    begun = f", begun with the weights of `{config.model.from_}`" if config.model.from_ else ""
+    lines = ["## Training", f"Task `{config.task.kind}`, recipe `{config.made.recipe}`{digest}{begun}.", ""]
+    if scores := results.get("scores"):
+        rows = [f"| {key} | {value:.4g} |" for key, value in scores.items() if isinstance(value, int | float)]
+        lines += ["## Scores on the test split", "| score | value |", "|---|---|", *rows, ""]
+    return lines
+
+
+def _use(task: str, architecture: str) -> list[str]:
+    if task in PIPELINES and task not in ("embed", "text-to-text", "translate", "summarise"):
+        return ["from transformers import pipeline", "", f'pipeline("{PIPELINES[task]}", model="PATH")']
+    tokenizer = 'tokenizer, model = AutoTokenizer.from_pretrained("PATH"), '
+    return [f"from transformers import AutoTokenizer, {architecture}", "", f'{tokenizer}{architecture}.from_pretrained("PATH")']

@@ -1,0 +1,186 @@
+"""A finished run becomes another, without training: adapters merged into their base, redundant experts removed."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attentif.config import to_toml
+from attentif.data import plan
+from attentif.errors import RunError, UsageError
+from attentif.files import write_json, write_text
+from attentif.models import Model
+from attentif.models.experts import expert_counts, mixtures, most_used, prune_experts
+from attentif.tasks.feed import counted
+from attentif.tasks.task import Baseline, Prepared
+from attentif.training.config import RunConfig
+from attentif.training.distributed import device_of
+from attentif.training.load import load_run_config
+from attentif.training.outcome import Trained, readme
+from attentif.training.place import Place
+from attentif.training.progress import Display
+from attentif.training.run import opened
+from attentif.training.rundir import RunFolder, create, read_results, refuse_existing
+from attentif.training.weights import write_weights
+from attentif.view.report import write_report
+from attentif.view.words import Text
+
+OF_THE_WEIGHTS = ("config.toml", "README.md", "model.safetensors", "adapter.safetensors")  # written anew; all else is the run's still
+
+
+def finished_run(run: Path, out: Path, force: bool) -> RunFolder:
+    """The run to be rewritten, refused where it is not finished or where the new one would take its place."""
+    folder = RunFolder.open(run)
+    if not folder.finished:
+        raise RunError(f"is not finished; go on with: attentif train --resume {run}", file=run)
+    if out.resolve() == run.resolve():
+        raise UsageError("is the run itself; choose another place for the new one", file=out)
+    refuse_existing(out, force)
+    return folder
+
+
+def rewritten(folder: RunFolder, out: Path, config: RunConfig, model: Model, fill: Callable[[Path], Any], *, force: bool) -> RunFolder:
+    """A run like `folder`, with another configuration and other weights; `fill` writes what differs besides."""
+
+    def whole(path: Path) -> None:
+        for file in folder.path.iterdir():
+            if file.is_file() and file.name not in (*OF_THE_WEIGHTS, "lock") and not file.name.startswith("."):
+                shutil.copyfile(file, path / file.name)
+        write_text(path / "config.toml", to_toml(config))
+        write_weights(path / "model.safetensors", model)
+        fill(path)
+
+    return create(out, out.name, whole, force=force)
+
+
+# ---------------------------------------------------------------------------------------------------------------- adapters
+
+
+def merge_run(run: Path, out: Path, *, force: bool = False) -> RunFolder:
+    """Write a run of adapters as a plain one: its weights are those of its base plus what the adapters add, and it needs neither."""
+    folder = finished_run(run, out, force)
+    config = load_run_config(folder.path)
+    if config.adapt is None:
+        raise UsageError("has no adapters: it is a plain run already", file=run)
+    model = opened(folder, config, device_of("cpu"))
+    about = (
+        f"# {out.name}\n\n`{run}` with its adapters merged into the weights of `{config.model.from_}`: `attentif predict {out}` and all\n"
+    )
+    about += "other commands use it as any run. `results.json`, `report.html` and `metrics.jsonl` are those of the run with adapters.\n"
+    return rewritten(folder, out, config.changed(adapt=None), model, lambda path: write_text(path / "README.md", about), force=force)
+
+
+# ----------------------------------------------------------------------------------------------------------------- experts
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What pruning took away and what it cost."""
+
+    folder: RunFolder
+    removed: dict[str, dict[int, float]]  # by mixture: each expert that went, with its share of the choices on validation
+    metric: str
+    before: dict[str, float]  # the metric by split
+    after: dict[str, float]
+    parameters: tuple[int, int]
+
+
+def prune_run(run: Path, out: Path, *, experts: int | None = None, force: bool = False, display: Display) -> Pruned:
+    """Keep, in every mixture, the `experts` that the validation rows choose most often; by default all but one (of each group)."""
+    folder = finished_run(run, out, force)
+    config = load_run_config(folder.path)
+    model = opened(folder, config, device_of("auto"))
+    wanted = _wanted(model, experts, run)
+    task = config.task.build()
+    task.recall(folder.path)
+    prepared = task.prepare(config.data, folder.tokenizers(config.tokenizer), config.model, display.say)
+    if config.made is None or prepared.digest != config.made.data:
+        raise RunError("its data have changed since it was trained: there is nothing to measure the use of its experts on", file=run)
+    budget = config.train.batch_tokens
+    watch = lambda done, total: display.work("evaluate", done, total)
+    score = lambda of, split, quick: task.evaluate(of, split, budget=budget, quick=quick, progress=watch)
+
+    before = score(model, prepared.valid, True)
+    smaller, removed = _without_least_used(model, wanted, prepared, budget)
+    after, test = score(smaller, prepared.valid, True), score(smaller, prepared.test, False)
+
+    results = read_results(folder)
+    settled = config.changed(model=smaller.config, adapt=None)
+    trained = Trained(settled, task, smaller, prepared, _place(folder, results), test, after, _baselines(results))
+
+    def fill(path: Path) -> None:
+        write_report(path / "report.html", trained.report(folder))
+        about = readme(RunFolder(out), settled, trained)
+        write_text(path / "README.md", f"{about}\nIt is `{run}` without its least used experts (`attentif prune`).\n")
+        write_json(path / "results.json", trained.results() | {"pruned": {"run": str(run), "removed": removed}})
+
+    made = rewritten(folder, out, settled, smaller, fill, force=force)
+    split = lambda valid, test: {"valid": valid[task.metric], "test": test[task.metric]}
+    sizes = (sum(model.sizes().values()), sum(smaller.sizes().values()))
+    return Pruned(made, removed, task.metric, split(before.scores, results["scores"]), split(after.scores, test.scores), sizes)
+
+
+def _wanted(model: Model, experts: int | None, run: Path) -> dict[str, int]:
+    """How many experts stay in each mixture."""
+    if model.others:
+        raise UsageError("is an average of several networks, whose experts differ", file=run)
+    found = {path: mixer.config for path, (_, mixer) in mixtures(model).items()}
+    if not found:
+        raise UsageError("has no mixture of experts: there is nothing to prune", file=run)
+    wanted = {}
+    for path, config in found.items():
+        keep = config.experts - config.groups if experts is None else experts
+        least = max(config.top_k, config.groups)
+        if not least <= keep < config.experts or keep % config.groups:
+            of = f" in {config.groups} groups" if config.groups > 1 else ""
+            raise UsageError(
+                f"{path} has {counted(config.experts, 'expert')}{of}, of which a token uses {config.top_k}: {keep} cannot stay", file=run
+            )
+        wanted[path] = keep
+    return wanted
+
+
+def _without_least_used(model: Model, wanted: dict[str, int], prepared: Prepared, budget: int) -> tuple[Model, dict[str, dict[int, float]]]:
+    valid, device = prepared.valid, next(model.parameters()).device
+    batches = (valid.batch(rows).to(device) for rows in plan(valid.lengths, budget, seed=0, epoch=0))
+    counts, removed = expert_counts(model, batches), {}
+    for path, number in wanted.items():
+        keep = _most_used_by_group(counts[path], number, mixtures(model)[path][1].config.groups)
+        total = max(int(counts[path].sum()), 1)
+        removed[path] = {expert: int(count) / total for expert, count in enumerate(counts[path].tolist()) if expert not in keep}
+        model = prune_experts(model, path, keep)
+    return model.eval(), removed
+
+
+def _most_used_by_group(counts: Tensor, number: int, groups: int) -> list[int]:
+    size = len(counts) // groups
+    return [
+        group * size + expert
+        for group, own in enumerate(torch.unbind(counts.view(groups, size)))
+        for expert in most_used(own, number // groups)
+    ]
+
+
+def _place(folder: RunFolder, results: dict[str, Any]) -> Place:
+    """Where the training of a finished run had come to."""
+    epochs = max((row.get("epoch", 0.0) for row in folder.metrics.rows()), default=0.0)
+    cost = results["cost"]
+    return Place(
+        step=results["steps"],
+        best_step=results["best_step"],
+        ended=results["ended"],
+        epochs=epochs,
+        tokens=cost["tokens"],
+        seconds=cost["seconds"],
+    )
+
+
+def _baselines(results: dict[str, Any]) -> list[Baseline]:
+    return [
+        Baseline(Text(**given["name"]), given["scores"], {key: tuple(pair) for key, pair in given["intervals"].items()}, given["seconds"])
+        for given in results["baselines"]
+    ]

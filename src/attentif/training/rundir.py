@@ -1,0 +1,174 @@
+"""A run is a folder.
+
+    config.toml  README.md  tokenizer.json  metrics.jsonl  checkpoints/  model.safetensors  results.json  report.html
+
+A run of adapters has `adapter.safetensors` instead of `model.safetensors`, and its configuration names the base that they stand beside.
+It appears with its configuration and tokenizers in one step, never half-made; from then on it can be resumed. `results.json` is written
+last: a run that has it is finished. One that was trained only to choose a learning rate has `trial.json` instead, what it reached on
+validation: resumed, it is scored and finished as any other.
+"""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attentif.errors import RunError, UsageError
+from attentif.files import flush
+from attentif.text import Tokenizer, TokenizerConfig
+from attentif.training.checkpoint import Checkpoints
+from attentif.training.lock import Lock
+from attentif.training.metrics import Metrics
+
+RUNS = Path("runs")
+TOKENIZER_FILES = {"tokenizer": "tokenizer.json", "target": "tokenizer.target.json"}
+
+
+class RunFolder:
+    """The files of one run by name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config, self.readme = path / "config.toml", path / "README.md"
+        self.weights, self.adapter = path / "model.safetensors", path / "adapter.safetensors"
+        self.results, self.report = path / "results.json", path / "report.html"
+        self.trial = path / "trial.json"
+        self.metrics = Metrics(path / "metrics.jsonl")
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """An existing run; anything else is refused."""
+        if not (path / "config.toml").is_file():
+            what = "is not a run: it has no config.toml" if path.is_dir() else "no such run"
+            raise RunError(what, file=path)
+        return cls(path)
+
+    @property
+    def finished(self) -> bool:
+        return self.results.is_file()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only process that writes here; what a killed one left half-written is removed."""
+        with Lock(self.path / "lock"):
+            for path in [*self.path.glob(".*.tmp"), *self.path.glob(".tmp*")]:  # ours, and those of safetensors
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            self.checkpoints().clean()
+            yield
+
+    def checkpoints(self, keep: int = 2) -> Checkpoints:
+        return Checkpoints(self.path / "checkpoints", keep)
+
+    def latest_weights(self) -> Path:
+        """The file of the run's weights: the final ones, or those of the newest sound checkpoint of a run that goes on."""
+        for final in (self.weights, self.adapter):
+            if final.is_file():
+                return final
+        for path in self.checkpoints().sound():
+            return path / "model.safetensors"
+        raise RunError("has no weights yet: it was stopped before its first checkpoint", file=self.path)
+
+    def tokenizers(self, config: TokenizerConfig | None) -> dict[str, Tokenizer]:
+        """Those of the run, as its configuration says; one at least where its task reads text."""
+        if config is None:
+            return {}
+        found = {key: self.path / name for key, name in TOKENIZER_FILES.items()}
+        return {key: config.load(path) for key, path in found.items() if key == "tokenizer" or path.is_file()}
+
+
+def read_results(folder: RunFolder) -> dict[str, Any]:
+    """`results.json`, or nothing where the run is not finished."""
+    return _read(folder.results)
+
+
+def read_trial(folder: RunFolder) -> dict[str, Any]:
+    """What a trial is judged by: `trial.json`, or nothing where it is not over; of a finished run its results."""
+    return read_results(folder) or _read(folder.trial)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+    except (ValueError, TypeError):
+        raise RunError("is damaged; remove it, and going on with the run (`attentif train --resume`) makes it again", file=file) from None
+
+
+def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:
+    for key, tokenizer in tokenizers.items():
+        tokenizer.save(folder / TOKENIZER_FILES[key])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of folder that is made whole or not at all: by which file it is known, and what to do where one is there already."""
+
+    name: str
+    sign: str
+    way_out: str
+
+
+RUN = Kind("a run", "config.toml", "continue it with --resume, replace it with --force, or choose another place with --out")
+EXPORT = Kind("a Hugging Face folder", "config.json", "replace it with --force, or choose another place")
+
+
+def refuse_existing(out: Path | None, force: bool, kind: Kind = RUN) -> None:
+    """Before any data is read: a run is never overwritten unasked, and what is not a run never."""
+    if out is None or not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not (out / kind.sign).is_file():
+        raise UsageError(f"exists and is not {kind.name}; choose another place for this one", file=out)
+    if not force:
+        raise UsageError(f"exists; {kind.way_out}", file=out)
+
+
+def create(out: Path | None, name: str, fill: Callable[[Path], Any], *, force: bool = False, kind: Kind = RUN) -> RunFolder:
+    """A new run: `fill` writes its first files to a temporary folder, which then takes its name, `runs/<name>-<n>` by default."""
+    refuse_existing(out, force, kind)
+    parent = RUNS if out is None else out.parent
+    parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{out.name if out else name}.", suffix=".tmp"))
+    temporary.chmod(0o755)  # mkdtemp makes folders that only their owner reads
+    try:
+        fill(temporary)
+        for path in temporary.iterdir():
+            flush(path)
+        flush(temporary)
+        final = _take_next(temporary, parent, name) if out is None else _take(temporary, out, kind)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    flush(parent)
+    return RunFolder(final)
+
+
+def _take_next(temporary: Path, parent: Path, name: str) -> Path:
+    taken = [int(match[1]) for path in parent.iterdir() if (match := re.fullmatch(rf"{re.escape(name)}-(\d+)", path.name))]
+    number = max(taken, default=0) + 1
+    while (final := parent / f"{name}-{number}").exists():
+        number += 1
+    try:
+        temporary.rename(final)
+    except OSError:  # another run took the name since
+        if final.exists():
+            return _take_next(temporary, parent, name)
+        raise
+    return final
+
+
+def _take(temporary: Path, final: Path, kind: Kind) -> Path:
+    """Stand in the place of an older run, if there is one; its writer, if it lives, keeps it."""
+    if not (final / kind.sign).is_file():
+        temporary.rename(final)
+        return final
+    with Lock(final / "lock"):
+        leaving = final.with_name(f".{final.name}.{os.getpid()}.old.tmp")
+        final.rename(leaving)
+        temporary.rename(final)
+    shutil.rmtree(leaving)
+    return final
