@@ -33,7 +33,7 @@ from attentif.tasks.labels.classify import Classify
 from attentif.tasks.pictures.paint import Paint
 from attentif.tasks.pretraining.fill import Filled
 from attentif.tasks.pretraining.masked import Masked
-from attentif.tasks.task import Example, Progress, Say, Tokenizers
+from attentif.tasks.task import Example, Progress, Say, Tokenizers, refuse_non_finite
 from attentif.tasks.vectors.senses import Senses, senses
 from attentif.tasks.vectors.sentences import embed
 from attentif.tasks.writing.text_to_text import TextToText
@@ -130,6 +130,7 @@ def reopen(source: str | Path, changes: Sequence[Layer], *, device: str = "auto"
             log.warning("%s: %s", source, note)
         return Run(RunFolder(path), opened.config, opened.model.to(device_of(device)), opened.tokenizers)
     folder = RunFolder.open(path)
+    folder.verify()
     if (fitted := open_fitted(folder)) is not None:
         if changes:
             raise UsageError("was fitted, and is used as it was: it takes no changes", file=path)
@@ -199,7 +200,10 @@ class Run:
             raise UsageError("predict takes a list of texts: predict([text])")
         if not self.task.begins_texts:
             refuse_blank(inputs, self.task.reads)
-        return self.task.predict(self.model, self.tokenizers, inputs, **options) if inputs else []
+        with np.errstate(invalid="ignore"):  # refused below, in one line
+            found = self.task.predict(self.model, self.tokenizers, inputs, **options) if inputs else []
+        refuse_non_finite(found)
+        return found
 
     def paint(self, text: str, *, count: int = 16, **options: Any) -> NDArray[np.uint8]:
         """Pictures (count, H, W) or (count, H, W, 3) of what a text asks for; `options` are those of drawing, such as temperature=0.8."""

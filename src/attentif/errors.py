@@ -43,3 +43,10 @@ class DataError(AttentifError):
 
 class RunError(AttentifError):
     """A run folder or a checkpoint that cannot be read or written."""
+
+
+class NonFiniteError(RunError):
+    """A model that answers with NaN or infinity."""
+
+    def __init__(self) -> None:
+        super().__init__("the model answers with numbers that are not finite: its weights are damaged, or its training diverged")

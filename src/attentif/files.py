@@ -65,7 +65,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(finite(value), ensure_ascii=False, indent=2) + "\n")
+    write_text(path, render_json(value))
+
+
+def render_json(value: Any) -> str:
+    return json.dumps(finite(value), ensure_ascii=False, indent=2) + "\n"
 
 
 def finite(value: Any) -> Any:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.system
         ("train classify.toml --resume runs/classify", 2, "--resume goes on with a run as it was configured"),
         ("train --resume nulle-part", 1, "nulle-part: no such run"),
         ("train classify.toml --device abacus", 2, "there is no device 'abacus'"),
-        ("predict coupe bonjour", 1, "coupe/model.safetensors: these weights cannot be used"),
+        ("predict coupe bonjour", 1, "coupe/model.safetensors: is damaged"),
         ("predict sans bonjour", 1, "sans/tokenizer.json: no such file"),
         ("predict . bonjour", 1, "is not a run"),
         ("predict runs/classify", 2, "give texts"),

@@ -125,7 +125,7 @@ def test_recording_leaves_the_predictions_as_they_are(run: attentif.Run) -> None
 
 def test_a_run_without_final_weights_is_opened_at_its_checkpoint(run: attentif.Run, tmp_path: Path) -> None:
     shutil.copytree(run.path, tmp_path / "going-on")
-    for name in ("model.safetensors", "results.json"):
+    for name in ("model.safetensors", "manifest.json", "results.json"):
         os.unlink(tmp_path / "going-on" / name)
     again = attentif.load(tmp_path / "going-on")
     assert again.results == {}

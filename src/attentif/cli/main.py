@@ -42,6 +42,7 @@ from attentif.cli.show import show
 from attentif.cli.tokenizer import app as tokenizer
 from attentif.cli.train import train
 from attentif.cli.vectors import vectors
+from attentif.cli.verify import verify
 from attentif.errors import AttentifError
 from attentif.runtime import limit_openmp_spinning
 
@@ -78,6 +79,7 @@ for command in (
     merge,
     prune,
     export,
+    verify,
     lab,
     profile,
 ):

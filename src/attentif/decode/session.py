@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from attentif.errors import UsageError
+from attentif.errors import NonFiniteError, UsageError
 from attentif.models import Input, Model
 from attentif.models.heads import LanguageHead
 from attentif.nn.seq import Seq
@@ -40,13 +40,13 @@ class Session:
         seq = Seq.padded(torch.tensor(lengths, device=self.device), longest)
         x, _ = model.decode(Input(ids, seq), state=self.state)
         self.upcoming = seq.following()
-        self.logits: Tensor = model.head(x.flatten(0, 1)[seq.last(), None], self.upcoming)[:, 0]
+        self.logits: Tensor = _refuse_nan(model.head(x.flatten(0, 1)[seq.last(), None], self.upcoming)[:, 0])
 
     def read(self, tokens: Tensor) -> None:
         """One more token (B,) of every row."""
         seq, self.upcoming = self.upcoming, self.upcoming.following()
         x, _ = self.model.decode(Input(tokens[:, None], seq), state=self.state)
-        self.logits = self.model.head(x, seq)[:, 0]
+        self.logits = _refuse_nan(self.model.head(x, seq)[:, 0])
 
     def select(self, rows: Sequence[int]) -> None:
         """Go on with these rows, in this order; a row may be taken several times."""
@@ -57,6 +57,12 @@ class Session:
         self.logits = self.logits[index]
         assert self.upcoming.start is not None  # a prompt was read
         self.upcoming = Seq.padded(torch.ones_like(index), 1, self.upcoming.start[index])
+
+
+def _refuse_nan(logits: Tensor) -> Tensor:
+    if logits.isnan().any():
+        raise NonFiniteError
+    return logits
 
 
 def check_prompts(model: Model, prompts: Sequence[Sequence[int]], source: Input | None) -> None:

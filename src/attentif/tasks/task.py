@@ -20,6 +20,7 @@ A task of your own is one file, given to `attentif --plugin my.py`:
 or a `Task` from scratch: the abstract methods below are all that the trainer, the command line and the report call.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from torch import Tensor
 
 from attentif.config import Config, Registry
 from attentif.data import DataConfig
-from attentif.errors import ConfigError
+from attentif.errors import ConfigError, NonFiniteError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Score, Section
@@ -157,6 +158,24 @@ class Prediction:
     probability: float | None = None  # of the output, where it is one of a few
     scores: dict[str, float] = field(default_factory=dict)  # label -> probability, likeliest first
     details: dict[str, Any] = field(default_factory=dict)  # what else there is to say, as plain data: entities and their places
+
+
+def refuse_non_finite(predictions: Sequence[Prediction]) -> None:
+    """Raise NonFiniteError where an answer holds NaN or infinity: its weights, or its input, are not usable."""
+    for one in predictions:
+        if not _is_finite([one.probability, one.scores, one.details]):
+            raise NonFiniteError
+
+
+def _is_finite(value: Any) -> bool:
+    match value:
+        case float() | np.floating():
+            return math.isfinite(value)
+        case Mapping():
+            return all(map(_is_finite, value.values()))
+        case list() | tuple():
+            return all(map(_is_finite, value))
+    return True
 
 
 def measured(scores: Mapping[str, float], intervals: Mapping[str, tuple[float, float]]) -> dict[str, Score]:

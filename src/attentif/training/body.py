@@ -26,10 +26,10 @@ from attentif.models import ModelConfig, build
 from attentif.models.heads import TokensHeadConfig
 from attentif.tasks.task import TASKS, Tokenizers
 from attentif.text import TokenizerConfig
-from attentif.training.checkpoint import sha256_of
 from attentif.training.config import KeptConfig, RunConfig
 from attentif.training.imported import is_foreign, open_folder
 from attentif.training.kept import kept_config
+from attentif.training.manifest import combine_sha256
 from attentif.training.rundir import RunFolder
 
 Shape = tuple[int, ...]
@@ -110,12 +110,13 @@ class Body:
             raise RunError("was fitted, not trained step by step: there is no body in it to begin with", file=path)
         if "adapt" in layer.values:
             raise RunError(f"has adapters alone; put them together with their base first: attentif merge {source} OUT", file=path)
+        folder.verify()
         file = folder.latest_weights()
         return cls(path, layer, kept_config(path), Tensors(file.parent), (file,))
 
     @cached_property
     def digest(self) -> str:
-        return sha256_of(self.files)
+        return combine_sha256(self.files)
 
     @cached_property
     def shapes(self) -> dict[str, Shape]:

@@ -3,16 +3,15 @@
     checkpoints/step-00000120/      model.safetensors  optimizer.safetensors  ...  state.json  manifest.json
 
 A checkpoint is written to a temporary folder, every file and the folder itself flushed to the disk, then renamed: it is there as a whole
-or not at all. `manifest.json` holds the SHA-256 of each file and of itself (safetensors has no checksum of its own). Old checkpoints go
-only once the new one is in place. One that does not match its manifest is set aside as `*.damaged`, and the one before is used.
+or not at all. `manifest.json` holds the SHA-256 of each file and of itself (`manifest.py`). Old checkpoints go only once the new one is in
+place. One that does not match its manifest is set aside as `*.damaged`, and the one before is used.
 """
 
-import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,10 @@ from torch import Tensor
 
 from attentif.errors import RunError
 from attentif.files import flush
+from attentif.training.manifest import MANIFEST, DamagedError, read_manifest, verify_folder, write_manifest
 from attentif.training.weights import read_tensors, write_tensors
 
-MANIFEST, STATE = "manifest.json", "state.json"
-VERSION = 1
-
-
-class DamagedError(RunError):
-    """A checkpoint whose files are not those that were written."""
+STATE = "state.json"
 
 
 @dataclass(frozen=True)
@@ -108,49 +103,16 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
     for name, tensors in checkpoint.tensors.items():
         write_tensors(folder / f"{name}.safetensors", tensors)
     (folder / STATE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
-    files = {}
-    for path in sorted(folder.iterdir()):
+    for path in folder.iterdir():
         flush(path)
-        files[path.name] = sha256(path)
-    (folder / MANIFEST).write_text(sealed({"version": VERSION, "step": checkpoint.step, "files": files}), encoding="utf-8")
-    flush(folder / MANIFEST)
-    flush(folder)
-
-
-def sealed(manifest: dict[str, Any]) -> str:
-    """The manifest with its own SHA-256 as its last entry."""
-    seal = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
-    return json.dumps(manifest | {"sha256": seal}, indent=1)
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sha256_of(files: Sequence[Path]) -> str:
-    """The same of several files: of their sums, in order."""
-    sums = [sha256(file) for file in files]
-    return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
+    write_manifest(folder, step=checkpoint.step)
 
 
 def verify(path: Path) -> None:
     """Raise DamagedError unless every byte is the one that was written."""
-    try:
-        text = (path / MANIFEST).read_bytes().decode("utf-8")
-        manifest = json.loads(text)
-        unsealed = {key: value for key, value in manifest.items() if key != "sha256"}
-        if sealed(unsealed) != text or unsealed["step"] != step_of(path):
-            raise DamagedError("is damaged", file=path / MANIFEST)
-        if unsealed["version"] != VERSION:
-            raise RunError(f"is of version {unsealed['version']}; this Attentif reads version {VERSION}", file=path / MANIFEST)
-        for name, expected in unsealed["files"].items():
-            if sha256(path / name) != expected:
-                raise DamagedError("is damaged", file=path / name)
-    except PermissionError:  # says nothing about the bytes
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(f"is damaged or incomplete ({type(error).__name__})", file=path) from None
+    if read_manifest(path).get("step") != step_of(path):
+        raise DamagedError("is damaged", file=path / MANIFEST)
+    verify_folder(path)
 
 
 def read(path: Path) -> Checkpoint:

@@ -108,6 +108,9 @@ class PretrainConfig(LearnConfig):
         return train.changed(**{name: getattr(self, name) for name in LearnConfig.model_fields})
 
 
+FORMAT = 2  # of run folders
+
+
 class MadeConfig(Config):
     """What a run was made with: written to its config.toml, replaced when the file is trained again."""
 
@@ -115,6 +118,7 @@ class MadeConfig(Config):
     attentif: str = Field(description="version")
     python: str = Field(description="version")
     torch: str = Field(description="version")
+    format: int = Field(1, description="layout of the run's folder; from 2 on it has a manifest.json")
     data: str | None = Field(None, description="SHA-256 of the data; none where the run was imported")
     weights: str | None = Field(None, description="SHA-256 of the weights that `model.from` began with, or that were imported")
     family: str | None = Field(None, description="what Hugging Face calls models built like the one that was imported or begun with")

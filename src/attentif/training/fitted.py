@@ -25,7 +25,7 @@ from attentif.tasks.fitting import Fitting, Material, fitting_of
 from attentif.tasks.task import Baseline, Evaluation
 from attentif.text import TOKENIZERS, TokenizerConfig
 from attentif.text.fitted import FITTED, Fitted, FittedConfig, Row
-from attentif.training.config import MadeConfig, RunConfig
+from attentif.training.config import FORMAT, MadeConfig, RunConfig
 from attentif.training.load import Source, load_run_config, resolved, source_layer
 from attentif.training.machine import peak_memory
 from attentif.training.metrics import Metrics
@@ -77,13 +77,14 @@ def fit(config: FitConfig, *, name: str = "run", out: Path | None = None, force:
         material = work.prepare(config.data, config.tokenizer, display.say)
         done = _Done(config.changed(made=_made(name, material)), work, material)
         done.measure(display)
-        return create(out, name, lambda path: done.write(path, out or Path(name)), force=force)
+        return create(out, name, lambda path: done.write(path, out or Path(name)), force=force, seal=True)
     finally:
         display.close()
 
 
 def _made(name: str, material: Material) -> MadeConfig:
-    return MadeConfig(recipe=name, attentif=__version__, python=platform.python_version(), torch=torch.__version__, data=material.digest)
+    versions = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    return MadeConfig(recipe=name, **versions, format=FORMAT, data=material.digest)
 
 
 class _Done:

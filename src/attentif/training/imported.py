@@ -42,8 +42,8 @@ from attentif.tasks.writing.text_to_text import TextToTextConfig
 from attentif.text.chat_template import FILE as CHAT
 from attentif.text.chat_template import ChatTemplate
 from attentif.text.kinds import Given
-from attentif.training.checkpoint import sha256_of
-from attentif.training.config import KeptConfig, MadeConfig
+from attentif.training.config import FORMAT, KeptConfig, MadeConfig
+from attentif.training.manifest import combine_sha256
 from attentif.training.rundir import RunFolder, create, refuse_existing, save_tokenizers
 from attentif.version import __version__
 
@@ -81,7 +81,7 @@ def open_folder(folder: Path, name: str = "") -> Opened:
         task=task,
         tokenizer=Given.of(tokenizers["tokenizer"]) if tokenizers else None,
         model=found.model.config,
-        made=MadeConfig(recipe=name or str(folder), **versions, family=found.family.kind),
+        made=MadeConfig(recipe=name or str(folder), **versions, format=FORMAT, family=found.family.kind),
     )
     notes = [f"generation_config.json: {key} has no counterpart here, and is left out" for key in found.decoding.unheard]
     return Opened(config, found.model, tokenizers, [*notes, *prefixes_of(found.config)])
@@ -94,7 +94,7 @@ def import_folder(folder: Path, out: Path | None, *, name: str, force: bool = Fa
     for note in opened.notes:
         say(note)
     assert opened.config.made is not None
-    config = opened.config.changed(made=opened.config.made.changed(weights=sha256_of(weight_files(folder))))
+    config = opened.config.changed(made=opened.config.made.changed(weights=combine_sha256(weight_files(folder))))
 
     def fill(path: Path) -> None:
         write_text(path / "config.toml", to_toml(config))
@@ -105,7 +105,7 @@ def import_folder(folder: Path, out: Path | None, *, name: str, force: bool = Fa
         write_stream(path / "model.safetensors", weights, weights.items())
         write_text(path / "README.md", readme(config, opened.model))
 
-    return create(out, Path(name).name, fill, force=force)
+    return create(out, Path(name).name, fill, force=force, seal=True)
 
 
 def readme(config: KeptConfig, model: Model) -> str:

@@ -20,6 +20,7 @@ from attentif.tasks.task import Baseline, Prepared
 from attentif.training.config import RunConfig
 from attentif.training.distributed import device_of
 from attentif.training.load import load_run_config
+from attentif.training.manifest import MANIFEST
 from attentif.training.outcome import Trained, readme
 from attentif.training.place import Place
 from attentif.training.progress import Display
@@ -29,7 +30,8 @@ from attentif.training.weights import write_weights
 from attentif.view.report import write_report
 from attentif.view.words import Text
 
-OF_THE_WEIGHTS = ("config.toml", "README.md", "model.safetensors", "adapter.safetensors")  # written anew; all else is the run's still
+# written anew; all other files are copied
+OF_THE_WEIGHTS = ("config.toml", "README.md", "model.safetensors", "adapter.safetensors", MANIFEST)
 
 
 def finished_run(run: Path, out: Path, force: bool) -> RunFolder:
@@ -40,6 +42,7 @@ def finished_run(run: Path, out: Path, force: bool) -> RunFolder:
     if out.resolve() == run.resolve():
         raise UsageError("is the run itself; choose another place for the new one", file=out)
     refuse_existing(out, force)
+    folder.verify()
     return folder
 
 
@@ -54,7 +57,7 @@ def rewritten(folder: RunFolder, out: Path, config: RunConfig, model: Model, fil
         write_weights(path / "model.safetensors", model)
         fill(path)
 
-    return create(out, out.name, whole, force=force)
+    return create(out, out.name, whole, force=force, seal=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------- adapters

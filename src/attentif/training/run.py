@@ -12,14 +12,14 @@ import torch
 
 from attentif.config import to_toml
 from attentif.errors import ConfigError, RunError, UsageError, within
-from attentif.files import write_json, write_text
+from attentif.files import write_text
 from attentif.models import Model, ModelConfig, build
 from attentif.nn.adapt import merge
 from attentif.runtime import configure_process
 from attentif.tasks.task import Prepared, Task, Tokenizers
 from attentif.text import TokenizerConfig
 from attentif.training.body import Body, body_of, has_same_head
-from attentif.training.config import KeptConfig, MadeConfig, RunConfig, TrainConfig
+from attentif.training.config import FORMAT, KeptConfig, MadeConfig, RunConfig, TrainConfig
 from attentif.training.distributed import Joined, Ranks, device_of, processes
 from attentif.training.learning import check_learning, choose_learning, share_said
 from attentif.training.load import load_run_config
@@ -147,7 +147,7 @@ def configure(settings: TrainConfig) -> AbstractContextManager[None]:
 def made(name: str, prepared: Prepared, body: Body | None) -> MadeConfig:
     versions = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
     family = body.config.made.family if body is not None and body.config.made is not None else None
-    return MadeConfig(recipe=name, **versions, data=prepared.digest, weights=body.digest if body else None, family=family)
+    return MadeConfig(recipe=name, **versions, format=FORMAT, data=prepared.digest, weights=body.digest if body else None, family=family)
 
 
 def checked_body(config: RunConfig, model: ModelConfig, out: Path | None = None) -> Body | None:
@@ -206,7 +206,7 @@ def opened(folder: RunFolder, config: KeptConfig, device: torch.device) -> Model
         begin(model, folder, config)
         choose_learning(model, config)
     except ConfigError as error:
-        way_out = "where that has moved, change model.from there"
+        way_out = f"where that has moved, change model.from there, then: attentif verify {folder.path} --accept"
         raise RunError(f"its adapters need the model they were trained beside ({error}); {way_out}", file=folder.config) from None
     read_weights(folder.latest_weights(), model)
     merge(model)
@@ -260,6 +260,7 @@ def complete(folder: RunFolder, ready: Ready) -> RunFolder:
         with folder.writing():
             if not folder.readme.is_file():
                 write_text(folder.readme, readme(folder, config))
+            folder.unseal()
             place = fit(job, ranks, display)
             write_weights(folder.weights if config.adapt is None else folder.adapter, model)
             conclude(folder, ready, model, place)
@@ -277,11 +278,11 @@ def conclude(folder: RunFolder, ready: Ready, model: Model, place: Place) -> Non
     task.settle(model, prepared, folder.path, budget=budget, say=display.say, progress=progress)
     valid = task.evaluate(model, prepared.valid, budget=budget, quick=True, progress=progress)
     if ready.trial:
-        write_json(folder.trial, {"metric": task.metric, "valid": valid.scores, "steps": place.step, "seconds": place.seconds})
+        folder.seal(folder.trial, {"metric": task.metric, "valid": valid.scores, "steps": place.step, "seconds": place.seconds})
         return
     test = task.evaluate(model, prepared.test, budget=budget, progress=progress)
     baselines = task.baselines(prepared, display.say) if ready.config.train.baselines else []
     trained = Trained(ready.config, task, model, prepared, place, test, valid, baselines)
     write_report(folder.report, trained.report(folder))
     write_text(folder.readme, readme(folder, ready.config, trained))
-    write_json(folder.results, trained.results() | stage_results(folder.path))
+    folder.seal(folder.results, trained.results() | stage_results(folder.path))

@@ -1,14 +1,17 @@
 """A run is a folder.
 
-    config.toml  README.md  tokenizer.json  metrics.jsonl  checkpoints/  model.safetensors  results.json  report.html
+    config.toml  README.md  tokenizer.json  metrics.jsonl  checkpoints/  model.safetensors  manifest.json  results.json  report.html
 
 A run of adapters has `adapter.safetensors` instead of `model.safetensors`, and its configuration names the base that they stand beside.
-It appears with its configuration and tokenizers in one step, never half-made; from then on it can be resumed. `results.json` is written
-last: a run that has it is finished. One that was trained only to choose a learning rate has `trial.json` instead, what it reached on
-validation: resumed, it is scored and finished as any other.
+It appears with its configuration and tokenizers in one step, never half-made; from then on it can be resumed. `manifest.json` holds the
+SHA-256 of every file: a run that has one is verified before it answers. `results.json` is written last: a run that has it is finished.
+One that was trained only to choose a learning rate has `trial.json` instead, what it reached on validation: resumed, it is scored and
+finished as any other.
 """
 
+import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -19,12 +22,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attentif.config import read_toml
 from attentif.errors import RunError, UsageError
-from attentif.files import flush
+from attentif.files import flush, render_json, write_text
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.training.checkpoint import Checkpoints
 from attentif.training.lock import Lock
+from attentif.training.manifest import (
+    MANIFEST,
+    NOT_READ_BY_MODELS,
+    DamagedError,
+    is_verification_on,
+    read_manifest,
+    verify_folder,
+    write_manifest,
+)
 from attentif.training.metrics import Metrics
+
+log = logging.getLogger("attentif")
 
 RUNS = Path("runs")
 TOKENIZER_FILES = {"tokenizer": "tokenizer.json", "target": "tokenizer.target.json"}
@@ -65,11 +80,48 @@ class RunFolder:
     def checkpoints(self, keep: int = 2) -> Checkpoints:
         return Checkpoints(self.path / "checkpoints", keep)
 
+    @property
+    def sealed(self) -> bool:
+        """Whether its weights are final, and listed with their checksums."""
+        return (self.path / MANIFEST).is_file()
+
+    def seal(self, last: Path, values: Mapping[str, Any]) -> None:
+        """Finish the run: write the manifest, then the file `last`, which says that all is there."""
+        text = render_json(values)
+        write_manifest(self.path, more={last.name: hashlib.sha256(text.encode()).hexdigest()})
+        write_text(last, text)
+
+    def unseal(self) -> None:
+        """Before files of the run are written again."""
+        (self.path / MANIFEST).unlink(missing_ok=True)
+
+    def require_manifest(self) -> None:
+        """Raise RunError where nothing says what the files of this run were."""
+        if not self.sealed:
+            why = "it is not finished" if not self.finished else "it was made before runs had checksums, or the file was removed"
+            raise RunError(f"has no {MANIFEST} to be verified by: {why}", file=self.path)
+
+    def verify(self) -> None:
+        """Raise DamagedError where a file that answers depend on is not the one that was written."""
+        if not is_verification_on():
+            return
+        if not self.sealed:
+            if self.finished and "format" in read_toml(self.config).values.get("made", {}):
+                raise DamagedError("is missing: the run cannot be verified", file=self.path / MANIFEST)
+            if self.finished:
+                log.warning("%s was made before runs had checksums: its files are not verified", self.path)
+            return
+        try:
+            verify_folder(self.path, skip=NOT_READ_BY_MODELS)
+        except DamagedError as error:
+            way_out = f"restore it, or take all files as they are: attentif verify {self.path} --accept"
+            raise DamagedError(f"{error.message}; {way_out}", file=error.file) from None
+
     def latest_weights(self) -> Path:
         """The file of the run's weights: the final ones, or those of the newest sound checkpoint of a run that goes on."""
-        for final in (self.weights, self.adapter):
-            if final.is_file():
-                return final
+        if self.sealed or self.finished:
+            files = read_manifest(self.path)["files"] if self.sealed else {}
+            return self.adapter if self.adapter.name in files or (not files and self.adapter.is_file()) else self.weights
         for path in self.checkpoints().sound():
             return path / "model.safetensors"
         raise RunError("has no weights yet: it was stopped before its first checkpoint", file=self.path)
@@ -127,8 +179,12 @@ def refuse_existing(out: Path | None, force: bool, kind: Kind = RUN) -> None:
         raise UsageError(f"exists; {kind.way_out}", file=out)
 
 
-def create(out: Path | None, name: str, fill: Callable[[Path], Any], *, force: bool = False, kind: Kind = RUN) -> RunFolder:
-    """A new run: `fill` writes its first files to a temporary folder, which then takes its name, `runs/<name>-<n>` by default."""
+def create(
+    out: Path | None, name: str, fill: Callable[[Path], Any], *, force: bool = False, kind: Kind = RUN, seal: bool = False
+) -> RunFolder:
+    """A new run: `fill` writes its first files to a temporary folder, which then takes its name, `runs/<name>-<n>` by default.
+
+    `seal` says that these are all files of the run, to be listed in its manifest."""
     refuse_existing(out, force, kind)
     parent = RUNS if out is None else out.parent
     parent.mkdir(parents=True, exist_ok=True)
@@ -136,6 +192,8 @@ def create(out: Path | None, name: str, fill: Callable[[Path], Any], *, force: b
     temporary.chmod(0o755)  # mkdtemp makes folders that only their owner reads
     try:
         fill(temporary)
+        if seal:
+            write_manifest(temporary)
         for path in temporary.iterdir():
             flush(path)
         flush(temporary)

@@ -10,6 +10,7 @@ from attentif.config import Layer, to_toml
 from attentif.errors import AttentifError, ConfigError, RunError, UsageError
 from attentif.training.estimate import estimate
 from attentif.training.load import load_run_config
+from attentif.training.manifest import accept_files
 from attentif.training.progress import Silent
 from attentif.training.run import resume, train
 from attentif.training.signals import StoppedError
@@ -183,8 +184,8 @@ def test_a_longer_table_of_positions_is_another_shape(files, tmp_path):
 
 def test_a_run_without_weights_is_refused_and_one_with_a_checkpoint_is_not(files, runs, tmp_path):
     shutil.copytree(runs / "masked", tmp_path / "going")
-    (tmp_path / "going" / "model.safetensors").unlink()
-    (tmp_path / "going" / "results.json").unlink()
+    for name in ("model.safetensors", "manifest.json", "results.json"):
+        (tmp_path / "going" / name).unlink()
     config = configured("classify", files / "avis.csv", {"from": str(tmp_path / "going")})
     train(config, out=tmp_path / "run", display=Silent())
     shutil.rmtree(tmp_path / "going" / "checkpoints")
@@ -219,6 +220,7 @@ def test_resumed_before_its_first_checkpoint_it_begins_again_with_the_same_weigh
     resume(tmp_path / "run", display=Silent())
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == whole.weights.read_bytes()
     shutil.copy(runs / "classify" / "model.safetensors", tmp_path / "body" / "model.safetensors")
+    accept_files(tmp_path / "body")
     with pytest.raises(RunError, match="are not those that this run was started with"):
         resume(tmp_path / "other", display=Silent())
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attentif.errors import RunError
-from attentif.training.checkpoint import Checkpoint, Checkpoints, DamagedError, read, sealed, verify
+from attentif.training.checkpoint import Checkpoint, Checkpoints, DamagedError, read, verify
+from attentif.training.manifest import render_manifest
 
 
 def checkpoint(step):
@@ -87,7 +88,7 @@ def test_a_newer_format_is_said_and_not_taken_for_damage(tmp_path):
     manifest = store.save(checkpoint(1)) / "manifest.json"
     values = json.loads(manifest.read_text())
     values.pop("sha256")
-    manifest.write_text(sealed(values | {"version": 99}))
+    manifest.write_text(render_manifest(values | {"version": 99}))
     with pytest.raises(RunError, match="version 99"):
         store.latest(lambda line: None)
     assert names(tmp_path) == ["step-00000001"]

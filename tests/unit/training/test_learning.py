@@ -12,6 +12,7 @@ from attentif.api import load
 from attentif.errors import ConfigError, RunError, UsageError
 from attentif.training.estimate import estimate
 from attentif.training.load import load_run_config
+from attentif.training.manifest import accept_files
 from attentif.training.progress import Silent
 from attentif.training.rewrite import merge_run
 from attentif.training.run import resume, train
@@ -113,10 +114,12 @@ def test_a_base_that_changed_or_went_is_refused(adapted, files, tmp_path):
     run = tmp_path / "lora"
     shutil.copytree(adapted.path, run)
     (run / "config.toml").write_text((run / "config.toml").read_text().replace(str(files / "base"), str(base)))
+    accept_files(run)
     assert load(run).predict(TEXTS) == load(adapted.path).predict(TEXTS)  # it may move
     tensors = read_tensors(base / "model.safetensors")
     tensors["encoder.norm.weight"] += 1e-6
     save_file(tensors, base / "model.safetensors")
+    accept_files(base)
     with pytest.raises(RunError, match="are not those that this run was started with; bring those back: its adapters fit no others"):
         load(run)
     shutil.rmtree(base)

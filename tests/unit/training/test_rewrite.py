@@ -10,6 +10,7 @@ from attentif.api import load
 from attentif.errors import RunError, UsageError
 from attentif.models.experts import mixtures
 from attentif.training.load import load_run_config
+from attentif.training.manifest import accept_files
 from attentif.training.progress import Silent
 from attentif.training.rewrite import prune_run
 from attentif.training.run import train
@@ -44,6 +45,7 @@ def folder(tmp_path_factory):
     for number, (_, mixer) in enumerate(mixtures(loaded.model).values()):
         mixer.router.bias.data[2 + number] = -100.0
     write_weights(folder / "mixture" / "model.safetensors", loaded.model)
+    accept_files(folder / "mixture")
     yield folder
     torch.set_num_threads(threads)
 
@@ -99,6 +101,7 @@ def test_an_unfinished_run_and_other_data_are_refused(folder, tmp_path):
     shutil.copytree(folder / "mixture", run)
     (tmp_path / "avis.csv").write_text((folder / "avis.csv").read_text().replace("bon", "gai"))
     (run / "config.toml").write_text((run / "config.toml").read_text().replace(str(folder / "avis.csv"), str(tmp_path / "avis.csv")))
+    accept_files(run)
     with pytest.raises(RunError, match="its data have changed since it was trained"):
         prune_run(run, tmp_path / "out", display=Silent())
     (run / "results.json").unlink()

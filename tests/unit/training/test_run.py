@@ -40,6 +40,7 @@ def test_a_run_is_a_complete_folder(config, tmp_path):
         "checkpoints",
         "config.toml",
         "lock",
+        "manifest.json",
         "metrics.jsonl",
         "model.safetensors",
         "report.html",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from attentif.errors import UsageError
+from attentif.errors import NonFiniteError, UsageError
 from attentif.models import Batch, Input, Model, evaluating
 from attentif.nn.seq import Seq
 from attentif.tasks.feed import device_of
@@ -55,6 +55,8 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int
     if len(ids) > longest:
         raise UsageError(f"the text has {len(ids):,} tokens, and this model reads {longest:,}: make it shorter")
     p = probabilities(model, Batch(Input(torch.tensor([ids]), Seq.padded([len(ids)]))), hidden, seen)
+    if p.isnan().any():
+        raise NonFiniteError
     best = p.topk(min(count, p.shape[-1]))
     pieces = [Piece.of(tokenizer, token) for token in best.indices[:, 0].tolist()]
     places = []

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attentif.errors import UsageError
+from attentif.errors import NonFiniteError, UsageError
 from attentif.models import Batch, Input, Model, evaluating
 from attentif.models.frontends import Tokens
 from attentif.models.heads.embed import EmbedHead
@@ -149,7 +149,10 @@ def embed(
     own: Pooling = model.head.pool if isinstance(model.head, EmbedHead) else "mean"
     pool = own if pooling is None else pooling_named(pooling)
     read = read_texts(task, model, tokenizers, texts, say)
-    return sentence_vectors(model, read, pool, normalise=normalise, progress=progress)
+    vectors = sentence_vectors(model, read, pool, normalise=normalise, progress=progress)
+    if not np.isfinite(vectors).all():
+        raise NonFiniteError
+    return vectors
 
 
 def cosines(vectors: Vectors) -> NDArray[np.float64]:
