@@ -16,6 +16,7 @@ from terminal import Done
 from attentif.api import load
 from attentif.nn.mixer import MIXERS
 from attentif.training.load import load_run_config
+from attentif.training.manifest import accept_files
 
 pytestmark = pytest.mark.system
 
@@ -129,6 +130,7 @@ def test_columns_are_named_the_way_that_the_error_says(typed: Callable[..., Done
     text, own_files = (run / "config.toml").read_text(), 'train = "mots.fr"\ntarget = "mots.en"\n'
     assert own_files in text
     (run / "config.toml").write_text(text.replace(own_files, 'name = "numbers"\n'))
+    accept_files(run)
     table.write_text("a,b\nun deux trois,one two three\n")
     assert "name it: data.source=NAME" in typed("evaluate", str(run), "--data", str(table)).err
     assert typed("evaluate", str(run), "--data", str(table), "data.source=a", "data.target_column=b").code == 0

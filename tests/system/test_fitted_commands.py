@@ -17,7 +17,6 @@ import terminal
 from terminal import Done
 
 import attentif as package
-from attentif.training.fitted_run import FittedRun
 
 pytestmark = pytest.mark.system
 
@@ -238,7 +237,7 @@ def test_what_a_run_cannot_do_is_refused_in_one_line(typed: Callable[..., Done])
         done = typed(*words)
         assert (done.code, done.err.count("\n")) == (2, 1), words
         assert "fitted" in done.err
-    assert "--language is that of speech" in typed("predict", "runs/word2vec", "roi", "--language", "fr").err
+    assert "--language" in typed("predict", "runs/word2vec", "roi", "--language", "fr").err
     assert "takes no changes" in typed("evaluate", "runs/word2vec", "task.fill=linear").err
     assert "--dry-run" in typed("train", "ngram", "--dry-run").err
     assert "one core" in typed("train", "ngram", "--device", "cpu").err
@@ -262,7 +261,7 @@ def test_bad_text_is_one_honest_line(file: str, message: str, typed: Callable[..
 
 def test_python_users_get_a_fitted_run(fitted: dict[str, Done]) -> None:
     run = package.train("ngram", data="texte.txt", tokenizer={"kind": "char"}, fit={"order": 2}, out="python")
-    assert isinstance(run, FittedRun)
+    assert list(run.capabilities) == ["generate", "chat"]
     assert run.results["task"] == "ngram"
     assert len(run.generate("le", max_tokens=4, seed=0).tokens) <= 4
     assert "bits" in run._repr_html_()

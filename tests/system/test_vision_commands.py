@@ -64,7 +64,7 @@ def test_a_question_about_a_picture_from_training_to_maps(base: str, user: Path,
     assert attentif(["evaluate", "run", "--data", "questions.csv", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["examples"] == 20
     assert attentif(["paint", "run", "un sept"]) == 2
-    assert "this run does not paint: its task is vision-language" in capsys.readouterr().err
+    assert "this run cannot paint: it is a run of vision-language" in capsys.readouterr().err
 
 
 def test_a_table_of_ones_own_and_what_is_wrong_with_it(user: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,8 +29,9 @@ NAMES = [
     "train",
 ]
 RUN = {
-    "config", "embed", "evaluate", "fill", "folder", "generate", "maps", "model", "note", "paint", "path", "predict", "read", "results",
-    "senses", "stream", "task", "token_name", "tokenizer", "tokenizers", "translate", "vectors",
+    "align", "capabilities", "config", "embed", "evaluate", "fill", "folder", "generate", "kind", "maps", "model", "neighbours", "note",
+    "paint", "path", "predict", "read", "require", "results", "senses", "stream", "task", "token_name", "tokenizer", "tokenizers",
+    "translate", "vectors",
 }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def paint(
     from attentif.api import load
     from attentif.tasks.pictures.paint_report import write_sheet
 
-    write_sheet(out, load(run, device=device, threads=threads).paint(text, count=count, **given))
+    write_sheet(out, list(load(run, device=device, threads=threads).paint(text, count=count, **given)))
     if json:
         print_json({"text": text, "count": count, "file": str(out)})
     else:

@@ -65,14 +65,11 @@ def predict(
     from attentif.config import override
     from attentif.files import write_text
     from attentif.tasks.feed import counted
-    from attentif.tasks.labels.classify import Classify
-    from attentif.tasks.sound.speech import Speech
 
     loaded = reopen(run, [override(word) for word in changes or ()], device=device, threads=threads)
-    if language is not None and not isinstance(loaded.task, Speech):
-        raise UsageError("--language is that of speech, and this run hears none")
-    if pair is not None and not isinstance(loaded.task, Classify):
-        raise UsageError("--pair is the second text of a pair, and this run reads none")
+    for option, value in (("language", language), ("pair", pair)):
+        if value is not None and option not in loaded.task.optional_inputs:
+            raise UsageError(f"--{option}: a run of {loaded.kind} takes none")
     options = {} if language is None else {"language": language}
     predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or [], pair), **options)
     for note in _notes(predictions):

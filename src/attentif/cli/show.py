@@ -41,7 +41,24 @@ def show(
     if json:
         print_json(config.model_dump(mode="json", by_alias=True))
     else:
-        print(to_toml(config, comments=True, header=about), end="")
+        print(to_toml(config, comments=True, header=_with_capabilities(about, config, Path(name))), end="")
+
+
+def _with_capabilities(about: str, config: "Config", path: Path) -> str:
+    """The header, with what a run can do where this is one."""
+    from attentif.tasks.fitting import fitting_of
+    from attentif.training.config import KeptConfig
+    from attentif.training.fitted import FitConfig
+    from attentif.training.imported import is_foreign
+
+    if not (path / "config.toml").is_file() and not is_foreign(path):
+        return about
+    if isinstance(config, FitConfig):
+        names = fitting_of(config.fit).capabilities(None)
+    else:
+        assert isinstance(config, KeptConfig)
+        names = config.task.build().capabilities(config.model)
+    return "\n".join(line for line in (about, f"This run can: {', '.join(['evaluate', *names])}.") if line)
 
 
 def _imported(name: str) -> "Config | None":

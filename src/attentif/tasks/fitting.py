@@ -22,6 +22,7 @@ class Examples:
     name: str  # "train", "valid" or "test"
     of: Any  # what `Fitted.fit` and `score` are given
     size: int  # words, tokens or pairs
+    tokenizers: Tokenizers = field(default_factory=dict)
     beside: Any = None  # what is needed to score and show it beyond that
 
 
@@ -43,20 +44,33 @@ class Fitting(ABC):
     metric: ClassVar[str]  # the score that counts
     note: ClassVar[str] = ""  # what to say beside its scores
     unit: ClassVar[str]  # what an example is: "words", "tokens", "pairs"
+    offers: ClassVar[tuple[str, ...]] = ()  # capabilities
+    reads: ClassVar[str] = "text"
+    optional_inputs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: FittedConfig) -> None:
         self.config = config
 
+    def capabilities(self, model: Any) -> tuple[str, ...]:
+        """Names of what a fitted model of this family can do."""
+        return self.offers
+
+    def caveat(self, model: Any) -> str:
+        """Shown with every answer."""
+        return self.note
+
     @abstractmethod
-    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Material:
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: Any, say: Say) -> Material:
         """Read the data, train the tokenizer (or use those of a run), number the words."""
 
     @abstractmethod
-    def read(self, data: DataConfig, tokenizers: Tokenizers, say: Say) -> Examples:
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: Any, say: Say) -> Examples:
         """All of the `train` files, for a fitted model to be scored on."""
 
     @abstractmethod
-    def evaluate(self, model: Fitted[Any], examples: Examples, tokenizers: Tokenizers, progress: Progress | None = None) -> Evaluation:
+    def evaluate(
+        self, model: Fitted[Any], dataset: Examples, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
+    ) -> Evaluation:
         """Score a split; its details are enough to draw the sections."""
 
     def baselines(self, material: Material, say: Say) -> list[Baseline]:

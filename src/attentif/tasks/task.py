@@ -36,6 +36,7 @@ from attentif.config import Config, Registry
 from attentif.data import DataConfig
 from attentif.errors import ConfigError, NonFiniteError
 from attentif.models import Batch, Model, ModelConfig
+from attentif.models.frontends import TokensConfig
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.view.blocks import AttentionMaps, Score, Section
 from attentif.view.words import Text, Words, metric
@@ -203,6 +204,8 @@ class Task(ABC):
     beside: tuple[str, ...] = ("pair",)  # the roles of columns that are read with it, where a table has them
     begins_texts: bool = False  # True: an empty text can be answered, by what may stand first
     needs_tokenizer: bool = True  # False: pictures, series, sounds without transcripts
+    optional_inputs: tuple[str, ...] = ()  # what may be given beside one input: "pair", "target", "language"
+    offers: tuple[str, ...] = ()  # capabilities (`capabilities.py`) that do not depend on the model
     unit: Text = Text("exemples", "examples")  # what a split is counted in; scores may be of something smaller
 
     def __init__(self, config: TaskConfig) -> None:
@@ -216,6 +219,11 @@ class Task(ABC):
     def averages(self) -> bool:
         """Whether all that is answered comes from the numbers of `model(batch)`, so that they may be the mean of several members'."""
         return False
+
+    def capabilities(self, model: ModelConfig) -> tuple[str, ...]:
+        """Names of what a run of this task and such a model can do."""
+        reads_tokens = ("embed",) if isinstance(model.frontend, TokensConfig) and self.needs_tokenizer else ()
+        return (*dict.fromkeys((*self.offers, *reads_tokens)), "inspect")
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """The model with this task's head, where a preset brings another one."""

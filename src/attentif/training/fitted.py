@@ -74,7 +74,7 @@ def fit(config: FitConfig, *, name: str = "run", out: Path | None = None, force:
     work = fitting_of(config.fit)
     refuse_existing(out, force)
     try:
-        material = work.prepare(config.data, config.tokenizer, display.say)
+        material = work.prepare(config.data, config.tokenizer, config.fit, display.say)
         done = _Done(config.changed(made=_made(name, material)), work, material)
         done.measure(display)
         return create(out, name, lambda path: done.write(path, out or Path(name)), force=force, seal=True)
@@ -104,8 +104,7 @@ class _Done:
         self.rows = self.model.fit(self.material.train.of, display.work)
         self.seconds = time.perf_counter() - begin
         display.say(f"fitted in {self.seconds:.1f} s")
-        tokenizers = self.material.tokenizers
-        self.valid, self.test = (self.work.evaluate(self.model, part, tokenizers) for part in (self.material.valid, self.material.test))
+        self.valid, self.test = (self.work.evaluate(self.model, part) for part in (self.material.valid, self.material.test))
         self.baselines = self.work.baselines(self.material, display.say)
 
     def write(self, path: Path, shown: Path) -> None:

@@ -10,7 +10,7 @@ fresh: a run that has a checkpoint, and one that is finished, do not need it.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,7 +23,7 @@ from attentif.text import Tokenizer
 from attentif.text.vectors import WordVectors, read_vectors, vector_size
 
 if TYPE_CHECKING:
-    from attentif.training.config import KeptConfig, RunConfig
+    from attentif.training.config import RunConfig
 
 PARTS = {"frontend": "tokenizer", "target": "target"}  # a frontend, and the tokenizer of what it reads
 CONTINUES = "##"  # what WordPiece writes before a piece that begins no word
@@ -101,7 +101,12 @@ def word_of(tokenizer: Tokenizer, token: int) -> str:
     return text if is_word(text) and "\ufffd" not in text else ""
 
 
-def embedding_vectors(model: Model, config: "KeptConfig", tokenizers: Tokenizers) -> WordVectors:
+def is_word_level(model: Model, config: Any) -> bool:
+    """Whether the tokens of a trained model are words."""
+    return isinstance(model.frontend, Tokens) and config.tokenizer is not None and config.tokenizer.kind == "word"
+
+
+def embedding_vectors(model: Model, config: Any, tokenizers: Tokenizers) -> WordVectors:
     """The embedding of a trained model as word vectors, where its tokens are words."""
     if config.tokenizer is None or not isinstance(model.frontend, Tokens):
         raise UsageError("this run reads no words")

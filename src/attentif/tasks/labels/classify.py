@@ -95,6 +95,8 @@ class ClassifyConfig(TaskConfig):
 
 class Classify(Task):
     config: ClassifyConfig
+    offers = ("classify",)
+    optional_inputs = ("pair",)
     metric = "accuracy"
 
     def __init__(self, config: ClassifyConfig) -> None:

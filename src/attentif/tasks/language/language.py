@@ -4,7 +4,7 @@ A corpus is one stream of tokens, cut into windows of `context` tokens: every to
 from the last of the window before. [EOS] ends each document, and stands before the first: a prompt therefore begins with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,7 +17,8 @@ from pydantic import Field, ValidationError
 
 from attentif.config import problems_of
 from attentif.data import DataConfig, TokenStream
-from attentif.decode import GenerateOptions, generate
+from attentif.decode import Generated, GenerateOptions, Token, generate, stream
+from attentif.decode.session import Session
 from attentif.errors import ConfigError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig, evaluating
 from attentif.models.heads import LanguageHeadConfig
@@ -117,6 +118,7 @@ class Windows:
 
 class Language(Task):
     config: LanguageConfig
+    offers = ("generate", "chat")
     metric = "bits_per_byte"
     begins_texts = True
 
@@ -243,6 +245,23 @@ class Language(Task):
     def options(self, given: dict[str, Any]) -> GenerateOptions:
         """How to write: what is asked for, over the task's own way."""
         return generate_options(given, self.config.decode)
+
+    def generate(
+        self, model: Model, tokenizers: Tokenizers, prompt: str, options: GenerateOptions, alternatives: int | None = None
+    ) -> Generated:
+        """The continuation of a prompt."""
+        tokenizer, ids = tokenizers["tokenizer"], [self.prompt(tokenizers, prompt)]
+        return generate(model, ids, options, alternatives=alternatives, stop_tokens=tokenizer.ends, decode=tokenizer.decode)[0]
+
+    def stream(
+        self, model: Model, tokenizers: Tokenizers, prompt: str, options: GenerateOptions, alternatives: int | None = None
+    ) -> Iterator[Token]:
+        """The same token by token, as soon as each is chosen."""
+        tokenizer, ids = tokenizers["tokenizer"], [self.prompt(tokenizers, prompt)]
+        return stream(model, ids, options, alternatives=alternatives, stop_tokens=tokenizer.ends, decode=tokenizer.decode)
+
+    def session(self, model: Model, ids: Sequence[int], room: int) -> Session:
+        return Session(model, [ids], room)
 
     def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
         """Continuations; the options are those of `GenerateOptions`."""

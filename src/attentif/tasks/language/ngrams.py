@@ -1,6 +1,6 @@
 """Language models that count: n-grams, over the tokens of the neural ones and on their scales."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attentif.data import DataConfig, TokenStream
-from attentif.decode import GenerateOptions
+from attentif.decode import Generated, GenerateOptions, Token
 from attentif.decode.generate import collect, write
+from attentif.errors import UsageError
 from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
 from attentif.tasks.fitting import Examples, Fitting, Material, fitting
+from attentif.tasks.language.language import generate_options
 from attentif.tasks.looking import shown_tokens
 from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
 from attentif.tasks.report import language_sections
@@ -57,8 +59,9 @@ class NGrams(Fitting):
     config: NGramConfig
     metric = "bits_per_byte"
     unit = "tokens"
+    offers = ("generate", "chat")
 
-    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Material:
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: Any, say: Say) -> Material:
         streams = read_streams(data, text, say)
         notes = [*streams.notes, *flattered(streams.test, streams.tokenizer)]
         for note in notes:
@@ -66,19 +69,21 @@ class NGrams(Fitting):
         train, valid, test = (_examples(name, getattr(streams, name), streams.tokenizer) for name in ("train", "valid", "test"))
         return Material(train, valid, test, {"tokenizer": streams.tokenizer}, streams.digest, notes)
 
-    def read(self, data: DataConfig, tokenizers: Tokenizers, say: Say) -> Examples:
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: Any, say: Say) -> Examples:
         stream = read_stream(data, tokenizers["tokenizer"], say)
         for note in flattered(stream, tokenizers["tokenizer"]):
             say(note)
         return _examples("test", stream, tokenizers["tokenizer"])
 
-    def evaluate(self, model: Fitted[Any], examples: Examples, tokenizers: Tokenizers, progress: Progress | None = None) -> Evaluation:
+    def evaluate(
+        self, model: Fitted[Any], dataset: Examples, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
+    ) -> Evaluation:
         assert isinstance(model, NGram)
-        nats = -np.log(model.probabilities(examples.of.ids))
+        nats = -np.log(model.probabilities(dataset.of.ids))
         starts = np.arange(0, len(nats), PIECE)
         sums, sizes = np.add.reduceat(nats, starts), np.diff([*starts, len(nats)])
         loss, (low, high) = float(nats.mean()), mean_interval(sums, sizes)
-        to_bits = bits_per_byte(1.0, examples.beside) * len(nats)
+        to_bits = bits_per_byte(1.0, dataset.beside) * len(nats)
         scores = {"bits_per_byte": loss * to_bits, "loss": loss, "perplexity": perplexity(loss)}
         intervals = {
             "bits_per_byte": (low * to_bits, high * to_bits),
@@ -87,14 +92,39 @@ class NGrams(Fitting):
         }
         details = {
             "tokens": len(nats),
-            "bytes": examples.beside,
+            "bytes": dataset.beside,
             "by_place": [],
             "ngrams": list(model.sizes().items()),
             "discounts": [[round(float(d), 4) for d in level.discounts[1:]] for level in model.levels],
-            "excerpt": _excerpt(examples.of.ids, nats, tokenizers["tokenizer"]),
-            "samples": _samples(model, examples.of.ids, tokenizers["tokenizer"]),
+            "excerpt": _excerpt(dataset.of.ids, nats, dataset.tokenizers["tokenizer"]),
+            "samples": _samples(model, dataset.of.ids, dataset.tokenizers["tokenizer"]),
         }
-        return Evaluation(scores, intervals, len(nats), details, examples.name)
+        return Evaluation(scores, intervals, len(nats), details, dataset.name)
+
+    def prompt(self, tokenizers: Tokenizers, text: str) -> list[int]:
+        tokenizer = tokenizers["tokenizer"]
+        return [tokenizer.eos, *tokenizer.ids_batch([text], wrap="none")[0].tolist()]
+
+    def options(self, given: dict[str, Any]) -> GenerateOptions:
+        chosen = generate_options(given)
+        if chosen.beams > 1:
+            raise UsageError("n-grams are sampled, or decoded greedily: beams are for neural models")
+        return chosen
+
+    def generate(
+        self, model: NGram, tokenizers: Tokenizers, prompt: str, options: GenerateOptions, alternatives: int | None = None
+    ) -> Generated:
+        return collect(self.stream(model, tokenizers, prompt, options, alternatives), 1, with_text=True)[0]
+
+    def stream(
+        self, model: NGram, tokenizers: Tokenizers, prompt: str, options: GenerateOptions, alternatives: int | None = None
+    ) -> Iterator[Token]:
+        tokenizer, ids = tokenizers["tokenizer"], self.prompt(tokenizers, prompt)
+        session = self.session(model, ids, options.max_tokens)
+        return write(session, [ids], options, stop_tokens={tokenizer.eos}, decode=tokenizer.decode, alternatives=alternatives)
+
+    def session(self, model: NGram, ids: Sequence[int], room: int) -> Writing:
+        return Writing(model, [ids])
 
     def baselines(self, material: Material, say: Say) -> list[Baseline]:
         train, test = material.train.of, material.test.of
@@ -119,7 +149,7 @@ class NGrams(Fitting):
 
 def _examples(name: str, stream: TokenStream, tokenizer: Tokenizer) -> Examples:
     ids = stream.window(0, len(stream))
-    return Examples(name, TokenText(ids, tokenizer.vocab, tokenizer.eos), len(stream), stream.text_bytes)
+    return Examples(name, TokenText(ids, tokenizer.vocab, tokenizer.eos), len(stream), {"tokenizer": tokenizer}, stream.text_bytes)
 
 
 def _excerpt(ids: NDArray[Any], nats: NDArray[np.float64], tokenizer: Tokenizer) -> dict[str, Any]:

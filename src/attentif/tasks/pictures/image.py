@@ -113,6 +113,7 @@ def standardised(pixels: NDArray[np.uint8], mean: Sequence[float], std: Sequence
 
 class Image(Task):
     config: ImageConfig
+    offers = ("describe",)
     metric = "accuracy"
     reads = "image"
     needs_tokenizer = False

@@ -82,6 +82,7 @@ class PaintConfig(FramedConfig):
 
 class Paint(Task):
     config: PaintConfig
+    offers = ("paint",)
     metric = "recognised"
 
     def __init__(self, config: PaintConfig) -> None:

@@ -77,6 +77,7 @@ class VisionLanguageConfig(StandardisedConfig):
 
 class VisionLanguage(Task):
     config: VisionLanguageConfig
+    offers = ("answer",)
     metric = "exact_match"
     reads = "question"
     unit = Text("images", "pictures")

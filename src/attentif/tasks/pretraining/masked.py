@@ -48,6 +48,7 @@ class MaskedConfig(ReadingConfig):
 
 class Masked(Reading):
     config: MaskedConfig
+    offers = ("fill",)
     metric = "accuracy"
 
     def adapt(self, model: ModelConfig) -> ModelConfig:

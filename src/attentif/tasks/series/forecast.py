@@ -104,6 +104,7 @@ class ForecastConfig(TaskConfig):
 
 class Forecast(Task):
     config: ForecastConfig
+    offers = ("forecast",)
     metric = "mse"
     reads = "series"
     needs_tokenizer = False

@@ -109,6 +109,7 @@ def check_channels(table: Table, row: int, signal: Floats32, channels: int) -> N
 
 class Signal(Task):
     config: SignalConfig
+    offers = ("classify",)
     metric = "accuracy"
     reads = "signal"
     needs_tokenizer = False

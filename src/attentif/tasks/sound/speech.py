@@ -89,6 +89,8 @@ class SpeechConfig(TaskConfig):
 
 class Speech(Task):
     config: SpeechConfig
+    offers = ("transcribe",)
+    optional_inputs = ("language",)
     reads = "audio"
 
     def __init__(self, config: SpeechConfig) -> None:

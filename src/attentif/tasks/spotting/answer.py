@@ -111,6 +111,7 @@ class Questions(EncodedRows):
 
 class Answer(Task):
     config: AnswerConfig
+    offers = ("answer",)
     metric = "answer_f1"
     reads = "question"
 

@@ -101,6 +101,7 @@ class TaggedSentences(EncodedRows):
 
 class Tag(Task):
     config: TagConfig
+    offers = ("tag",)
     reads = "text"
 
     def __init__(self, config: TagConfig) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from attentif.data import TRANSLATE, DataConfig, load_rows, load_table
 from attentif.data.table import Table as Rows
+from attentif.errors import UsageError
 from attentif.tasks.feed import fitted
 from attentif.tasks.fitting import Examples, Fitting, Material, fitting
 from attentif.tasks.metrics import mean_interval, perplexity
@@ -14,7 +15,7 @@ from attentif.tasks.task import Baseline, Evaluation, Progress, Say, Tokenizers
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.text.fitted import Fitted
 from attentif.text.ibm1 import IBM1, IBM1Config, PairedText
-from attentif.view.blocks import Block, FigureBlock, Paragraph, Section, Table
+from attentif.view.blocks import AttentionMaps, Block, FigureBlock, Paragraph, Section, Table
 from attentif.view.words import Text, percent
 
 EMPTY = "∅"  # how the empty word is shown
@@ -27,8 +28,9 @@ class Aligning(Fitting):
     config: IBM1Config
     metric = "perplexity"
     unit = "pairs"
+    offers = ("align",)
 
-    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Material:
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: Any, say: Say) -> Material:
         splits = load_table(data, TRANSLATE, say)
         for note in splits.notes:
             say(note)
@@ -37,21 +39,31 @@ class Aligning(Fitting):
         train, valid, test = (_examples(table, tokenizers) for table in (splits.train, splits.valid, splits.test))
         return Material(train, valid, test, tokenizers, splits.digest, splits.notes)
 
-    def read(self, data: DataConfig, tokenizers: Tokenizers, say: Say) -> Examples:
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: Any, say: Say) -> Examples:
         table, notes = load_rows(data, TRANSLATE, say)
         for note in notes:
             say(note)
         return _examples(table, tokenizers)
 
-    def evaluate(self, model: Fitted[Any], examples: Examples, tokenizers: Tokenizers, progress: Progress | None = None) -> Evaluation:
+    def evaluate(
+        self, model: Fitted[Any], dataset: Examples, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
+    ) -> Evaluation:
         assert isinstance(model, IBM1)
-        nats = model.nats(examples.of)
+        nats = model.nats(dataset.of)
         sums, sizes = np.array([row.sum() for row in nats]), np.array([len(row) for row in nats])
         loss, (low, high) = float(sums.sum() / sizes.sum()), mean_interval(sums, sizes)
         scores = {"perplexity": perplexity(loss), "loss": loss}
         intervals = {"perplexity": (perplexity(low), perplexity(high)), "loss": (low, high)}
-        details = {"alignments": _alignments(model, examples, tokenizers), "translations": _translations(model, examples, tokenizers)}
-        return Evaluation(scores, intervals, len(nats), details, examples.name)
+        details = {"alignments": _alignments(model, dataset), "translations": _translations(model, dataset)}
+        return Evaluation(scores, intervals, len(nats), details, dataset.name)
+
+    def align(self, model: IBM1, tokenizers: Tokenizers, source: str, target: str) -> AttentionMaps:
+        """Which source word, or the empty one, each target word comes from: one map of one head, as attention's are shown."""
+        f, e = paired(source, target, tokenizers)
+        if not len(f) or not len(e):
+            raise UsageError("an alignment needs words on both sides")
+        columns = [EMPTY, *word_names(tokenizers["tokenizer"], f)]
+        return AttentionMaps(word_names(tokenizers["target"], e), {"ibm1": model.align(f, e)[None]}, columns, "IBM 1")
 
     def baselines(self, material: Material, say: Say) -> list[Baseline]:
         seen = np.bincount(np.concatenate(material.train.of.target), minlength=material.train.of.target_words) + 1.0
@@ -94,12 +106,12 @@ def _examples(table: Rows, tokenizers: Tokenizers) -> Examples:
         tokenizers[name].ids_batch(table[role], wrap="none") for name, role in (("tokenizer", "source"), ("target", "target"))
     )
     pairs = PairedText(list(source), list(target), tokenizers["tokenizer"].vocab, tokenizers["target"].vocab)
-    return Examples(table.name, pairs, len(table))
+    return Examples(table.name, pairs, len(table), tokenizers)
 
 
-def _alignments(model: IBM1, examples: Examples, tokenizers: Tokenizers) -> list[dict[str, Any]]:
+def _alignments(model: IBM1, examples: Examples) -> list[dict[str, Any]]:
     """Some sentences of middling length, and who comes from whom in them."""
-    source, target = examples.of.source, examples.of.target
+    source, target, tokenizers = examples.of.source, examples.of.target, examples.tokenizers
     fit = [row for row in range(len(source)) if 3 <= len(source[row]) <= LONGEST and 3 <= len(target[row]) <= LONGEST]
     fit = fit or list(range(min(len(source), SHOWN)))
     chosen = [fit[place] for place in np.unique(np.linspace(0, len(fit) - 1, SHOWN).astype(int)).tolist()]
@@ -113,7 +125,8 @@ def _alignments(model: IBM1, examples: Examples, tokenizers: Tokenizers) -> list
     ]
 
 
-def _translations(model: IBM1, examples: Examples, tokenizers: Tokenizers) -> list[Any]:
+def _translations(model: IBM1, examples: Examples) -> list[Any]:
+    tokenizers = examples.tokenizers
     seen = np.bincount(np.concatenate(examples.of.source), minlength=examples.of.source_words)
     often = [word for word in np.argsort(-seen, kind="stable")[:TRANSLATED].tolist() if seen[word]]
     name = lambda word: EMPTY if word == model.empty else word_names(tokenizers["tokenizer"], [word])[0]

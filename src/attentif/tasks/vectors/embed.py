@@ -38,6 +38,7 @@ class EmbedConfig(TaskConfig):
 
 class Embed(Task):
     config: EmbedConfig
+    offers = ("embed",)
     metric = "loss"
 
     def adapt(self, model: ModelConfig) -> ModelConfig:

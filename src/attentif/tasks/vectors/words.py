@@ -41,8 +41,9 @@ class Words(Fitting):
     config: Word2VecConfig | GloveConfig
     metric = "together"
     unit = "words"
+    offers = ("neighbours",)
 
-    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Material:
+    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: Any, say: Say) -> Material:
         streams = read_streams(data, text, say)
         examples = {name: _examples(name, getattr(streams, name), streams.tokenizer) for name in ("train", "valid", "test")}
         notes = [*streams.notes, f"{examples['train'].size:,} words of text, {len(examples['train'].of.words):,} different ones"]
@@ -50,17 +51,19 @@ class Words(Fitting):
             say(note)
         return Material(**examples, tokenizers={"tokenizer": streams.tokenizer}, digest=streams.digest, notes=notes)
 
-    def read(self, data: DataConfig, tokenizers: Tokenizers, say: Say) -> Examples:
+    def read(self, data: DataConfig, tokenizers: Tokenizers, model: Any, say: Say) -> Examples:
         (file,) = data.files("train")
         found: Any = read_analogies(file) if is_analogies(file) else read_similarity(file)
         return Examples("test", found, sum(map(len, found.values())) if isinstance(found, dict) else len(found))
 
-    def evaluate(self, model: Fitted[Any], examples: Examples, tokenizers: Tokenizers, progress: Progress | None = None) -> Evaluation:
+    def evaluate(
+        self, model: Fitted[Any], dataset: Examples, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
+    ) -> Evaluation:
         assert isinstance(model, FittedVectors)
-        if isinstance(examples.of, WordStream):
-            scores = model.score(examples.of)
-            return Evaluation(scores, examples=examples.size, details=_shown(model.vectors, examples), split=examples.name)
-        return evaluate_judgements(model.vectors, examples.of)
+        if isinstance(dataset.of, WordStream):
+            scores = model.score(dataset.of)
+            return Evaluation(scores, examples=dataset.size, details=_shown(model.vectors, dataset), split=dataset.name)
+        return evaluate_judgements(model.vectors, dataset.of)
 
     def baselines(self, material: Material, say: Say) -> list[Baseline]:
         test = material.test.of

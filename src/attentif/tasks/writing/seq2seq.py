@@ -107,6 +107,7 @@ class Seq2Seq(Task):
     """A task whose answer is a text. What is its own: the roles it reads, its scores, its baselines, its part of the report."""
 
     config: Seq2SeqConfig
+    offers = ("translate",)
     roles: ClassVar[Roles]  # the first two required ones are the source and the target
     shown: ClassVar[str]  # what `details` calls the answers that the report shows
     limited_by: ClassVar[str] = "task.max_len"  # what says how long a target may be

@@ -31,6 +31,7 @@ class TranslateConfig(Seq2SeqConfig):
 
 class Translate(Seq2Seq):
     config: TranslateConfig
+    optional_inputs = ("target",)
     reads = "source"
     roles = TRANSLATE
     shown = "translations"
