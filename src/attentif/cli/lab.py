@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from attentif.lab.experiment import Experiment
     from attentif.lab.results import Result
 
-CHANGED = "changed since"  # its numbers may no longer mean what the experiment now says
+CHANGED = "changed since"  # measured by other sources of the program
 
 
 def lab(
@@ -57,7 +57,7 @@ def lab(
     if what == ["book"]:
         found = [result for one in EXPERIMENTS.values() if (result := kept(one, place)) is not None]
         for stale in (result for result in found if not result.fresh):
-            watch.say(f"{stale.experiment.name} has changed since it was measured and is left out; `attentif lab all` measures it again")
+            watch.say(f"{stale.experiment.name} was measured by other sources and is left out; `attentif lab all` measures it again")
         results = [result for result in found if result.fresh]
         if not results:
             raise UsageError("nothing has been measured here yet; `attentif lab all` does", file=place)

@@ -1,7 +1,7 @@
 """Measurements as they are kept: one JSON file an experiment, with its date, versions and machine, whole or not there.
 
-Results are kept by what they depend on: the size, the seed, and the text of the experiment's own file. `measure_all` measures what is
-missing or was made otherwise, so that it goes on where it was stopped.
+Results are kept by what they depend on: the size, the seed, and the sources of the program. `measure_all` measures what is missing or was
+measured otherwise, so that it continues where it was stopped.
 """
 
 import hashlib
@@ -21,6 +21,7 @@ from attentif.errors import RunError, UsageError
 from attentif.files import write_json
 from attentif.lab.experiment import SIZES, Experiment, Measurements, Settings, Verdict, words
 from attentif.lab.machine import processor
+from attentif.lab.sources import hash_package
 from attentif.training.progress import Display
 from attentif.training.rundir import RUNS
 from attentif.training.signals import StoppedError
@@ -40,7 +41,7 @@ class Result:
     duration: float  # seconds
     versions: dict[str, str]
     machine: dict[str, Any]
-    source: str  # SHA-256 of the experiment's file
+    source: str  # SHA-256 of the program and the experiment's file
 
     @property
     def verdict(self) -> Verdict:
@@ -49,8 +50,8 @@ class Result:
 
     @property
     def fresh(self) -> bool:
-        """Made by the experiment as it now stands."""
-        return self.source == source_of(self.experiment)
+        """Measured by the program as it now is."""
+        return self.source == hash_program(self.experiment)
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -68,11 +69,11 @@ class Result:
         }
 
 
-def source_of(experiment: Experiment) -> str:
-    """SHA-256 of the file that the experiment is written in."""
+def hash_program(experiment: Experiment) -> str:
+    """Hash the package and the experiment's file, which may be outside of it."""
     file = sys.modules[experiment.measure.__module__].__file__
     assert file is not None
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    return hashlib.sha256(hash_package().encode() + Path(file).read_bytes()).hexdigest()
 
 
 def measure(experiment: Experiment, settings: Settings, display: Display) -> Result:
@@ -88,7 +89,7 @@ def measure(experiment: Experiment, settings: Settings, display: Display) -> Res
     plain = json.loads(json.dumps(found, allow_nan=False))
     versions = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
     machine = {"system": platform.system(), "processor": processor(), "threads": torch.get_num_threads()}
-    return Result(experiment, settings, plain, date, round(time.monotonic() - began, 2), versions, machine, source_of(experiment))
+    return Result(experiment, settings, plain, date, round(time.monotonic() - began, 2), versions, machine, hash_program(experiment))
 
 
 def keep(result: Result, place: Path) -> Path:
@@ -116,7 +117,7 @@ def kept(experiment: Experiment, place: Path) -> Result | None:
 
 
 def serves(result: Result | None, settings: Settings) -> bool:
-    """A kept measurement answers what is asked: the same file, the same seed, at least that size."""
+    """A kept measurement answers what is asked: the same program, the same seed, at least that size."""
     return (
         result is not None
         and result.fresh

@@ -18,10 +18,10 @@ import torch
 
 from attentif.config import to_toml
 from attentif.files import cache_folder, write_json
+from attentif.lab.sources import hash_package
 from attentif.training.body import body_of
 from attentif.training.config import RunConfig
 from attentif.training.rundir import RunFolder, create
-from attentif.version import __version__
 
 DIGITS = 12
 
@@ -32,9 +32,9 @@ def digest(value: Any) -> str:
 
 
 def program(plugins: Sequence[Path] = ()) -> dict[str, Any]:
-    """What turns a configuration into numbers: versions, the machine's kind, plug-ins by their content."""
+    """Everything besides the configuration and the data that decides the numbers of a run."""
     return {
-        "attentif": __version__,
+        "sources": hash_package(),
         "torch": torch.__version__,
         "machine": platform.machine(),
         "plugins": [hashlib.sha256(path.read_bytes()).hexdigest() for path in plugins],

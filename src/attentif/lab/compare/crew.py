@@ -86,7 +86,7 @@ class Crew:
     def _start(self, work: Work) -> _Process:
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         child = subprocess.Popen(
-            [sys.executable, "-m", "attentif.lab.compare.worker"],
+            [sys.executable, "-P", "-m", "attentif.lab.compare.worker"],  # -P: no module of the working directory is imported
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

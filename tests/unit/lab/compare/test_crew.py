@@ -37,6 +37,17 @@ def test_a_process_that_fails_says_why_and_does_not_stop_the_others(tmp_path: Pa
     assert {name for name, ended in ends.items() if ended.fault} == {"killed.py", "left.py", "unknown"}
 
 
+def test_no_module_of_the_working_directory_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Downloaded data may lie beside a file called tqdm.py."""
+    for name in ("json", "numpy", "tqdm"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    ends = done(1, plugin(tmp_path, "mine.py", "import json, numpy, tqdm\nraise ValueError('loaded')"))
+    assert ends["mine.py"].error is not None
+    assert "loaded" in ends["mine.py"].error
+    assert not (tmp_path / "executed").exists()
+
+
 def test_whoever_stops_listening_leaves_no_process_behind(tmp_path: Path) -> None:
     crew = Crew(2, SilentBoard())
     ends = crew.do([plugin(tmp_path, "quick.py", "raise ValueError('x')"), plugin(tmp_path, "slow.py", "import time; time.sleep(600)")])
