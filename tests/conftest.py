@@ -2,7 +2,7 @@
 
 import signal
 
-from attentif.kernels.jit import _kernel_cache
+from attentif.kernels.jit_cache import open_folder
 
 
 def pytest_configure() -> None:
@@ -10,6 +10,6 @@ def pytest_configure() -> None:
 
     Ctrl-C is heard: the jobs of a shell's background ignore it, and so would the commands that tests start there.
     """
-    _kernel_cache()
+    open_folder()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

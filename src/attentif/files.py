@@ -12,8 +12,11 @@ from typing import Any
 
 
 def cache_folder() -> Path:
-    """Where things are kept that can be made again: `$ATTENTIF_CACHE`, or `~/.cache/attentif`."""
-    return Path(os.environ.get("ATTENTIF_CACHE") or Path.home() / ".cache" / "attentif")
+    """The folder of files that can be made again: `$ATTENTIF_CACHE`, `$XDG_CACHE_HOME/attentif` or `~/.cache/attentif`."""
+    if own := os.environ.get("ATTENTIF_CACHE"):
+        return Path(own)
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "attentif"  # the XDG specification ignores relative paths
 
 
 def flush(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import random
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import terminal
 from terminal import Done
 
 import attentif as package
+from attentif.files import cache_folder
 
 pytestmark = pytest.mark.system
 
@@ -69,7 +69,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Done]
     write_files(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("ATTENTIF_CACHE", os.environ.get("ATTENTIF_CACHE") or str(Path.home() / ".cache" / "attentif"))
+        patch.setenv("ATTENTIF_CACHE", str(cache_folder()))
         done = {}
         for name, words in RUNS.items():
             done[name] = terminal.typed("train", *words, "--out", f"runs/{name}")

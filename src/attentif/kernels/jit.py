@@ -10,17 +10,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
-from attentif.files import cache_folder
+from attentif.kernels.jit_cache import KernelCache, open_cache
 
 log = logging.getLogger("attentif")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,8 +31,9 @@ class Compiled:
 
     def __init__(self, function: Callable[..., None], **options: Any) -> None:
         self.name = f"{function.__module__.rpartition('.')[2]}.{function.__name__.strip('_')}"
-        self.function, self.options = function, {"nogil": True, "cache": True, "error_model": "numpy"} | options
+        self.function, self.options = function, {"nogil": True, "error_model": "numpy"} | options
         self.call: Any = None
+        self.cache: KernelCache | None = None
         self.known = 0  # signatures compiled or read from the disk so far
         self.compiled = 0  # those that were not on the disk
 
@@ -48,7 +45,8 @@ class Compiled:
             return
         self.known, before, self.compiled = len(call.signatures), self.compiled, sum(call.stats.cache_misses.values())
         if self.compiled > before:
-            log.info("compiled %s in %.1f s (kept on disk for next time)", self.name, time.perf_counter() - begin)
+            saved = " (saved for next time)" if self.cache is not None and self.cache.saved else ""
+            log.info("compiled %s in %.1f s%s", self.name, time.perf_counter() - begin, saved)
 
     def _prepare(self) -> Any:
         import numba
@@ -59,29 +57,11 @@ class Compiled:
             while _with_numba:
                 _with_numba.pop()()
             if self.call is None:
-                with _kept_in(_kernel_cache()):
-                    self.call = numba.njit(**self.options)(self.function)
+                call = numba.njit(**self.options)(self.function)
+                if (found := open_cache(self.function)) is not None:
+                    self.cache = call._cache = found
+                self.call = call
         return self.call
-
-
-@cache
-def _kernel_cache() -> Path:
-    """A folder for these very kernels: numba looks at the file of each function alone, and they are made of several."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    digest = sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    return cache_folder() / "kernels" / digest
-
-
-@contextmanager
-def _kept_in(folder: Path) -> Iterator[None]:
-    """Functions that are handed to numba inside keep their machine code there."""
-    from numba import config
-
-    before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = before
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., None]], Compiled]:

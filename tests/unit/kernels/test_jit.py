@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attentif.kernels import jit
+from attentif.kernels import jit, jit_cache
 from attentif.kernels.jit import Compiled, inlined, share
 
 
@@ -51,7 +51,7 @@ def test_an_error_in_any_share_is_raised() -> None:
 def test_each_layout_is_said_when_it_is_compiled_and_not_when_it_is_read_from_the_disk(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jit, "_kernel_cache", lambda: tmp_path)
+    monkeypatch.setattr(jit_cache, "open_folder", lambda: tmp_path)
     layouts = [np.arange(5.0), np.arange(10.0)[::2], np.arange(5.0)]
     said = []
     with caplog.at_level(logging.INFO, "attentif"):
@@ -63,9 +63,9 @@ def test_each_layout_is_said_when_it_is_compiled_and_not_when_it_is_read_from_th
     assert said == [1, 2, 2, 2, 2, 2]
 
 
-def test_compilation_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_compilation_is_said_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit_cache, "open_folder", lambda: None)  # as on a machine that never ran it
     kernel = Compiled(_double)
-    kernel.options["cache"] = False  # as on a machine that never ran it
     x, y = np.arange(5.0), np.empty(5)
     with caplog.at_level(logging.INFO, "attentif"):
         for _ in range(3):
@@ -86,16 +86,3 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_machine_code_is_kept_with_the_cache_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATTENTIF_CACHE", str(tmp_path))
-    jit._kernel_cache.cache_clear()
-    x, y = np.arange(5.0), np.empty(5)
-    first, second = Compiled(_double), Compiled(_double)
-    first(0, 5, x, y)
-    second(0, 5, x, y)
-    jit._kernel_cache.cache_clear()
-    assert list(tmp_path.glob("kernels/*/*/*.nbc"))
-    assert sum(first.call.stats.cache_hits.values()) == 0
-    assert sum(second.call.stats.cache_hits.values()) == 1
