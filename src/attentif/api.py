@@ -139,7 +139,7 @@ def reopen(source: str | Path, changes: Sequence[Layer], *, device: str = "auto"
     config = kept_config(folder.path, changes)
     task = config.task.build()
     task.recall(folder.path)
-    model = training.opened(folder, config, device_of(device))
+    model = training.open_model(folder, config, device_of(device))
     own = not any("data" in layer.values for layer in changes)
     return Run(folder, config, task, model, folder.tokenizers(config.tokenizer), own_data=own)
 

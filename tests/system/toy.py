@@ -21,12 +21,12 @@ from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
 from attentif.tasks.task import Evaluation, Loss
 from attentif.training.config import TrainConfig
-from attentif.training.distributed import Joined, Ranks
+from attentif.training.distributed import ProcessGroup, Ranks
 from attentif.training.loop import Job, fit
 from attentif.training.machine import seed_all
-from attentif.training.place import Place
 from attentif.training.progress import Silent
 from attentif.training.rundir import RunFolder, create
+from attentif.training.train_state import TrainState
 from attentif.training.weights import write_weights
 
 VOCAB, WIDTH = 32, 16
@@ -130,7 +130,7 @@ def folder(path):
     return create(path, "toy", lambda new: (new / "config.toml").write_text(""))
 
 
-def train(path, config, *, ranks=Ranks(), display=None, **options) -> Place:
+def train(path, config, *, ranks=Ranks(), display=None, **options) -> TrainState:
     """Start or go on, to the end: what a whole run does around the loop."""
     if ranks.main:
         folder(path)
@@ -174,7 +174,7 @@ class Interrupted(Task):
         return super().step(model, batch)
 
 
-def run(path, *, ranks=Ranks(), rows=96, dropout=0.1, pause=0.0, interrupt=0, balance=None, **options) -> Place:
+def run(path, *, ranks=Ranks(), rows=96, dropout=0.1, pause=0.0, interrupt=0, balance=None, **options) -> TrainState:
     """`interrupt`: the step in which Ctrl-C is pressed, in the last of the processes."""
     config = settings(**options)
     last = ranks.rank == ranks.world - 1
@@ -185,7 +185,7 @@ def run(path, *, ranks=Ranks(), rows=96, dropout=0.1, pause=0.0, interrupt=0, ba
 def main() -> int:
     torch.set_num_threads(1)
     code = 0
-    with Joined(torch.device("cpu")) as ranks:
+    with ProcessGroup(torch.device("cpu")) as ranks:
         for name, options in json.loads(sys.argv[2]):
             try:
                 run(Path(sys.argv[1]) / name, ranks=ranks, **options)

@@ -112,10 +112,10 @@ def _resume(run: Path, json: bool) -> None:
 
 def _conclude(path: Path, json: bool) -> None:
     """The table and where the report is; under torchrun the first process says it."""
-    from attentif.training.distributed import is_first
+    from attentif.training.distributed import is_main_process
     from attentif.training.rundir import RunFolder, read_results
 
-    if not is_first():
+    if not is_main_process():
         return
     folder = RunFolder(path)
     results = read_results(folder)

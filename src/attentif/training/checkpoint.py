@@ -46,7 +46,7 @@ class Checkpoints:
         """Every checkpoint, sound or not, the newest first."""
         if not self.folder.is_dir():
             return []
-        return sorted((path for path in self.folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name)), key=step_of, reverse=True)
+        return sorted((path for path in self.folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name)), key=parse_step, reverse=True)
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write, flush, rename; then forget the oldest."""
@@ -70,8 +70,8 @@ class Checkpoints:
         """The newest sound checkpoint; damaged ones that are newer are set aside, and said."""
         newest = next(self.sound(), None)
         for path in self.paths():
-            if newest is None or step_of(path) > step_of(newest):
-                say(f"{path} is damaged; it is now {set_aside(path).name}, and the one before is used")
+            if newest is None or parse_step(path) > parse_step(newest):
+                say(f"{path} is damaged; it is now {quarantine(path).name}, and the one before is used")
         return newest
 
     def sound(self) -> Iterator[Path]:
@@ -95,7 +95,7 @@ class Checkpoints:
         shutil.rmtree(leaving)
 
 
-def step_of(path: Path) -> int:
+def parse_step(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
@@ -110,7 +110,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> None:
 
 def verify(path: Path) -> None:
     """Raise DamagedError unless every byte is the one that was written."""
-    if read_manifest(path).get("step") != step_of(path):
+    if read_manifest(path).get("step") != parse_step(path):
         raise DamagedError("is damaged", file=path / MANIFEST)
     verify_folder(path)
 
@@ -118,10 +118,10 @@ def verify(path: Path) -> None:
 def read(path: Path) -> Checkpoint:
     """A checkpoint that was verified."""
     state = json.loads((path / STATE).read_text(encoding="utf-8"))
-    return Checkpoint(step_of(path), state, {file.stem: read_tensors(file) for file in path.glob("*.safetensors")})
+    return Checkpoint(parse_step(path), state, {file.stem: read_tensors(file) for file in path.glob("*.safetensors")})
 
 
-def set_aside(path: Path) -> Path:
+def quarantine(path: Path) -> Path:
     """Keep a damaged checkpoint for whoever wants to look, under a name that is not used again."""
     number, target = 1, path.with_name(f"{path.name}.damaged")
     while target.exists():

@@ -91,7 +91,7 @@ class TrainConfig(LearnConfig):
 
 
 class PretrainConfig(LearnConfig):
-    """A first stage: the body learns from texts without labels, then goes on under the task's head."""
+    """A first stage: the base model learns from texts without labels, then goes on under the task's head."""
 
     task: Annotated[TaskConfig, OneOf(TASKS)] = Field(description="what is learned from the texts: masked, replaced, language, ...")
     data: str | list[str] | None = Field(None, description="file or files of unlabelled texts, read beside those of the training split")
@@ -153,5 +153,7 @@ class RunConfig(KeptConfig):
         if self.train.freeze:
             raise inside([(("train", "freeze"), "beside adapters all else is frozen already; adapt.also names what is not")])
         if self.pretrain is not None:
-            raise inside([(("adapt",), "a first stage trains the whole body: train it as a run of its own and name that with model.from")])
+            raise inside(
+                [(("adapt",), "a first stage trains the whole base model: train it as a run of its own and name that with model.from")]
+            )
         return self

@@ -5,7 +5,7 @@
 Each system, number of labels and seed is a run of its own in the folder of the curve; the seed decides the weights and which examples keep
 their labels. Called again, runs that are finished are read, the one that was stopped goes on, and the rest follow. A recipe with a
 `[pretrain]` table is measured with it and without: its first stage is trained once, on all texts of the training split (they need no
-labels for that), with the first run of the curve, and the others begin with its body.
+labels for that), with the first run of the curve, and the others begin with its base model.
 """
 
 import json
@@ -65,8 +65,8 @@ def runs_of(plan: Plan) -> list[One]:
     found = [*_runs(plan, WITHOUT, "without", alone)]
     if recipe.pretrain is not None:
         first = plan.folder / f"with-all-{plan.seeds[0]}"
-        body = first / STAGE
-        later = _beginning(plan, body) if RunFolder(body).finished else None
+        base = first / STAGE
+        later = _beginning(plan, base) if RunFolder(base).finished else None
         found += [One(WITH, first.name, ALL, plan.seeds[0], _with(recipe, ALL, plan.seeds[0]))]
         found += [one for one in _runs(plan, WITH, "with", later or recipe) if one.name != first.name]
     for run in plan.begins:

@@ -73,12 +73,12 @@ class Ranks:
         return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
 
 
-def processes() -> int:
+def count_processes() -> int:
     """How many torchrun started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Whether this process is alone, or the first of torchrun's: the one that talks."""
     return os.environ.get("RANK", "0") == "0"
 
@@ -98,14 +98,14 @@ def device_of(name: str) -> torch.device:
     return torch.device("cuda", local) if name == "cuda" else device
 
 
-class Joined(AbstractContextManager[Ranks]):
+class ProcessGroup(AbstractContextManager[Ranks]):
     """`with joined(device) as ranks:` this process among those of torchrun, or alone."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
     def __enter__(self) -> Ranks:
-        if processes() == 1:
+        if count_processes() == 1:
             return Ranks(device=self.device)
         dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=PATIENCE)
         return Ranks(dist.get_rank(), dist.get_world_size(), self.device)

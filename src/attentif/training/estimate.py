@@ -26,8 +26,8 @@ from attentif.training.config import RunConfig, TrainConfig
 from attentif.training.distributed import device_of
 from attentif.training.learning import check_learning, choose_learning, learning
 from attentif.training.optim import optimizers, state_of
-from attentif.training.pretrain import TEXTS, overhearing, stage_config, write_texts
-from attentif.training.run import check, checked_body, configure, fresh_model, vocabulary
+from attentif.training.pretrain import TEXTS, capture_texts, stage_config, write_texts
+from attentif.training.run import check, check_backbone, choose_tokenizers, configure, fresh_model
 
 MEASURED = 3  # steps that are timed, after one that is not
 
@@ -52,16 +52,16 @@ class Estimate:
 def estimate(config: RunConfig, say: Say) -> Estimate:
     """Read the data, build the model, try a few steps."""
     model = check(config)[1]
-    body = checked_body(config, model)
+    base = check_backbone(config, model)
     check_learning(config, model)
     with configure(config.train):
-        return _measured(config, vocabulary(config, body), say)
+        return _measured(config, choose_tokenizers(config, base), say)
 
 
 def _measured(config: RunConfig, text: TokenizerConfig | Tokenizers, say: Say) -> Estimate:
     settings = config.train
     task, adapted = check(config)
-    with overhearing(config) as heard:
+    with capture_texts(config) as heard:
         prepared = task.prepare(config.data, text, adapted, say)
     stage = None
     if config.pretrain is not None:
@@ -75,7 +75,7 @@ def _measured(config: RunConfig, text: TokenizerConfig | Tokenizers, say: Say) -
     padding = 0.0 if settings.packed else padding_waste(lengths, batches)
     per_epoch = math.ceil(len(batches) / settings.accumulate)
     seconds_per_epoch = trial.seconds_per_place() * float(lengths.sum()) / (1 - padding)
-    steps = planned_steps(settings, per_epoch, seconds_per_epoch / per_epoch)
+    steps = plan_steps(settings, per_epoch, seconds_per_epoch / per_epoch)
     return Estimate(
         examples={split.name: len(split) for split in (prepared.train, prepared.valid, prepared.test)},
         parameters=model.sizes(),
@@ -91,7 +91,7 @@ def _measured(config: RunConfig, text: TokenizerConfig | Tokenizers, say: Say) -
     )
 
 
-def planned_steps(config: TrainConfig, per_epoch: int, seconds: float) -> int:
+def plan_steps(config: TrainConfig, per_epoch: int, seconds: float) -> int:
     """Steps until the first of the limits, where one takes so many seconds."""
     limits = [config.steps] if config.steps else []
     if config.epochs:

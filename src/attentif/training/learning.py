@@ -36,7 +36,7 @@ def learning(model: Model) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-def share_said(model: Model) -> str | None:
+def describe_trainable(model: Model) -> str | None:
     """How many of them, in words; nothing where all do."""
     some, total = learning(model), sum(model.sizes().values())
     return None if some == total else f"{some:,} of {total:,} parameters learn ({some / total:.1%}), the others are frozen"

@@ -19,7 +19,7 @@ from attentif.recipes import recipe_layer, recipe_names, recipes_of
 from attentif.tasks.task import Task
 from attentif.text import TokenizerConfig
 from attentif.toml import Keys, line_of
-from attentif.training.body import Body, BodyLayer, body_layer, encoder_alone
+from attentif.training.backbone import Backbone, BackboneLayer, encoder_alone, make_backbone_layer
 from attentif.training.config import RunConfig
 from attentif.training.kept import is_imported
 
@@ -73,7 +73,7 @@ def run_config(first: Layer, layers: Sequence[Layer] = ()) -> RunConfig:
 
 
 def _suited(task: Task, model: ModelConfig) -> ModelConfig:
-    """The model, or, where it is the body of another run and the task reads with one stack, that body's encoder."""
+    """The model, or, where it is the base model of another run and the task reads with one stack, that base model's encoder."""
     try:
         task.check(task.adapt(model))
     except ConfigError:
@@ -93,7 +93,7 @@ def _asks_for_tokenizer(first: Layer, layers: Sequence[Layer]) -> bool:
 def _tokenizer_beneath(document: Document, config: RunConfig) -> TokenizerConfig | None:
     """The tokenizer of the run that this one begins with; where there is none, its own."""
     beneath = document.layers[0]
-    return beneath.tokenizer if isinstance(beneath, BodyLayer) else config.tokenizer
+    return beneath.tokenizer if isinstance(beneath, BackboneLayer) else config.tokenizer
 
 
 def resolved(first: Layer, others: Sequence[Layer] = ()) -> Document:
@@ -127,11 +127,11 @@ def _body(document: Document, run: Any) -> Layer:
     if not isinstance(run, str):
         raise document.error(place, f"must be the folder of a run or of a Hugging Face model, not {run!r}")
     try:
-        body = Body.of(run)
+        base = Backbone.of(run)
     except AttentifError as error:
         raise document.error(place, str(error)) from None
     task = document.values.get("task")
-    return body_layer(body.layer, body.config, task.get("kind") if isinstance(task, Mapping) else None)
+    return make_backbone_layer(base.layer, base.config, task.get("kind") if isinstance(task, Mapping) else None)
 
 
 def source_layer(source: Source) -> Layer:

@@ -10,7 +10,7 @@ weighted by its count. What they count is added up over all batches and processe
 
 Where a model has several members, L is the mean of theirs, and each is clipped and stepped by its own: it learns as it would alone.
 
-Everything a step does is a function of the weights, the optimiser's memory and the `Place`; random generators are set anew from
+Everything a step does is a function of the weights, the optimiser's memory and the `TrainState`; random generators are set anew from
 (seed, step, rank). A checkpoint of the three therefore resumes to the last bit.
 """
 
@@ -36,11 +36,11 @@ from attentif.training.distributed import Ranks
 from attentif.training.ema import Average
 from attentif.training.machine import seed_all
 from attentif.training.optim import load_state, optimizers, set_rate, state_of
-from attentif.training.place import Place, line
 from attentif.training.progress import Display, Status
 from attentif.training.rundir import RunFolder
 from attentif.training.schedule import factor, warmup_steps
 from attentif.training.signals import Interrupts, StoppedError
+from attentif.training.train_state import TrainState, line
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class AbandonedError(Exception):
     """An evaluation was cut short by a signal."""
 
 
-def fit(job: Job, ranks: Ranks, display: Display) -> Place:
+def fit(job: Job, ranks: Ranks, display: Display) -> TrainState:
     """Train, or go on, to the end; the model is left with the weights to keep. StoppedError is raised where a signal asks for it."""
     with Interrupts() as interrupts:
         loop = Loop(job, ranks, display, interrupts)
@@ -87,7 +87,7 @@ class Loop:
         self.job, self.config, self.ranks, self.display, self.interrupts = job, job.config, ranks, display, interrupts
         if not len(job.train):
             raise DataError("there is no example to train on")
-        self.place = Place()
+        self.place = TrainState()
         self.optimizers = optimizers(job.model, self.config)
         self.parameters = [[parameter for parameter in member.parameters() if parameter.requires_grad] for member in job.model.members]
         self.counter = Counter(job.model)
@@ -131,7 +131,7 @@ class Loop:
         if self.stop:
             raise StoppedError(f"stopped at step {self.place.step}; go on with: attentif train --resume {self.job.folder.path}", self.stop)
 
-    def finish(self) -> Place:
+    def finish(self) -> TrainState:
         """Leave the model with the best weights, or the averaged ones, or the last."""
         if self.best:
             load_own(self.job.model, self.best)
@@ -351,7 +351,7 @@ class Loop:
 
     def save(self) -> None:
         """Write a checkpoint, unless this step has one."""
-        if not self.ranks.main or any(checkpoint.step_of(path) == self.place.step for path in self.checkpoints.paths()):
+        if not self.ranks.main or any(checkpoint.parse_step(path) == self.place.step for path in self.checkpoints.paths()):
             return
         self.job.folder.metrics.flush()
         tensors = {"model": own_tensors(self.job.model), "optimizer": state_of(self.optimizers)}
@@ -382,7 +382,7 @@ class Loop:
             if self.average:
                 self.average.load(saved.tensors["average"])
             self.best = saved.tensors.get("best", {})
-            self.place = Place(**saved.state)
+            self.place = TrainState(**saved.state)
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
             raise RunError(
                 f"the checkpoint of step {saved.step} does not fit this configuration: {error}", file=self.job.folder.path

@@ -11,8 +11,8 @@ from attentif.tasks.task import Baseline, Evaluation, Prepared, Task
 from attentif.training.config import MadeConfig, RunConfig
 from attentif.training.learning import learning
 from attentif.training.machine import peak_memory
-from attentif.training.place import Place
 from attentif.training.rundir import RunFolder
+from attentif.training.train_state import TrainState
 from attentif.view.blocks import Contender
 from attentif.view.report import Cost, Origin, Outcome, RunReport
 from attentif.view.words import LANGS, Text, count, metric, number, say
@@ -34,7 +34,7 @@ class Trained:
     task: Task
     model: Model
     prepared: Prepared
-    place: Place
+    place: TrainState
     test: Evaluation
     valid: Evaluation
     baselines: list[Baseline]

@@ -1,4 +1,4 @@
-"""Two stages in one command: the body learns from texts without labels, then goes on under the task's head.
+"""Two stages in one command: the base model learns from texts without labels, then goes on under the task's head.
 
     [pretrain]
     task.kind = "masked"
@@ -26,7 +26,7 @@ STAGE, TEXTS = "pretrain", "pretrain.jsonl"  # inside the run's folder
 KEPT_APART = 0.05  # of the texts, to choose by, and as many to score: most must be left to learn from
 
 
-def overhearing(config: RunConfig) -> Overheard:
+def capture_texts(config: RunConfig) -> Overheard:
     """Notes the texts of the training split while the task reads its data; the tokenizer reads the unlabelled ones beside them."""
     files, column = config.pretrain.files if config.pretrain else [], config.data.text
     return Overheard(Again(file_corpus(files, column, config.data.skip_bad).texts) if files else ())
@@ -42,7 +42,7 @@ def write_texts(heard: Overheard, path: Path, column: str | None) -> None:
 
 
 def stage_model(config: PretrainConfig, model: ModelConfig) -> ModelConfig:
-    """The model of the first stage: the body under the head of that stage's task, which may ask more of the body (segments)."""
+    """The model of the first stage: the base model under the head of that stage's task, which may ask more of the base model (segments)."""
     adapted = config.task.build().adapt(model.changed(members=1).with_head(TokensHeadConfig()))
     return adapted if config.dropout is None else adapted.changed(dropout=config.dropout)
 

@@ -22,10 +22,10 @@ from attentif.training.distributed import device_of
 from attentif.training.load import load_run_config
 from attentif.training.manifest import MANIFEST
 from attentif.training.outcome import Trained, readme
-from attentif.training.place import Place
 from attentif.training.progress import Display
-from attentif.training.run import opened
+from attentif.training.run import open_model
 from attentif.training.rundir import RunFolder, create, read_results, refuse_existing
+from attentif.training.train_state import TrainState
 from attentif.training.weights import write_weights
 from attentif.view.report import write_report
 from attentif.view.words import Text
@@ -34,8 +34,8 @@ from attentif.view.words import Text
 OF_THE_WEIGHTS = ("config.toml", "README.md", "model.safetensors", "adapter.safetensors", MANIFEST)
 
 
-def finished_run(run: Path, out: Path, force: bool) -> RunFolder:
-    """The run to be rewritten, refused where it is not finished or where the new one would take its place."""
+def open_finished_run(run: Path, out: Path, force: bool) -> RunFolder:
+    """The run to be rewrite_run, refused where it is not finished or where the new one would take its place."""
     folder = RunFolder.open(run)
     if not folder.finished:
         raise RunError(f"is not finished; go on with: attentif train --resume {run}", file=run)
@@ -46,7 +46,7 @@ def finished_run(run: Path, out: Path, force: bool) -> RunFolder:
     return folder
 
 
-def rewritten(folder: RunFolder, out: Path, config: RunConfig, model: Model, fill: Callable[[Path], Any], *, force: bool) -> RunFolder:
+def rewrite_run(folder: RunFolder, out: Path, config: RunConfig, model: Model, fill: Callable[[Path], Any], *, force: bool) -> RunFolder:
     """A run like `folder`, with another configuration and other weights; `fill` writes what differs besides."""
 
     def whole(path: Path) -> None:
@@ -65,16 +65,16 @@ def rewritten(folder: RunFolder, out: Path, config: RunConfig, model: Model, fil
 
 def merge_run(run: Path, out: Path, *, force: bool = False) -> RunFolder:
     """Write a run of adapters as a plain one: its weights are those of its base plus what the adapters add, and it needs neither."""
-    folder = finished_run(run, out, force)
+    folder = open_finished_run(run, out, force)
     config = load_run_config(folder.path)
     if config.adapt is None:
         raise UsageError("has no adapters: it is a plain run already", file=run)
-    model = opened(folder, config, device_of("cpu"))
+    model = open_model(folder, config, device_of("cpu"))
     about = (
         f"# {out.name}\n\n`{run}` with its adapters merged into the weights of `{config.model.from_}`: `attentif predict {out}` and all\n"
     )
     about += "other commands use it as any run. `results.json`, `report.html` and `metrics.jsonl` are those of the run with adapters.\n"
-    return rewritten(folder, out, config.changed(adapt=None), model, lambda path: write_text(path / "README.md", about), force=force)
+    return rewrite_run(folder, out, config.changed(adapt=None), model, lambda path: write_text(path / "README.md", about), force=force)
 
 
 # ----------------------------------------------------------------------------------------------------------------- experts
@@ -94,9 +94,9 @@ class Pruned:
 
 def prune_run(run: Path, out: Path, *, experts: int | None = None, force: bool = False, display: Display) -> Pruned:
     """Keep, in every mixture, the `experts` that the validation rows choose most often; by default all but one (of each group)."""
-    folder = finished_run(run, out, force)
+    folder = open_finished_run(run, out, force)
     config = load_run_config(folder.path)
-    model = opened(folder, config, device_of("auto"))
+    model = open_model(folder, config, device_of("auto"))
     wanted = _wanted(model, experts, run)
     task = config.task.build()
     task.recall(folder.path)
@@ -121,7 +121,7 @@ def prune_run(run: Path, out: Path, *, experts: int | None = None, force: bool =
         write_text(path / "README.md", f"{about}\nIt is `{run}` without its least used experts (`attentif prune`).\n")
         write_json(path / "results.json", trained.results() | {"pruned": {"run": str(run), "removed": removed}})
 
-    made = rewritten(folder, out, settled, smaller, fill, force=force)
+    made = rewrite_run(folder, out, settled, smaller, fill, force=force)
     split = lambda valid, test: {"valid": valid[task.metric], "test": test[task.metric]}
     sizes = (sum(model.sizes().values()), sum(smaller.sizes().values()))
     return Pruned(made, removed, task.metric, split(before.scores, results["scores"]), split(after.scores, test.scores), sizes)
@@ -168,11 +168,11 @@ def _most_used_by_group(counts: Tensor, number: int, groups: int) -> list[int]:
     ]
 
 
-def _place(folder: RunFolder, results: dict[str, Any]) -> Place:
+def _place(folder: RunFolder, results: dict[str, Any]) -> TrainState:
     """Where the training of a finished run had come to."""
     epochs = max((row.get("epoch", 0.0) for row in folder.metrics.rows()), default=0.0)
     cost = results["cost"]
-    return Place(
+    return TrainState(
         step=results["steps"],
         best_step=results["best_step"],
         ended=results["ended"],

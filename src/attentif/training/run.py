@@ -18,21 +18,21 @@ from attentif.nn.adapt import merge
 from attentif.runtime import configure_process
 from attentif.tasks.task import Prepared, Task, Tokenizers
 from attentif.text import TokenizerConfig
-from attentif.training.body import Body, body_of, has_same_head
+from attentif.training.backbone import Backbone, find_backbone, has_same_head
 from attentif.training.config import FORMAT, KeptConfig, MadeConfig, RunConfig, TrainConfig
-from attentif.training.distributed import Joined, Ranks, device_of, processes
-from attentif.training.learning import check_learning, choose_learning, share_said
+from attentif.training.distributed import ProcessGroup, Ranks, count_processes, device_of
+from attentif.training.learning import check_learning, choose_learning, describe_trainable
 from attentif.training.load import load_run_config
 from attentif.training.loop import Job, fit
 from attentif.training.machine import seed_all
 from attentif.training.outcome import Trained, readme
-from attentif.training.place import Place
-from attentif.training.pretrain import STAGE, TEXTS, overhearing, stage_config, stage_results, texts_read, write_texts
+from attentif.training.pretrain import STAGE, TEXTS, capture_texts, stage_config, stage_results, texts_read, write_texts
 from attentif.training.progress import Display, Silent
 from attentif.training.rundir import RunFolder, create, refuse_existing, save_tokenizers
 from attentif.training.signals import StoppedError
+from attentif.training.train_state import TrainState
 from attentif.training.vectors import FoundVectors, check_vectors, find_vectors, give_vectors
-from attentif.training.weights import mapped_model, read_weights, write_weights
+from attentif.training.weights import map_model, read_weights, write_weights
 from attentif.version import __version__
 from attentif.view.report import write_report
 
@@ -55,14 +55,14 @@ def train(
 ) -> RunFolder:
     """Train what `config` says, in `out` or in `runs/<name>-<n>`; a `trial` ends with its loss on validation."""
     model = check(config)[1]
-    body = checked_body(config, model, out)
+    base = check_backbone(config, model, out)
     check_learning(config, model)
     check_vectors(config.model)
     refuse_existing(out, force)
-    with configure(config.train), Joined(device_of(config.train.device)) as ranks:
+    with configure(config.train), ProcessGroup(device_of(config.train.device)) as ranks:
         if not ranks.main:  # what the first process has made is there for the others to read
-            return go_on(RunFolder(Path(ranks.share(None))), ranks, Silent())
-        folder, ready = make(config, vocabulary(config, body), name=name, out=out, force=force, ranks=ranks, display=display)
+            return continue_run(RunFolder(Path(ranks.share(None))), ranks, Silent())
+        folder, ready = make(config, choose_tokenizers(config, base), name=name, out=out, force=force, ranks=ranks, display=display)
         ranks.share(str(folder.path))
         return complete(folder, replace(ready, trial=trial))
 
@@ -72,13 +72,13 @@ def make(
 ) -> tuple[RunFolder, Ready]:
     """Read the data and make the folder: configuration, tokenizers, and the texts of a first stage, where there is one."""
     task, model = check(config)
-    with overhearing(config) as heard:
+    with capture_texts(config) as heard:
         prepared = task.prepare(config.data, text, model, display.say)
     sized = prepared.sizes.fill(model)
-    body = body_of(config)
-    if config.adapt is not None and body is not None:  # the run will need its base wherever it is used from
-        sized = sized.changed(from_=str(body.path.resolve()))
-    settled = config.changed(task=prepared.task, model=sized, made=made(name, prepared, body))
+    base = find_backbone(config)
+    if config.adapt is not None and base is not None:  # the run will need its base wherever it is used from
+        sized = sized.changed(from_=str(base.path.resolve()))
+    settled = config.changed(task=prepared.task, model=sized, made=describe_origin(name, prepared, base))
     vectors = find_vectors(settled, prepared.tokenizers)  # a file that cannot be used leaves no folder, and none replaced
 
     def fill(path: Path) -> None:
@@ -99,11 +99,11 @@ def resume(path: Path, *, trial: bool = False, display: Display) -> RunFolder:
         return folder
     config = load_run_config(path)
     check(config)
-    with configure(config.train), Joined(device_of(config.train.device)) as ranks:
-        return go_on(folder, ranks, display if ranks.main else Silent(), trial=trial)
+    with configure(config.train), ProcessGroup(device_of(config.train.device)) as ranks:
+        return continue_run(folder, ranks, display if ranks.main else Silent(), trial=trial)
 
 
-def go_on(folder: RunFolder, ranks: Ranks, display: Display, *, trial: bool = False) -> RunFolder:
+def continue_run(folder: RunFolder, ranks: Ranks, display: Display, *, trial: bool = False) -> RunFolder:
     """Complete a run with the configuration and the tokenizers of its folder."""
     config = load_run_config(folder.path)
     task = config.task.build()
@@ -120,8 +120,8 @@ def check(config: RunConfig) -> tuple[Task, ModelConfig]:
     """Refuse, before any data is read, what cannot be trained."""
     settings = config.train
     device_of(settings.device)
-    if settings.accumulate % processes():
-        raise ConfigError(f"train.accumulate: {settings.accumulate} batches cannot be shared out among {processes()} processes")
+    if settings.accumulate % count_processes():
+        raise ConfigError(f"train.accumulate: {settings.accumulate} batches cannot be shared out among {count_processes()} processes")
     if settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise ConfigError("train.tensorboard: TensorBoard is not installed; pip install attentif[tensorboard]")
     task = config.task.build()
@@ -144,25 +144,25 @@ def configure(settings: TrainConfig) -> AbstractContextManager[None]:
     return configure_process(threads=settings.threads or 0, deterministic=settings.deterministic)
 
 
-def made(name: str, prepared: Prepared, body: Body | None) -> MadeConfig:
+def describe_origin(name: str, prepared: Prepared, base: Backbone | None) -> MadeConfig:
     versions = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    family = body.config.made.family if body is not None and body.config.made is not None else None
-    return MadeConfig(recipe=name, **versions, format=FORMAT, data=prepared.digest, weights=body.digest if body else None, family=family)
+    family = base.config.made.family if base is not None and base.config.made is not None else None
+    return MadeConfig(recipe=name, **versions, format=FORMAT, data=prepared.digest, weights=base.digest if base else None, family=family)
 
 
-def checked_body(config: RunConfig, model: ModelConfig, out: Path | None = None) -> Body | None:
+def check_backbone(config: RunConfig, model: ModelConfig, out: Path | None = None) -> Backbone | None:
     """The run that this one begins with; refused where its weights do not fit, or where this one would take its place."""
-    body = body_of(config)
-    if body is not None:
-        body.check(model)
-        if out is not None and out.resolve() == body.path.resolve():
+    base = find_backbone(config)
+    if base is not None:
+        base.check(model)
+        if out is not None and out.resolve() == base.path.resolve():
             raise UsageError("is the run that model.from begins with; choose another place for this one", file=out)
-    return body
+    return base
 
 
-def vocabulary(config: RunConfig, body: Body | None) -> TokenizerConfig | Tokenizers:
+def choose_tokenizers(config: RunConfig, base: Backbone | None) -> TokenizerConfig | Tokenizers:
     """The tokenizers of the run that this one begins with, or how to train its own."""
-    return (config.tokenizer or {}) if body is None else body.tokenizers()
+    return (config.tokenizer or {}) if base is None else base.tokenizers()
 
 
 def fresh_model(config: ModelConfig, settings: TrainConfig, device: torch.device) -> Model:
@@ -181,26 +181,26 @@ class Begun(NamedTuple):
 
 
 def begin(model: Model, folder: RunFolder, config: RunConfig) -> Begun | None:
-    """Copy the body of the first stage, or the one that `model.from` names, and say so.
+    """Copy the base model of the first stage, or the one that `model.from` names, and say so.
 
     Where a checkpoint has all weights already, the other run is no longer needed; adapters need it always."""
     if config.adapt is None and next(folder.checkpoints().sound(), None) is not None:
         return None
-    body = body_of(config) if config.pretrain is None else Body.of(folder.path / STAGE)
-    if body is None:
+    base = find_backbone(config) if config.pretrain is None else Backbone.of(folder.path / STAGE)
+    if base is None:
         return None
-    if config.pretrain is None and config.made is not None and body.digest != config.made.weights:
+    if config.pretrain is None and config.made is not None and base.digest != config.made.weights:
         way_out = "start another run" if config.adapt is None else "bring those back: its adapters fit no others"
-        raise RunError(f"the weights of {body.path} are not those that this run was started with; {way_out}", file=folder.path)
-    fresh_head = not has_same_head(config, body.config)
-    said = [body.give(member, fresh_head=fresh_head) for member in model.members]
+        raise RunError(f"the weights of {base.path} are not those that this run was started with; {way_out}", file=folder.path)
+    fresh_head = not has_same_head(config, base.config)
+    said = [base.give(member, fresh_head=fresh_head) for member in model.members]
     return Begun(said[0], fresh_head)
 
 
-def opened(folder: RunFolder, config: KeptConfig, device: torch.device) -> Model:
+def open_model(folder: RunFolder, config: KeptConfig, device: torch.device) -> Model:
     """The model of a run with its newest weights; adapters are put together with the base that they were trained beside, and merged."""
     if not isinstance(config, RunConfig) or config.adapt is None:
-        return mapped_model(folder.latest_weights(), config.model).to(device).eval()
+        return map_model(folder.latest_weights(), config.model).to(device).eval()
     model = build(config.model).to(device)
     try:
         begin(model, folder, config)
@@ -213,8 +213,8 @@ def opened(folder: RunFolder, config: KeptConfig, device: torch.device) -> Model
     return model.eval()
 
 
-def first_stage(folder: RunFolder, ready: Ready) -> None:
-    """Train the body on texts without labels, or go on with it: a run of its own, inside this one."""
+def run_first_stage(folder: RunFolder, ready: Ready) -> None:
+    """Train the base model on texts without labels, or go on with it: a run of its own, inside this one."""
     config, ranks, display = ready.config, ready.ranks, ready.display
     assert config.made is not None
     stage = RunFolder(folder.path / STAGE)
@@ -229,7 +229,7 @@ def first_stage(folder: RunFolder, ready: Ready) -> None:
             complete(*first)
         else:
             ranks.wait()
-            go_on(stage, ranks, display)
+            continue_run(stage, ranks, display)
     except StoppedError as stopped:  # it is the whole run that goes on
         raise StoppedError(stopped.message.replace(str(stage.path), str(folder.path)), stopped.exit_code - 128) from None
     display.say("second stage")
@@ -239,7 +239,7 @@ def complete(folder: RunFolder, ready: Ready) -> RunFolder:
     """Train to the end, score, report."""
     config, ranks, display = ready.config, ready.ranks, ready.display
     if config.pretrain is not None:
-        first_stage(folder, ready)
+        run_first_stage(folder, ready)
         ready.prepared.notes.append(texts_read(folder.path, config.pretrain))
     model = fresh_model(config.model, config.train, ranks.device)
     if next(folder.checkpoints().sound(), None) is None:
@@ -250,7 +250,7 @@ def complete(folder: RunFolder, ready: Ready) -> RunFolder:
     elif next(folder.checkpoints().sound(), None) is None:
         ready.task.begin(model, ready.prepared, display.say)
     choose_learning(model, config, fresh_head=begun is not None and begun.fresh_head)
-    if said := share_said(model):
+    if said := describe_trainable(model):
         display.say(said)
     job = Job(ready.task, model, ready.prepared.train, ready.prepared.valid, config.train, folder)
     if not ranks.main:
@@ -269,7 +269,7 @@ def complete(folder: RunFolder, ready: Ready) -> RunFolder:
     return folder
 
 
-def conclude(folder: RunFolder, ready: Ready, model: Model, place: Place) -> None:
+def conclude(folder: RunFolder, ready: Ready, model: Model, place: TrainState) -> None:
     """Scores of the test split and of the baselines; `results.json` comes last, for it says that all is there. Of a trial, `trial.json`."""
     task, prepared, display = ready.task, ready.prepared, ready.display
     model.eval()

@@ -29,7 +29,7 @@ def write_weights(path: Path, model: nn.Module) -> None:
         write_tensors(temporary, own_tensors(model))
 
 
-def mapped_model(path: Path, config: ModelConfig) -> Model:
+def map_model(path: Path, config: ModelConfig) -> Model:
     """A model whose weights are mapped from the file: none is read before it is used, and none is held twice."""
     model = build(config, device="meta")
     _fill(path, lambda tensors: model.load_state_dict(tensors, assign=True))

@@ -9,14 +9,14 @@ from torch import nn
 from attentif.models import Batch, Input, build, resolve
 from attentif.nn.seq import Seq
 from attentif.training.config import TrainConfig
-from attentif.training.estimate import _block_inputs, _kept_for_backward, _recomputed, estimate, planned_steps
+from attentif.training.estimate import _block_inputs, _kept_for_backward, _recomputed, estimate, plan_steps
 from attentif.training.load import load_run_config
 
 
 def test_the_first_limit_ends_the_run() -> None:
-    assert planned_steps(TrainConfig(epochs=2.5), per_epoch=10, seconds=1.0) == 25
-    assert planned_steps(TrainConfig(epochs=2.5, steps=7), per_epoch=10, seconds=1.0) == 7
-    assert planned_steps(TrainConfig(minutes=0.5, epochs=100), per_epoch=10, seconds=2.0) == 15
+    assert plan_steps(TrainConfig(epochs=2.5), per_epoch=10, seconds=1.0) == 25
+    assert plan_steps(TrainConfig(epochs=2.5, steps=7), per_epoch=10, seconds=1.0) == 7
+    assert plan_steps(TrainConfig(minutes=0.5, epochs=100), per_epoch=10, seconds=2.0) == 15
 
 
 def test_activations_are_what_the_backward_pass_needs() -> None:

@@ -140,7 +140,7 @@ def test_adapters_are_no_body_to_begin_with(adapted, files):
             "adapt: adapters stand beside the weights of another model: name it",
         ),
         ({"train": TRAIN | {"freeze": ["frontend"]}}, "train.freeze: beside adapters all else is frozen already"),
-        ({"pretrain": {"task": {"kind": "masked"}, "steps": 2}}, "adapt: a first stage trains the whole body"),
+        ({"pretrain": {"task": {"kind": "masked"}, "steps": 2}}, "adapt: a first stage trains the whole base model"),
         ({"adapt": {"rank": 0}}, "adapt.rank: must be greater than 0"),
         ({"adapt": {"targets": []}}, "adapt.targets"),
         ({"adapt": {"rnk": 2}}, "adapt.rnk: unknown key; did you mean 'rank'"),

@@ -17,7 +17,7 @@ from attentif.models import Model, ModelConfig
 from attentif.tasks.task import Dataset, Prepared, Sizes, Task
 from attentif.training.config import TrainConfig
 from attentif.training.distributed import device_of
-from attentif.training.estimate import Trial, planned_steps
+from attentif.training.estimate import Trial, plan_steps
 from attentif.training.optim import state_of
 from attentif.training.run import fresh_model
 
@@ -54,7 +54,7 @@ class Setting:
         """Optimiser steps of the run; its minutes are not looked at, for they say nothing that is the same on another day."""
         if not (self.config.steps or self.config.epochs):
             raise UsageError("a budget needs a run of known length: give train.steps or train.epochs, not train.minutes alone")
-        return planned_steps(self.config.changed(minutes=0.0), self.steps_per_epoch, seconds=1.0)
+        return plan_steps(self.config.changed(minutes=0.0), self.steps_per_epoch, seconds=1.0)
 
     @cached_property
     def tokens_per_step(self) -> float:

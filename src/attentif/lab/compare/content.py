@@ -19,7 +19,7 @@ import torch
 from attentif.config import to_toml
 from attentif.files import cache_folder, write_json
 from attentif.lab.sources import hash_package
-from attentif.training.body import body_of
+from attentif.training.backbone import find_backbone
 from attentif.training.config import RunConfig
 from attentif.training.rundir import RunFolder, create
 
@@ -55,7 +55,7 @@ class Wanted:
 
     @cached_property
     def key(self) -> str:
-        body = body_of(self.config)
+        body = find_backbone(self.config)
         weights = None if body is None else body.digest
         config = to_toml(self.config.changed(made=None))
         return digest({"config": config, "data": self.data, "weights": weights, "program": program(self.plugins)})

@@ -22,7 +22,7 @@ from attentif.models import ModelConfig, build
 from attentif.plugin import loaded_plugins
 from attentif.tasks.task import Prepared, Task
 from attentif.training.config import RunConfig
-from attentif.training.run import check, checked_body, vocabulary
+from attentif.training.run import check, check_backbone, choose_tokenizers
 
 Say = Callable[[str], None]
 
@@ -76,7 +76,7 @@ class Reading:
         """Not always the task given: only the one that read the data knows what they taught (a tokenizer, classes)."""
         key = (model.max_len, model.max_target_len, type(model.frontend).__name__, config.model.from_)
         if key not in self.found:
-            text = vocabulary(config, checked_body(config, model))
+            text = choose_tokenizers(config, check_backbone(config, model))
             known = next((found.tokenizers for (*_, run), (_, found) in self.found.items() if run == key[-1]), None)
             say = (lambda _: None) if self.found else self.say
             self.found[key] = task, task.prepare(config.data, known or text, model, say)

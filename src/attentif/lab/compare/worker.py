@@ -62,11 +62,11 @@ def train(work: dict[str, Any], telling: Telling, *, trial: bool = False) -> Non
 def baselines(work: dict[str, Any], telling: Telling) -> list[dict[str, Any]]:
     """The simple systems of the task, on the data of the comparison."""
     from attentif.training.outcome import rival
-    from attentif.training.run import check, checked_body, configure, vocabulary
+    from attentif.training.run import check, check_backbone, choose_tokenizers, configure
 
     config = _config(work)
     task, model = check(config)
-    text = vocabulary(config, checked_body(config, model))
+    text = choose_tokenizers(config, check_backbone(config, model))
     with configure(config.train):
         prepared = task.prepare(config.data, text, model, telling.say)
         return [rival(baseline) for baseline in task.baselines(prepared, telling.say)]

@@ -5,7 +5,7 @@ from typing import Any
 
 
 @dataclass
-class Place:
+class TrainState:
     """Where a run stands: all of it that is not a tensor."""
 
     step: int = 0  # optimiser steps done
@@ -23,7 +23,7 @@ class Place:
     misses: int = 0  # evaluations since the best one
 
 
-def line(place: Place, rate: float, norm: float) -> dict[str, Any]:
+def line(place: TrainState, rate: float, norm: float) -> dict[str, Any]:
     """One line of metrics: means over the steps since the last one."""
     window = place.window
     count = max(window["count"], 1.0)

@@ -1,4 +1,4 @@
-"""The body of another model: what `model.from = "runs/x"` begins with, or a Hugging Face folder, or a model's name there.
+"""The base model of another model: what `model.from = "runs/x"` begins with, or a Hugging Face folder, or a model's name there.
 
     kept      the tokenizers, the configuration and the weights of frontend and stacks, the customs of an imported model's texts
     changed   the head, which is the task's; its weights are kept too where task, labels and head are the same as those of the run
@@ -36,19 +36,19 @@ Shape = tuple[int, ...]
 HEAD = "head."
 EVIDENCE = "frontend.evidence."  # what a task gives beside tokens, another may not have given
 WRITERS = ("text-to-text", "translate", "summarise")
-# keys of a task that say how the body is used to be spoken to, whatever it is asked; and, asked the same, how it answers
+# keys of a task that say how the base model is used to be spoken to, whatever it is asked; and, asked the same, how it answers
 CUSTOMS = ("start", "prompt", "mean", "std", "fit", "features", "opening")
 ANSWERS = ("objective", "limits", "max_tokens")
 
 
 @dataclass(frozen=True)
-class BodyLayer(Layer):
+class BackboneLayer(Layer):
     """The values of a run that another begins with."""
 
     tokenizer: TokenizerConfig | None = None
 
 
-def body_layer(source: Layer, run: KeptConfig, task: Any) -> BodyLayer:
+def make_backbone_layer(source: Layer, run: KeptConfig, task: Any) -> BackboneLayer:
     """What a run of the kind of task `task` takes from the `config.toml` of another."""
     head = run.model.head
     if answers_alike(run, task):
@@ -61,7 +61,7 @@ def body_layer(source: Layer, run: KeptConfig, task: Any) -> BodyLayer:
     if customs := {key: value for key, value in source.values["task"].items() if key in usual and key in known}:
         kept["task"] = {"kind": task} | customs
     model = {key: value for key, value in source.values["model"].items() if key != "members"}  # of which the first is taken
-    return BodyLayer({"model": model | {"head": values}, **kept}, source.name, source.text, run.tokenizer)
+    return BackboneLayer({"model": model | {"head": values}, **kept}, source.name, source.text, run.tokenizer)
 
 
 def answers_alike(run: KeptConfig, task: Any) -> bool:
@@ -86,7 +86,7 @@ def encoder_alone(model: ModelConfig) -> ModelConfig:
 
 
 @dataclass(frozen=True)
-class Body:
+class Backbone:
     """A model whose weights another begins with."""
 
     path: Path
@@ -97,7 +97,7 @@ class Body:
     found: Tokenizers | None = None  # of a Hugging Face folder; a run's are in its folder
 
     @classmethod
-    def of(cls, source: str | Path) -> "Body":
+    def of(cls, source: str | Path) -> "Backbone":
         """An existing run that has weights, if only those of a checkpoint; or a folder of somebody else's."""
         path = folder_of(source)
         if is_foreign(path):
@@ -107,7 +107,7 @@ class Body:
         folder = RunFolder.open(path)
         layer = read_toml(folder.config)
         if "fit" in layer.values:
-            raise RunError("was fitted, not trained step by step: there is no body in it to begin with", file=path)
+            raise RunError("was fitted, not trained step by step: there is no base model in it to begin with", file=path)
         if "adapt" in layer.values:
             raise RunError(f"has adapters alone; put them together with their base first: attentif merge {source} OUT", file=path)
         folder.verify()
@@ -127,7 +127,7 @@ class Body:
         return RunFolder(self.path).tokenizers(self.config.tokenizer) if self.found is None else self.found
 
     def check(self, model: ModelConfig) -> None:
-        """Refuse, before any data are read, a body that these weights do not fit."""
+        """Refuse, before any data are read, a base model that these weights do not fit."""
         self._taken(build(model.with_any_size().changed(members=1), device="meta"), fresh_head=True)
 
     def give(self, model: nn.Module, *, fresh_head: bool) -> str:
@@ -140,7 +140,7 @@ class Body:
             fresh = [name for name in own if name not in taken]
             for name in fresh:
                 if name.startswith(EVIDENCE):
-                    own[name].zero_()  # the body begins as it was
+                    own[name].zero_()  # the base model begins as it was
         left = sorted({name.split(".")[0] for name in self.shapes if name not in taken})
         words = [f"{len(taken)} tensors of {self.path}"]
         words += [f"{len(fresh)} fresh ones ({', '.join(fresh[:4])}{', ...' if len(fresh) > 4 else ''})"] if fresh else []
@@ -148,7 +148,7 @@ class Body:
         return "the model begins with " + ", ".join(words)
 
     def _taken(self, model: nn.Module, fresh_head: bool) -> list[str]:
-        """The names of the tensors that the model takes from here; all others are its head's, or read what this body was never given."""
+        """The names of the tensors that the model takes from here; all others are its head's, or read what this base was never given."""
         own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
         fresh = lambda name: (fresh_head and name.startswith(HEAD)) or (name.startswith(EVIDENCE) and name not in self.shapes)
         wanted = [name for name in own if not fresh(name)]
@@ -173,11 +173,11 @@ def has_same_head(own: RunConfig, other: KeptConfig) -> bool:
     return answers_alike(other, own.task.kind) and own.model.head == other.model.head and labels[0] == labels[1]
 
 
-def body_of(config: RunConfig) -> Body | None:
+def find_backbone(config: RunConfig) -> Backbone | None:
     """The model that this run begins with, if any."""
     if config.model.from_ is None:
         return None
     try:
-        return Body.of(config.model.from_)
+        return Backbone.of(config.model.from_)
     except AttentifError as error:
         raise ConfigError(f"model.from: {error}") from None
