@@ -25,6 +25,7 @@ from torch import Tensor
 
 from attentif.kernels.exp import exp
 from attentif.kernels.jit import compiled, inlined, share
+from attentif.kernels.operation import differentiate, empty_like, operation
 from attentif.kernels.tile import BYTES, VECTORS, multiply, padded_rows
 
 OWN = -1e5  # score of a token's own key where it is left out: nothing beside any other, everything alone
@@ -149,17 +150,12 @@ def _attended(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how:
     return y, total
 
 
-@torch.library.custom_op("attentif::chunked_attention", mutates_args=())
+@operation("chunked_attention", fake=lambda q, *_: (torch.empty_like(q), q.new_empty(q.shape[:2])))
 def _attend(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Sequence[int]) -> tuple[Tensor, Tensor]:
     return _attended(q, k, v, order, rows, how)
 
 
-@_attend.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Sequence[int]) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(q), q.new_empty(q.shape[:2])
-
-
-@torch.library.custom_op("attentif::chunked_attention_backward", mutates_args=())
+@operation("chunked_attention_backward", fake=lambda q, k, v, *_: empty_like(q, k, v))
 def _gradients(
     q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, total: Tensor, mean: Tensor, g: Tensor, how: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -169,25 +165,13 @@ def _gradients(
     return dq, dk, dv
 
 
-@_gradients.register_fake
-def _(
-    q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, total: Tensor, mean: Tensor, g: Tensor, how: Sequence[int]
-) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+def _backpropagate(
+    q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Sequence[int], y: Tensor, total: Tensor, g: Tensor
+) -> tuple[Tensor, ...]:
+    return _gradients(q, k, v, order, rows, total, (g * y).sum(-1), g, how)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors, ctx.how = inputs
-    ctx.save_for_backward(*tensors, *output)
-
-
-def _backpropagate(ctx: Any, g: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-    q, k, v, order, rows, y, total = ctx.saved_tensors
-    dq, dk, dv = _gradients(q, k, v, order, rows, total, (g * y).sum(-1), g.contiguous(), ctx.how)
-    return dq, dk, dv, None, None, None
-
-
-_attend.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(_attend, _backpropagate, save=lambda *given: given)
 
 
 @inlined

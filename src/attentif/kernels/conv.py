@@ -13,8 +13,6 @@ A padded batch (B, T, D) is such a list too, its places beside the sequences bei
 layouts and no padding is ever computed. State spaces and gated recurrences begin with it (Gu & Dao 2023; De et al. 2024).
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -22,6 +20,7 @@ from torch import Tensor
 
 from attentif.kernels.exp import sigmoid
 from attentif.kernels.jit import compiled, inlined, share
+from attentif.kernels.operation import differentiate, empty_like, operation
 
 BLOCK = 128  # channels of one piece of work
 
@@ -85,19 +84,14 @@ def inside_of(places: int, first: Tensor, lengths: Tensor) -> tuple[Tensor, Tens
     return step, row, step < lengths[row]
 
 
-@torch.library.custom_op("attentif::causal_conv", mutates_args=())
+@operation("causal_conv", fake=lambda x, *_: torch.empty_like(x))
 def _conv(x: Tensor, taps: Tensor, bias: Tensor, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool) -> Tensor:
     y = torch.empty_like(x) if covers(x, lengths) else torch.zeros_like(x)
     share(_forward, _pieces(x, first), *(t.detach().numpy() for t in (x, taps, bias, tail, first, lengths)), silu, y.numpy())
     return y
 
 
-@_conv.register_fake
-def _(x: Tensor, taps: Tensor, bias: Tensor, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool) -> Tensor:
-    return torch.empty_like(x)
-
-
-@torch.library.custom_op("attentif::causal_conv_backward", mutates_args=())
+@operation("causal_conv_backward", fake=lambda x, taps, bias, tail, *_: empty_like(x, taps, bias, tail))
 def _gradients(
     x: Tensor, taps: Tensor, bias: Tensor, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool, dy: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -110,24 +104,7 @@ def _gradients(
     return dx, dtaps.sum(0), dbias.sum(0), dtail
 
 
-@_gradients.register_fake
-def _(
-    x: Tensor, taps: Tensor, bias: Tensor, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool, dy: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return torch.empty_like(x), torch.empty_like(taps), torch.empty_like(bias), torch.empty_like(tail)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs[:-1])
-    ctx.silu = inputs[-1]
-
-
-def _backpropagate(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-    dx, dtaps, dbias, dtail = _gradients(*ctx.saved_tensors, ctx.silu, dy.contiguous())
-    return dx, dtaps, dbias, dtail, None, None, None
-
-
-_conv.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(_conv, _gradients, save=lambda *given: given[:-1])
 
 
 def covers(x: Tensor, lengths: Tensor) -> bool:

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from attentif.kernels.jit import compiled, share
+from attentif.kernels.operation import differentiate, empty_like, operation
 from attentif.kernels.put import put_rows
 from attentif.kernels.wkv import Runs
 
@@ -83,22 +84,19 @@ def _run(given: list[Tensor], runs: Runs, chunks: int) -> tuple[Tensor, Tensor, 
     return y, after, marks
 
 
-@torch.library.custom_op("attentif::delta_rule", mutates_args=())
+def _fake_outputs(*given: Any) -> tuple[Tensor, ...]:
+    r, before, longest = given[0], given[6], given[-1]
+    return *empty_like(r, before), before.new_empty(len(before), -(-longest // CHUNK), *before.shape[1:])
+
+
+@operation("delta_rule", fake=_fake_outputs)
 def _outputs(
     r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, begins: Tensor, lengths: Tensor, longest: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     return _run([r, w, k, v, a, b, before], Runs(begins, lengths, longest), chunks=-(-longest // CHUNK))
 
 
-@_outputs.register_fake
-def _(
-    r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, begins: Tensor, lengths: Tensor, longest: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    B, *rest = before.shape
-    return torch.empty_like(r), torch.empty_like(before), before.new_empty(B, -(-longest // CHUNK), *rest)
-
-
-@torch.library.custom_op("attentif::delta_rule_backward", mutates_args=())
+@operation("delta_rule_backward", fake=lambda *given: empty_like(*given[:6], given[-1]))
 def _gradients(
     r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, marks: Tensor, begins: Tensor, lengths: Tensor, g: Tensor, G: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -113,24 +111,12 @@ def _gradients(
     return dr, dw, dk, dv, da, db, dM
 
 
-@_gradients.register_fake
-def _(
-    r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, marks: Tensor, begins: Tensor, lengths: Tensor, g: Tensor, G: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    like = torch.empty_like
-    return like(r), like(w), like(k), like(v), like(a), like(b), like(G)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    r, w, k, v, a, b, _, begins, lengths, _ = inputs
-    ctx.save_for_backward(r, w, k, v, a, b, output[2], begins, lengths)
-
-
-def _backpropagate(ctx: Any, g: Tensor, G: Tensor, gm: Tensor) -> tuple[Tensor | None, ...]:
-    return *_gradients(*ctx.saved_tensors, g.contiguous(), G.contiguous()), None, None, None
-
-
-_outputs.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(
+    _outputs,
+    _gradients,
+    save=lambda r, w, k, v, a, b, before, begins, lengths, longest, y, after, marks: (r, w, k, v, a, b, marks, begins, lengths),
+    outputs=2,
+)
 
 
 @compiled(fastmath={"contract"})

@@ -8,8 +8,6 @@ torch takes two passes forwards and four backwards, each with a buffer of its ow
 instead of kept. Mamba's block ends with it (Gu & Dao 2023).
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -17,6 +15,7 @@ from torch import Tensor
 
 from attentif.kernels.exp import sigmoid
 from attentif.kernels.jit import compiled, share
+from attentif.kernels.operation import differentiate, empty_like, operation
 
 BLOCK = 8192  # numbers of one piece of work
 FEW = 4 * BLOCK  # numbers below which torch's two passes cost less than the call
@@ -35,40 +34,21 @@ def silu_gate(y: Tensor, z: Tensor) -> Tensor:
     return gated
 
 
-@torch.library.custom_op("attentif::silu_gate", mutates_args=())
+@operation("silu_gate", fake=lambda y, z: torch.empty_like(y))
 def _gate(y: Tensor, z: Tensor) -> Tensor:
     out = torch.empty_like(y)
     share(_forward, _pieces(y), *(t.detach().view(-1).numpy() for t in (y, z, out)))
     return out
 
 
-@_gate.register_fake
-def _(y: Tensor, z: Tensor) -> Tensor:
-    return torch.empty_like(y)
-
-
-@torch.library.custom_op("attentif::silu_gate_backward", mutates_args=())
+@operation("silu_gate_backward", fake=lambda y, z, g: empty_like(y, z))
 def _gradients(y: Tensor, z: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    dy, dz = torch.empty_like(y), torch.empty_like(z)
+    dy, dz = empty_like(y, z)
     share(_backward, _pieces(y), *(t.detach().view(-1).numpy() for t in (y, z, g, dy, dz)))
     return dy, dz
 
 
-@_gradients.register_fake
-def _(y: Tensor, z: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(y), torch.empty_like(z)
-
-
-def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _backpropagate(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-    dy, dz = _gradients(*ctx.saved_tensors, g.contiguous())
-    return dy, dz
-
-
-_gate.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(_gate, _gradients, save=lambda y, z, out: (y, z))
 
 
 def _pieces(y: Tensor) -> int:

@@ -19,14 +19,13 @@ the time of the form by chunks (2,048 tokens, 8 heads of 64). Elsewhere it goes 
 that are at most 0.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from attentif.kernels.jit import compiled, share
+from attentif.kernels.operation import differentiate, empty_like, operation
 from attentif.kernels.put import put, put_rows
 
 COLUMNS = 64  # of S that one piece of work carries through time
@@ -96,20 +95,15 @@ def _one_chunk(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> tup
     return y, last.mT.exp() * state + (k * (last - total).exp()).mT @ v
 
 
-@torch.library.custom_op("attentif::gated_linear", mutates_args=())
+@operation("gated_linear", fake=lambda q, k, v, g, state: empty_like(v, state))
 def _outputs(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    y, last = torch.empty_like(v), torch.empty_like(state)
+    y, last = empty_like(v, state)
     pieces = state.shape[0] * state.shape[1] * -(-v.shape[3] // COLUMNS)
     share(_forward, pieces, *(t.detach().numpy() for t in (q, k, v, g.exp(), state, y, last)))
     return y, last
 
 
-@_outputs.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(v), torch.empty_like(state)
-
-
-@torch.library.custom_op("attentif::gated_linear_backward", mutates_args=())
+@operation("gated_linear_backward", fake=lambda q, k, v, g, state, *_: empty_like(q, k, v, g, state))
 def _gradients(
     q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor, dy: Tensor, dlast: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -119,22 +113,7 @@ def _gradients(
     return dq, dk, dv, dg, dstate
 
 
-@_gradients.register_fake
-def _(
-    q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor, dy: Tensor, dlast: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), torch.empty_like(g), torch.empty_like(state)
-
-
-def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _backpropagate(ctx: Any, dy: Tensor, dlast: Tensor) -> tuple[Tensor, ...]:
-    return _gradients(*ctx.saved_tensors, dy.contiguous(), dlast.contiguous())
-
-
-_outputs.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(_outputs, _gradients, save=lambda q, k, v, g, state, y, last: (q, k, v, g, state), outputs=2)
 
 
 @compiled(fastmath={"contract", "reassoc"})

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attentif.kernels.cells import gru_step
 from attentif.kernels.jit import compiled
+from attentif.kernels.operation import differentiate, empty_like, operation
 from attentif.kernels.put import put
 from attentif.kernels.recurrence import add_to, before, bend, running, share_sequences, squash, sum_of, table, unrolled
 from attentif.kernels.tile import multiply, padded_rows, panels
@@ -39,7 +40,12 @@ def _step(gates: Tensor, h: Tensor, w_h: Tensor, b_h: Tensor) -> tuple[Tensor]:
     return (gru_step(gates, h, w_h, b_h),)
 
 
-@torch.library.custom_op("attentif::gru", mutates_args=())
+def _fake_states(gates: Tensor, h0: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    M, N = len(gates), h0.shape[1]
+    return gates.new_empty(M, N), torch.empty_like(h0), gates.new_empty(M, 4 * N)
+
+
+@operation("gru", fake=_fake_states)
 def _states(gates: Tensor, h0: Tensor, w_h: Tensor, b_h: Tensor, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     h, N = h0.clone(), h0.shape[1]
     y, active = table(gates, N, lengths), gates.new_empty(len(gates), 4 * N)
@@ -47,13 +53,12 @@ def _states(gates: Tensor, h0: Tensor, w_h: Tensor, b_h: Tensor, begin: Tensor, 
     return y, h, active
 
 
-@_states.register_fake
-def _(gates: Tensor, h0: Tensor, w_h: Tensor, b_h: Tensor, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    M, N = len(gates), h0.shape[1]
-    return gates.new_empty(M, N), torch.empty_like(h0), gates.new_empty(M, 4 * N)
+def _fake_gradients(active: Tensor, earlier: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
+    M, N = earlier.shape
+    return active.new_empty(M, 3 * N), *empty_like(earlier, given[-1])
 
 
-@torch.library.custom_op("attentif::gru_backward", mutates_args=())
+@operation("gru_backward", fake=_fake_gradients)
 def _gradients(
     active: Tensor, earlier: Tensor, w_h: Tensor, begin: Tensor, lengths: Tensor, dy: Tensor, dh: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -63,31 +68,20 @@ def _gradients(
     return dgates, dreset, dh0
 
 
-@_gradients.register_fake
-def _(
-    active: Tensor, earlier: Tensor, w_h: Tensor, begin: Tensor, lengths: Tensor, dy: Tensor, dh: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    M, N = earlier.shape
-    return active.new_empty(M, 3 * N), active.new_empty(M, N), torch.empty_like(dh)
-
-
-def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-    _, h0, w_h, _, begin, lengths = inputs
-    y, _, active = output
-    ctx.set_materialize_grads(False)  # no table of zeros for what only the backward pass reads
-    ctx.save_for_backward(y, active, h0, w_h, begin, lengths)
-
-
-def _backpropagate(ctx: Any, dy: Tensor | None, dh: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-    y, active, h0, w_h, begin, lengths = ctx.saved_tensors
-    dy, dh = (torch.zeros_like(like) if d is None else d.contiguous() for d, like in ((dy, y), (dh, h0)))
+def _backpropagate(
+    y: Tensor, active: Tensor, h0: Tensor, w_h: Tensor, begin: Tensor, lengths: Tensor, dy: Tensor, dh: Tensor
+) -> tuple[Any, ...]:
     earlier = before(y, h0, begin, lengths)
     dgates, dreset, dh0 = _gradients(active, earlier, w_h, begin, lengths, dy, dh)
-    dw = torch.cat([dgates[:, : 2 * y.shape[1]].T @ earlier, dreset.T @ earlier])
-    return dgates, dh0, dw, dreset.sum(0), None, None
+    return dgates, dh0, lambda: torch.cat([dgates[:, : 2 * y.shape[1]].T @ earlier, dreset.T @ earlier]), lambda: dreset.sum(0)
 
 
-_states.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(
+    _states,
+    _backpropagate,
+    save=lambda gates, h0, w_h, b_h, begin, lengths, y, h, active: (y, active, h0, w_h, begin, lengths),
+    outputs=2,
+)
 
 
 @compiled(fastmath={"contract"})

@@ -13,13 +13,12 @@ Backwards it is the same recurrence: with g_t the gradient of h_t,
 Where a = 1 and b = 0 (padding) the state passes unchanged. Gated linear recurrences (Martin & Cundy 2018; De et al. 2024) are made of it.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from attentif.kernels.jit import compiled, share
+from attentif.kernels.operation import differentiate, empty_like, operation
 from attentif.kernels.put import put
 
 BLOCK = 64  # components that one piece of work carries through time: their states stay in registers and the first cache
@@ -53,41 +52,21 @@ def linear_recurrence_doubling(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
     return b
 
 
-@torch.library.custom_op("attentif::linear_recurrence", mutates_args=())
+@operation("linear_recurrence", fake=lambda a, b, h0: torch.empty_like(b))
 def _states(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
     h = torch.empty_like(b)
     share(_forward, _pieces(a), a.detach().numpy(), b.detach().numpy(), h0.detach().numpy(), h.numpy())
     return h
 
 
-@_states.register_fake
-def _(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
-    return torch.empty_like(b)
-
-
-@torch.library.custom_op("attentif::linear_recurrence_backward", mutates_args=())
+@operation("linear_recurrence_backward", fake=lambda a, h, h0, g: empty_like(a, a, h0))
 def _gradients(a: Tensor, h: Tensor, h0: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    da, db, dh0 = torch.empty_like(a), torch.empty_like(a), torch.empty_like(h0)
+    da, db, dh0 = empty_like(a, a, h0)
     share(_backward, _pieces(a), *(t.detach().numpy() for t in (a, h, h0, g, da, db, dh0)))
     return da, db, dh0
 
 
-@_gradients.register_fake
-def _(a: Tensor, h: Tensor, h0: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(a), torch.empty_like(a), torch.empty_like(h0)
-
-
-def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-    a, _, h0 = inputs
-    ctx.save_for_backward(a, output, h0)
-
-
-def _backpropagate(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    da, db, dh0 = _gradients(*ctx.saved_tensors, g.contiguous())
-    return da, db, dh0
-
-
-_states.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(_states, _gradients, save=lambda a, b, h0, h: (a, h, h0))
 
 
 def _pieces(a: Tensor) -> int:

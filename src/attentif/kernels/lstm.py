@@ -17,6 +17,7 @@ from torch import Tensor
 
 from attentif.kernels.cells import lstm_step
 from attentif.kernels.jit import compiled
+from attentif.kernels.operation import differentiate, empty_like, operation
 from attentif.kernels.put import put
 from attentif.kernels.recurrence import (
     add_product,
@@ -57,27 +58,28 @@ def _step(gates: Tensor, h: Tensor, c: Tensor, w_h: Tensor, peepholes: Tensor | 
     return lstm_step(gates, h, c, w_h, peepholes)
 
 
-@torch.library.custom_op("attentif::lstm", mutates_args=())
+def _fake_states(gates: Tensor, h0: Tensor, c0: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    y = gates.new_empty(len(gates), h0.shape[1])
+    return y, *empty_like(h0, c0, gates, y)
+
+
+@operation("lstm", fake=_fake_states)
 def _states(
     gates: Tensor, h0: Tensor, c0: Tensor, w_h: Tensor, peepholes: Tensor | None, begin: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     h, c = h0.clone(), c0.clone()
     y = table(gates, h.shape[1], lengths)
-    active, cells = torch.empty_like(gates), torch.empty_like(y)
+    active, cells = empty_like(gates, y)
     p = gates.new_empty(0, 0) if peepholes is None else peepholes
     share_sequences(_lstm_forward, begin, lengths, gates, panels(w_h.detach().T), p, h0, c0, active, cells, y, h, c)
     return y, h, c, active, cells
 
 
-@_states.register_fake
-def _(
-    gates: Tensor, h0: Tensor, c0: Tensor, w_h: Tensor, peepholes: Tensor | None, begin: Tensor, lengths: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    y = gates.new_empty(len(gates), h0.shape[1])
-    return y, torch.empty_like(h0), torch.empty_like(c0), torch.empty_like(gates), torch.empty_like(y)
+def _fake_gradients(active: Tensor, cells: Tensor, c0: Tensor, w_h: Tensor, peepholes: Tensor | None, *_: Any) -> tuple[Tensor, ...]:
+    return empty_like(active, c0, c0, active.new_empty(0, 0) if peepholes is None else peepholes)
 
 
-@torch.library.custom_op("attentif::lstm_backward", mutates_args=())
+@operation("lstm_backward", fake=_fake_gradients)
 def _gradients(
     active: Tensor, cells: Tensor, c0: Tensor, w_h: Tensor, peepholes: Tensor | None, begin: Tensor, lengths: Tensor, g: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -89,30 +91,18 @@ def _gradients(
     return dgates, dh0, dc0, dp.sum(0)
 
 
-@_gradients.register_fake
-def _(
-    active: Tensor, cells: Tensor, c0: Tensor, w_h: Tensor, peepholes: Tensor | None, begin: Tensor, lengths: Tensor, g: list[Tensor]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    p = active.new_empty(0, 0) if peepholes is None else torch.empty_like(peepholes)
-    return torch.empty_like(active), torch.empty_like(c0), torch.empty_like(c0), p
+def _backpropagate(y: Tensor, h0: Tensor, *given: Any) -> tuple[Any, ...]:
+    *saved, begin, lengths, dy, dh, dc = given
+    dgates, dh0, dc0, dp = _gradients(*saved, begin, lengths, [dy, dh, dc])
+    return dgates, dh0, dc0, lambda: dgates.T @ before(y, h0, begin, lengths), dp
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _, h0, c0, w_h, peepholes, begin, lengths = inputs
-    y, _, _, active, cells = output
-    ctx.set_materialize_grads(False)  # no table of zeros for what only the backward pass reads
-    ctx.save_for_backward(y, active, cells, h0, c0, w_h, peepholes, begin, lengths)
-
-
-def _backpropagate(ctx: Any, dy: Tensor | None, dh: Tensor | None, dc: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-    y, active, cells, h0, c0, w_h, peepholes, begin, lengths = ctx.saved_tensors
-    g = [torch.zeros_like(like) if d is None else d.contiguous() for d, like in ((dy, y), (dh, h0), (dc, c0))]
-    dgates, dh0, dc0, dp = _gradients(active, cells, c0, w_h, peepholes, begin, lengths, g)
-    dw = dgates.T @ before(y, h0, begin, lengths) if ctx.needs_input_grad[3] else None
-    return dgates, dh0, dc0, dw, None if peepholes is None else dp, None, None
-
-
-_states.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(
+    _states,
+    _backpropagate,
+    save=lambda gates, h0, c0, w_h, p, begin, lengths, y, h, c, active, cells: (y, h0, active, cells, c0, w_h, p, begin, lengths),
+    outputs=3,
+)
 
 
 @compiled(fastmath={"contract"})

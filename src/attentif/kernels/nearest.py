@@ -26,6 +26,7 @@ from torch import Tensor
 
 from attentif.kernels.exp import exp
 from attentif.kernels.jit import compiled, inlined, share
+from attentif.kernels.operation import differentiate, operation
 from attentif.kernels.put import put
 
 
@@ -84,52 +85,32 @@ def _run(kernel: Any, first: Tensor, *arrays: Tensor, **scalars: float) -> None:
     share(kernel, first.shape[0] * first.shape[1], *(t.detach().numpy() for t in (first, *arrays)), *scalars.values())
 
 
-@torch.library.custom_op("attentif::nearest_search", mutates_args=())
+@operation("nearest_search", fake=lambda scores, allowed, n: scores.new_empty(*scores.shape[:2], n, dtype=torch.int64))
 def _search(scores: Tensor, allowed: Tensor, n: int) -> Tensor:
     places = _no_places(scores, n)
     _run(_search_loop, scores, allowed, places)
     return places
 
 
-@_search.register_fake
-def _(scores: Tensor, allowed: Tensor, n: int) -> Tensor:
-    return scores.new_empty(*scores.shape[:2], n, dtype=torch.int64)
-
-
-@torch.library.custom_op("attentif::nearest_read", mutates_args=())
+@operation("nearest_read", fake=lambda q, *_: torch.empty_like(q))
 def _read(q: Tensor, k: Tensor, v: Tensor, places: Tensor, scale: float) -> Tensor:
     y = torch.empty_like(q)
     _run(_read_loop, q, k, v, places, y, scale=scale)
     return y
 
 
-@_read.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, places: Tensor, scale: float) -> Tensor:
-    return torch.empty_like(q)
-
-
-@torch.library.custom_op("attentif::nearest_read_backward", mutates_args=())
+@operation("nearest_read_backward", fake=lambda q, *_: torch.empty_like(q))
 def _gradient(q: Tensor, k: Tensor, v: Tensor, places: Tensor, g: Tensor, scale: float) -> Tensor:
     dq = torch.empty_like(q)
     _run(_gradient_loop, q, k, v, places, g, dq, scale=scale)
     return dq
 
 
-@_gradient.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, places: Tensor, g: Tensor, scale: float) -> Tensor:
-    return torch.empty_like(q)
-
-
-def _keep(ctx: Any, inputs: Any, output: Tensor) -> None:
-    ctx.save_for_backward(*inputs[:4])
-    ctx.scale = inputs[4]
-
-
-def _backpropagate(ctx: Any, g: Tensor) -> Any:
-    return _gradient(*ctx.saved_tensors, g.contiguous(), ctx.scale), None, None, None, None
-
-
-_read.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(
+    _read,
+    lambda q, k, v, places, scale, g: _gradient(q, k, v, places, g, scale),
+    save=lambda q, k, v, places, scale, y: (q, k, v, places, scale),
+)
 
 
 @compiled(fastmath={"nsz"})

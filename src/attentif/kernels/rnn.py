@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from attentif.kernels.cells import Activation, rnn_step
 from attentif.kernels.jit import compiled
+from attentif.kernels.operation import differentiate, empty_like, operation
 from attentif.kernels.put import put
 from attentif.kernels.recurrence import add_to, before, running, share_sequences, table, tanh_of, unrolled
 from attentif.kernels.tile import multiply, padded_rows, panels
@@ -39,44 +39,33 @@ def _step(gates: Tensor, h: Tensor, w_h: Tensor, activation: Activation) -> tupl
     return (rnn_step(gates, h, w_h, activation),)
 
 
-@torch.library.custom_op("attentif::rnn", mutates_args=())
+@operation("rnn", fake=lambda gates, h0, *_: empty_like(gates, h0))
 def _states(gates: Tensor, h0: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     y, h = table(gates, gates.shape[1], lengths), h0.clone()
     share_sequences(_rnn_forward, begin, lengths, gates, panels(w_h.detach().T), relu, h0, y, h)
     return y, h
 
 
-@_states.register_fake
-def _(gates: Tensor, h0: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(gates), torch.empty_like(h0)
-
-
-@torch.library.custom_op("attentif::rnn_backward", mutates_args=())
+@operation("rnn_backward", fake=lambda y, w_h, relu, begin, lengths, dy, dh: empty_like(y, dh))
 def _gradients(y: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor, dy: Tensor, dh: Tensor) -> tuple[Tensor, Tensor]:
     dgates, dh0 = table(y, y.shape[1], lengths), dh.clone()
     share_sequences(_rnn_backward, begin, lengths, y, panels(w_h.detach()), relu, dy, dh, dgates, dh0)
     return dgates, dh0
 
 
-@_gradients.register_fake
-def _(y: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor, dy: Tensor, dh: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(y), torch.empty_like(dh)
+def _backpropagate(
+    y: Tensor, h0: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor, dy: Tensor, dh: Tensor
+) -> tuple[Any, ...]:
+    dgates, dh0 = _gradients(y, w_h, relu, begin, lengths, dy, dh)
+    return dgates, dh0, lambda: dgates.T @ before(y, h0, begin, lengths)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _, h0, w_h, ctx.relu, begin, lengths = inputs
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(output[0], h0, w_h, begin, lengths)
-
-
-def _backpropagate(ctx: Any, dy: Tensor | None, dh: Tensor | None) -> tuple[Tensor | None, ...]:
-    y, h0, w_h, begin, lengths = ctx.saved_tensors
-    dy, dh = (torch.zeros_like(like) if d is None else d.contiguous() for d, like in ((dy, y), (dh, h0)))
-    dgates, dh0 = _gradients(y, w_h, ctx.relu, begin, lengths, dy, dh)
-    return dgates, dh0, dgates.T @ before(y, h0, begin, lengths), None, None, None
-
-
-_states.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(
+    _states,
+    _backpropagate,
+    save=lambda gates, h0, w_h, relu, begin, lengths, y, h: (y, h0, w_h, relu, begin, lengths),
+    outputs=2,
+)
 
 
 @compiled(fastmath={"contract"})

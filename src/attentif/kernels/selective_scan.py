@@ -19,8 +19,6 @@ stored. With λ_t the gradient of h_t:
     dx_t = Δ_t Σ_s λ_t B_t + D dy_t,   dΔ_t = Σ_s e_t A + x_t Σ_s λ_t B_t
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -29,6 +27,7 @@ from attentif.kernels.conv import covers
 from attentif.kernels.exp import exp2_decay
 from attentif.kernels.jit import compiled, share
 from attentif.kernels.linear_recurrence import linear_recurrence_doubling
+from attentif.kernels.operation import differentiate, empty_like, operation
 from attentif.kernels.put import put, put_rows
 
 BLOCK = 128  # channels carried through time together: their states stay in the first cache
@@ -96,22 +95,20 @@ def _run(inputs: list[Tensor], keep: bool) -> tuple[Tensor, Tensor, Tensor]:
     return y, last, kept
 
 
-@torch.library.custom_op("attentif::selective_scan", mutates_args=())
+def _fake_scan(*given: Tensor) -> tuple[Tensor, ...]:
+    x, A, h0 = given[0], given[2], given[6]
+    chunks = torch.library.get_ctx().new_dynamic_size()
+    return *empty_like(x, h0), x.new_empty(chunks, *A.shape)
+
+
+@operation("selective_scan", fake=_fake_scan)
 def _scan(
     x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor, first: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     return _run([x, delta, A, B, C, D, h0, first, lengths], keep=True)
 
 
-@_scan.register_fake
-def _(
-    x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor, first: Tensor, lengths: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    chunks = torch.library.get_ctx().new_dynamic_size()
-    return torch.empty_like(x), torch.empty_like(h0), x.new_empty(chunks, *A.shape)
-
-
-@torch.library.custom_op("attentif::selective_scan_backward", mutates_args=())
+@operation("selective_scan_backward", fake=lambda *given: empty_like(*given[:6], given[-1]))
 def _gradients(
     x: Tensor,
     delta: Tensor,
@@ -137,38 +134,12 @@ def _gradients(
     return dx, ddelta, dA.sum(0), dB.sum(0), dC.sum(0), dD.sum(0), dh0
 
 
-@_gradients.register_fake
-def _(
-    x: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor,
-    first: Tensor,
-    lengths: Tensor,
-    kept: Tensor,
-    dy: Tensor,
-    dlast: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    dx, ddelta, dA, dB, dC, dD, dh0 = (torch.empty_like(t) for t in (x, delta, A, B, C, D, dlast))
-    return dx, ddelta, dA, dB, dC, dD, dh0
-
-
-def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    x, delta, A, B, C, D, h0, first, lengths = inputs
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(x, delta, A, B, C, D, first, lengths, output[2], h0)
-
-
-def _backpropagate(ctx: Any, dy: Tensor | None, dlast: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    *saved, h0 = ctx.saved_tensors
-    dy = torch.zeros_like(saved[0]) if dy is None else dy.contiguous()
-    dlast = torch.zeros_like(h0) if dlast is None else dlast.contiguous()
-    return *_gradients(*saved, dy, dlast), None, None
-
-
-_scan.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(
+    _scan,
+    _gradients,
+    save=lambda x, delta, A, B, C, D, h0, first, lengths, y, last, kept: (x, delta, A, B, C, D, first, lengths, kept),
+    outputs=2,
+)
 
 
 def _blocks(x: Tensor) -> int:

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from attentif.kernels.exp import exp
 from attentif.kernels.jit import compiled, share
+from attentif.kernels.operation import differentiate, empty_like, operation
 from attentif.kernels.put import put
 
 BLOCK = 64  # components that one piece of work carries through time
@@ -125,7 +126,12 @@ def _run(given: list[Tensor], runs: Runs, chunks: int) -> tuple[Tensor, Tensor, 
     return y, after[0], after[1], after[2], marks
 
 
-@torch.library.custom_op("attentif::wkv", mutates_args=())
+def _fake_outputs(*given: Any) -> tuple[Tensor, ...]:
+    _, _, k, _, p, q, o, *_, longest = given
+    return *empty_like(k, p, q, o), k.new_empty(len(p), -(-longest // CHUNK), 3, p.shape[1])
+
+
+@operation("wkv", fake=_fake_outputs)
 def _outputs(
     w: Tensor, u: Tensor, k: Tensor, v: Tensor, p: Tensor, q: Tensor, o: Tensor, begins: Tensor, lengths: Tensor, longest: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -133,43 +139,23 @@ def _outputs(
     return y, after[0].clone(), after[1].clone(), after[2].clone(), marks
 
 
-@_outputs.register_fake
-def _(
-    w: Tensor, u: Tensor, k: Tensor, v: Tensor, p: Tensor, q: Tensor, o: Tensor, begins: Tensor, lengths: Tensor, longest: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    marks = k.new_empty(p.shape[0], -(-longest // CHUNK), 3, p.shape[1])
-    return torch.empty_like(k), torch.empty_like(p), torch.empty_like(q), torch.empty_like(o), marks
-
-
-@torch.library.custom_op("attentif::wkv_backward", mutates_args=())
+@operation("wkv_backward", fake=lambda w, u, k, v, *given: empty_like(w, u, k, v, *given[-2:]))
 def _gradients(
     w: Tensor, u: Tensor, k: Tensor, v: Tensor, marks: Tensor, o: Tensor, begins: Tensor, lengths: Tensor, g: Tensor, gp: Tensor, gq: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    dw, du, dp, dq = torch.empty_like(gp), torch.empty_like(gp), torch.empty_like(gp), torch.empty_like(gp)
+    dw, du, dp, dq = empty_like(gp, gp, gp, gp)
     dk, dv = torch.zeros_like(k), torch.zeros_like(v)
     tensors = (w, u, k, v, marks, o, begins, lengths, g, gp, gq, dw, du, dk, dv, dp, dq)
     share(_backward, _pieces(gp), *(t.detach().numpy() for t in tensors))
     return dw.sum(0), du.sum(0), dk, dv, dp, dq
 
 
-@_gradients.register_fake
-def _(
-    w: Tensor, u: Tensor, k: Tensor, v: Tensor, marks: Tensor, o: Tensor, begins: Tensor, lengths: Tensor, g: Tensor, gp: Tensor, gq: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return torch.empty_like(w), torch.empty_like(u), torch.empty_like(k), torch.empty_like(v), torch.empty_like(gp), torch.empty_like(gq)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    w, u, k, v, _, _, _, begins, lengths, _ = inputs
-    ctx.save_for_backward(w, u, k, v, output[4], output[3], begins, lengths)
-
-
-def _backpropagate(ctx: Any, g: Tensor, gp: Tensor, gq: Tensor, go: Tensor, gm: Tensor) -> tuple[Tensor | None, ...]:
-    dw, du, dk, dv, dp, dq = _gradients(*ctx.saved_tensors, g.contiguous(), gp.contiguous(), gq.contiguous())
-    return dw, du, dk, dv, dp, dq, None, None, None, None
-
-
-_outputs.register_autograd(_backpropagate, setup_context=_keep)
+differentiate(
+    _outputs,
+    _gradients,
+    save=lambda w, u, k, v, p, q, o, begins, lengths, longest, y, p1, q1, o1, marks: (w, u, k, v, marks, o1, begins, lengths),
+    outputs=3,
+)
 
 
 def _pieces(p: Tensor) -> int:
