@@ -1,8 +1,21 @@
 """Errors written for the person who reads them: one line, the place, the way out."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# Control characters move the cursor or recolour the terminal, bidirectional ones reorder a line, lone surrogates cannot be printed.
+UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+LONGEST = 2000  # characters of a message: its beginning and its end, where the way out is
+END = 500
+
+
+def printable(text: str) -> str:
+    """The text, cut in the middle if it is long, with its unsafe characters escaped: a message may quote any file."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - END - 1]}…{text[-END:]}"
+    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class AttentifError(Exception):
@@ -11,9 +24,9 @@ class AttentifError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None) -> None:
-        self.message, self.file, self.line = message, file, line
+        self.message, self.file, self.line = printable(message), file, line
         place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
-        super().__init__(place + message)
+        super().__init__(printable(place) + self.message)
 
 
 class ConfigError(AttentifError):
@@ -39,6 +52,21 @@ class UsageError(AttentifError):
 
 class DataError(AttentifError):
     """A file, a row or a label that cannot be used."""
+
+
+@contextmanager
+def refuse_damaged(file: str | Path, what: str) -> Iterator[None]:
+    """Turn whatever a decoder raises into `DataError`. Decoders of other projects raise nearly anything for a damaged file."""
+    try:
+        yield
+    except AttentifError:
+        raise
+    except FileNotFoundError:
+        raise DataError("no such file", file=file) from None
+    except Exception as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = (said.strip().splitlines() or [type(error).__name__])[0]
+        raise DataError(f"is not a readable {what}: {reason}", file=file) from None
 
 
 class RunError(AttentifError):

@@ -1,14 +1,22 @@
-"""Files that are whole or not there, whatever happens while they are written."""
+"""Files: written whole or not at all, and unpacked within limits."""
 
+import gzip
+import io
 import json
 import math
 import os
 import shutil
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from attentif.errors import DataError
+from attentif.limits import check_unpacked
+
+UNPACK_ERRORS = (EOFError, zlib.error, OSError)  # of a gzip file that is cut short, damaged, or none
 
 
 def cache_folder() -> Path:
@@ -28,6 +36,44 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class _Gunzip(io.RawIOBase):
+    """The unpacked bytes of a gzip file; DataError where they are out of all proportion to the packed ones."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.packed, self.unpacked = path, path.stat().st_size, 0
+        self.file = gzip.GzipFile(path, "rb")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self.file.readinto1(buffer)
+        self.unpacked += count
+        check_unpacked(self.unpacked, self.packed, self.path)
+        return count
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+def open_bytes(path: Path) -> io.BufferedReader:
+    """The bytes of a file, unpacked where its name ends in .gz; reading raises one of `UNPACK_ERRORS` where it is damaged."""
+    return io.BufferedReader(_Gunzip(path), 1 << 20) if path.suffix.lower() == ".gz" else io.BufferedReader(io.FileIO(path), 1 << 20)
+
+
+def unpack_error(error: Exception, path: Path, lines_read: int = 0) -> DataError:
+    """The DataError for one of `UNPACK_ERRORS`."""
+    after = f" after {lines_read:,} lines" if lines_read else ""
+    if isinstance(error, EOFError):
+        return DataError(f"the gzip file is cut short{after}; copy or download it again", file=path)
+    if isinstance(error, gzip.BadGzipFile | zlib.error):
+        return DataError(f"is not a gzip file, or a damaged one{after}", file=path)
+    if isinstance(error, FileNotFoundError):
+        return DataError("no such file", file=path)
+    return DataError(f"cannot be read{after}: {getattr(error, 'strerror', None) or error}", file=path)
 
 
 @contextmanager

@@ -28,12 +28,15 @@ from attentif.data.readers import Row, Tolerance
 from attentif.data.split import sample
 from attentif.data.table import Table, digest_of
 from attentif.errors import ConfigError, DataError
+from attentif.limits import SOUND_RATES, check_sound
 
 Wave = NDArray[np.float32]
 SPEECH = Roles(("audio", "text"))
 LABELLED = Roles(("audio", "text"), classes="text")
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au")
 UNKNOWN_SIZE = (0, 0xFFFFFFFF)  # what a program that writes to a pipe puts for the size of the data
+UNKNOWN_FRAMES = 2**62  # libsndfile's count of what it cannot seek in is larger
+BLOCK = 1 << 16  # samples decoded at once
 HIGHEST_RATE = 16_000  # kept by default: speech has little above 8 kHz
 
 
@@ -185,22 +188,35 @@ def read_sound(path: Path, rate: int) -> Wave:
     """The samples of a file, both channels as one, at `rate`; DataError says what is wrong with it."""
     import soundfile
 
-    _refuse_damaged(path)
+    _check_bytes(path)
     try:
-        samples, own = soundfile.read(str(path), dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        why = error.error_string.strip().rstrip(".").lower()
+        with soundfile.SoundFile(str(path)) as file:
+            wave, own = _decode(file, path), int(file.samplerate)
+    except (soundfile.LibsndfileError, ValueError, ArithmeticError, TypeError) as error:
+        why = str(getattr(error, "error_string", error)).strip().rstrip(".").lower()
         if "does not exist" in why:  # what libsndfile says of a damaged mp3: it is there, it was looked at above
             why = "it is damaged, or not what its name says"
         raise DataError(f"is not a sound that can be read: {why}", file=path) from None
-    if not len(samples):
+    if not len(wave):
         raise DataError("is empty: it has no samples", file=path)
-    if not np.isfinite(samples).all():
+    if not np.isfinite(wave).all():
         raise DataError("has samples that are no numbers", file=path)
-    wave = samples.mean(1)
     if wave.min() == wave.max():
         raise DataError("is silent: all its samples are the same", file=path)
-    return resampled(wave, int(own), rate)
+    return resampled(wave, own, rate)
+
+
+def _decode(file: Any, path: Path) -> Wave:
+    """The mean of the channels, block by block: only the samples that are there take memory, whatever the header announces."""
+    check_sound(0, file.samplerate, path)
+    if 0 < file.frames < UNKNOWN_FRAMES:
+        check_sound(file.frames, file.samplerate, path)
+    parts, frames = [np.zeros(0, np.float32)], 0
+    while len(block := file.read(BLOCK, dtype="float32", always_2d=True)):
+        frames += len(block)
+        check_sound(frames, file.samplerate, path)
+        parts.append(block.mean(1))
+    return np.concatenate(parts)
 
 
 def _first_rate(table: Table) -> int:
@@ -209,14 +225,15 @@ def _first_rate(table: Table) -> int:
 
     for path in table["audio"]:
         try:
-            return int(soundfile.info(path).samplerate)
-        except (soundfile.LibsndfileError, OSError):
+            if (rate := int(soundfile.info(path).samplerate)) in SOUND_RATES:
+                return rate
+        except (soundfile.LibsndfileError, OSError, ValueError):
             continue
     return HIGHEST_RATE
 
 
-def _refuse_damaged(path: Path) -> None:
-    """What libsndfile would not say: a file that is not there, or a wav that ends before its own header says it does."""
+def _check_bytes(path: Path) -> None:
+    """Refuse what libsndfile would not: a file that is not there, or a wav that ends before its own header says it does."""
     try:
         with path.open("rb") as file:
             head = file.read(12)

@@ -10,7 +10,6 @@ a text would give its neighbours away); of tables the rows whose content draws a
 
 import hashlib
 import re
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,10 +18,11 @@ from pathlib import Path
 
 from attentif.data.columns import LANGUAGE, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
-from attentif.data.readers import PlainText, Tolerance, open_bytes, open_reader, text_lines, text_problem, unreadable
+from attentif.data.readers import PlainText, Tolerance, open_reader, text_lines, text_problem
 from attentif.data.split import drawn
 from attentif.data.table import content_of, digest_of
 from attentif.errors import ConfigError, DataError
+from attentif.files import UNPACK_ERRORS, open_bytes, unpack_error
 
 Piece = tuple[str, bool]  # text, whether the document ends with it
 BLOCK = 1 << 16  # bytes of plain text in a piece: enough to keep every core busy with a few dozen of them
@@ -203,8 +203,8 @@ def _blocks(file: Path, size: int) -> Iterator[bytes]:
         with open_bytes(file) as raw:
             while block := raw.read(size):
                 yield block
-    except (EOFError, zlib.error, OSError) as error:
-        raise unreadable(error, file, 0) from None
+    except UNPACK_ERRORS as error:
+        raise unpack_error(error, file) from None
 
 
 def _ended(texts: Iterator[str], *, parted: bool) -> Iterator[Piece]:

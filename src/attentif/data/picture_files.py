@@ -14,9 +14,9 @@ unpickled: an npz array of objects is refused.
 """
 
 import json
+import math
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,10 @@ from numpy.typing import NDArray
 
 from attentif.data.columns import Roles, find_columns, refuse_group
 from attentif.data.config import DataConfig, Split
-from attentif.data.readers import Parquet, PlainText, Tolerance, open_bytes, open_reader, suffix_of, unreadable
-from attentif.errors import DataError
+from attentif.data.readers import Parquet, PlainText, Tolerance, open_reader, suffix_of
+from attentif.errors import DataError, refuse_damaged
+from attentif.files import UNPACK_ERRORS, open_bytes, unpack_error
+from attentif.limits import check_unpacked
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 TABLES = (".parquet", ".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json")
@@ -169,13 +171,19 @@ def _table(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str
         if not isinstance(held, bytes | Path):
             tolerance.bad(f"{names['image']!r} holds no bytes of a picture", path, row)
             continue
-        named = classes[int(label)] if classes and label.isdecimal() and int(label) < len(classes) else label
+        named = _class_name(label, classes)
         yield Entry(held, named, path, row, *group)
+
+
+def _class_name(label: str, names: list[str]) -> str:
+    """The name of a class that is a number, where it has one."""
+    number = int(label) if label.isdecimal() and len(label) < 10 else len(names)
+    return names[number] if number < len(names) else label
 
 
 def _class_names(reader: Parquet, column: str) -> list[str]:
     """The names that the `datasets` library writes for classes that are numbers."""
-    with reader._opened() as table:
+    with reader.open() as table:
         stored = (table.schema_arrow.metadata or {}).get(b"huggingface")
     try:
         names = json.loads(stored)["info"]["features"][column]["names"] if stored else []
@@ -222,8 +230,8 @@ def read_idx(path: Path) -> Bytes:
     try:
         with open_bytes(path) as raw:
             content = raw.read()
-    except (EOFError, zlib.error, OSError) as error:
-        raise unreadable(error, path, 0) from None
+    except UNPACK_ERRORS as error:
+        raise unpack_error(error, path) from None
     if len(content) < 4 or content[:2] != b"\0\0" or not content[3]:
         raise DataError(f"is no idx file: it begins with {content[:4].hex(' ') or 'nothing'}, not with 00 00 08 0n", file=path)
     if content[2] != 8:
@@ -262,15 +270,31 @@ def _npz(path: Path, notes: list[str]) -> Parts:
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except ValueError as error:
-        if "allow_pickle" in str(error) or "Object arrays" in str(error):
-            raise DataError("holds an array of objects, which only pickle could read; save plain numbers (uint8)", file=path) from None
-        raise DataError(f"is not a readable npz file: {error}", file=path) from None
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
-        raise DataError(f"is not a readable npz file: {str(error).splitlines()[0] if str(error) else 'damaged'}", file=path) from None
+    with refuse_damaged(path, "npz file"), zipfile.ZipFile(path) as archive:
+        return {member.filename.removesuffix(".npy"): _array(archive, member, path) for member in archive.infolist()}
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> NDArray[Any]:
+    """One array; refused before memory is spent on it where its headers ask for more than its bytes can hold."""
+    name = member.filename
+    if member.flag_bits & 1:
+        raise DataError(f"{name!r} is encrypted; save it without a password", file=path)
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DataError(f"{name!r} is compressed in a way that numpy does not write; save it by numpy.savez_compressed", file=path)
+    check_unpacked(member.file_size, member.compress_size, path, repr(name))
+    with archive.open(member) as raw:
+        version = np.lib.format.read_magic(raw)
+        if version not in ((1, 0), (2, 0)):
+            raise DataError(f"{name!r} is an array of version {version}; only 1.0 and 2.0 are read", file=path)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(raw)
+    if dtype.hasobject:
+        raise DataError(f"{name!r} is an array of objects, which only pickle could read; save plain numbers (uint8)", file=path)
+    if math.prod(shape) * dtype.itemsize > member.file_size:
+        raise DataError(f"the header of {name!r} announces {shape} numbers, and fewer follow: it is cut short, or damaged", file=path)
+    with archive.open(member) as raw:
+        array: NDArray[Any] = np.lib.format.read_array(raw, allow_pickle=False)
+    return array
 
 
 def _answers(name: str, names: list[str], path: Path) -> str:

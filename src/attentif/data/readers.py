@@ -4,20 +4,21 @@ A file that cannot be read at all raises. A row that cannot be used goes to a `T
 """
 
 import csv
-import gzip
 import io
 import json
 import math
 import sys
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
-from attentif.errors import DataError
+from attentif.errors import DataError, printable, refuse_damaged
+from attentif.files import UNPACK_ERRORS, open_bytes, unpack_error
+from attentif.limits import ROW_BYTES, check_unpacked
 
 Row = tuple[int, list[str]]  # line (or row number of a Parquet file), values in the order asked for
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -39,7 +40,7 @@ class Tolerance:
             more = f" (after {self.allowed} skipped, as allowed)" if self.allowed else ""
             raise DataError(reason + more, file=file, line=line)
         if len(self.first) < 3:
-            self.first.append(f"{file}{'' if line is None else f':{line}'}: {reason}")
+            self.first.append(printable(f"{file}{'' if line is None else f':{line}'}: {reason}"))
 
     @property
     def notes(self) -> list[str]:
@@ -207,30 +208,63 @@ class Parquet(Reader):
 
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         super().__init__(path, tolerance)
-        with self._opened() as table:
+        with self.open() as table:
             self.columns = list(table.schema_arrow.names)
         self._check_names("rename one of them")
 
     @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        import pyarrow as pa
+    def open(self) -> Iterator[Any]:
+        """The file as pyarrow has it, once its own header asks for nothing out of proportion."""
         import pyarrow.parquet
 
-        whole = io.BytesIO(_decompressed(self.path)) if self.path.suffix.lower() == ".gz" else self.path
-        try:
-            with pa.parquet.ParquetFile(whole) as table:
-                yield table
-        except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:  # by what is damaged: sizes, names, texts
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise DataError(f"is not a readable Parquet file: {reason}", file=self.path) from None
+        whole = io.BytesIO(_decompress(self.path)) if self.path.suffix.lower() == ".gz" else self.path
+        packed = whole.getbuffer().nbytes if isinstance(whole, io.BytesIO) else self.path.stat().st_size
+        with refuse_damaged(self.path, "Parquet file"), pyarrow.parquet.ParquetFile(whole) as table:
+            about = table.metadata
+            check_unpacked(ROW_BYTES * about.num_rows, packed, self.path, f"a table of {about.num_rows:,} rows")
+            check_unpacked(sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups)), packed, self.path)
+            yield table
 
     def cells(self, columns: Sequence[str]) -> Generator[tuple[int, Sequence[Any]], None, None]:
         number = 0
-        with self._opened() as table:
+        with self.open() as table:
             for batch in table.iter_batches(batch_size=4096, columns=list(columns)):
-                for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
+                for values in zip(*(_parquet_values(batch.column(column)) for column in columns), strict=True):
                     number += 1
-                    yield number, values
+                    if problem := next((f"{c!r} {v.reason}" for c, v in zip(columns, values, strict=True) if isinstance(v, _Bad)), None):
+                        self.tolerance.bad(problem, self.path, number)
+                    else:
+                        yield number, values
+
+
+@dataclass(frozen=True, slots=True)
+class _Bad:
+    """A cell that Python has no value for."""
+
+    reason: str
+
+
+def _parquet_values(column: Any) -> list[Any]:
+    """The values of a column, `_Bad` for those out of Python's range: dates after the year 9999, texts that are not UTF-8."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":  # Python counts microseconds
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    try:
+        return list(column.to_pylist())
+    except (ValueError, ArithmeticError, pa.ArrowException):
+        return [_parquet_value(cell) for cell in column]
+
+
+def _parquet_value(cell: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError:
+        return _Bad("holds bytes that are not UTF-8")
+    except (ValueError, ArithmeticError, pa.ArrowException):
+        return _Bad(f"holds a value of type {cell.type} that is out of range")
 
 
 class PlainText(Reader):
@@ -250,11 +284,6 @@ class PlainText(Reader):
 # ---------------------------------------------------------------------------------------------------------------- bytes
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """The bytes of a file, unpacked where its name ends in .gz."""
-    return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
-
-
 def text_lines(path: Path, newline: str = "\n") -> Iterator[str]:
     """Lines with their ends. Bytes that are not UTF-8 are kept as lone surrogates, so that the row that uses them can be named."""
     number = 0
@@ -263,26 +292,16 @@ def text_lines(path: Path, newline: str = "\n") -> Iterator[str]:
             for line in lines:
                 number += 1
                 yield line
-    except (EOFError, zlib.error, OSError) as error:
-        raise unreadable(error, path, number) from None
+    except UNPACK_ERRORS as error:
+        raise unpack_error(error, path, number) from None
 
 
-def unreadable(error: Exception, path: Path, lines_read: int) -> DataError:
-    """What to say when the bytes stop coming."""
-    after = f" after {lines_read:,} lines" if lines_read else ""
-    if isinstance(error, EOFError):
-        return DataError(f"the gzip file is cut short{after}; copy or download it again", file=path)
-    if isinstance(error, gzip.BadGzipFile | zlib.error):
-        return DataError(f"is not a gzip file, or a damaged one{after}", file=path)
-    return DataError(f"cannot be read{after}: {getattr(error, 'strerror', None) or error}", file=path)
-
-
-def _decompressed(path: Path) -> bytes:
+def _decompress(path: Path) -> bytes:
     try:
         with open_bytes(path) as raw:
             return raw.read()
-    except (EOFError, zlib.error, OSError) as error:
-        raise unreadable(error, path, 0) from None
+    except UNPACK_ERRORS as error:
+        raise unpack_error(error, path) from None
 
 
 def check_file(path: Path) -> None:
@@ -298,8 +317,8 @@ def check_file(path: Path) -> None:
                 start = raw.read(4)
     except FileNotFoundError:
         raise DataError("no such file", file=path) from None
-    except (EOFError, zlib.error, OSError) as error:
-        raise unreadable(error, path, 0) from None
+    except UNPACK_ERRORS as error:
+        raise unpack_error(error, path) from None
     if not start:
         raise DataError("is empty", file=path)
     if start.startswith(b"\x1f\x8b"):

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from attentif.config import did_you_mean
 from attentif.errors import DataError, UsageError
-from attentif.files import replacing
+from attentif.files import UNPACK_ERRORS, open_bytes, replacing, unpack_error
 
 Floats = NDArray[np.float32]
 Format = Literal["word2vec", "word2vec-binary", "glove"]
@@ -175,40 +175,34 @@ def write_vectors(path: Path, vectors: WordVectors, format: Format | None = None
 
 def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVectors:
     """A file of any of the three formats, recognised by its content; of the words, all or those that are `wanted`."""
-    with _reading(path) as file:
+    with _open(path) as file:
         return _read(file, path, wanted)
 
 
 def vector_size(path: Path) -> int:
     """Components of the vectors of a file, from its first lines alone."""
-    with _reading(path) as file:
-        header, rows = _opened(file, path)
+    with _open(path) as file:
+        header, rows = _open_rows(file, path)
         return header[1] if header else len(next(iter(rows))[1])
 
 
 Rows = Iterator[tuple[str, Floats]]
-File = gzip.GzipFile | io.BufferedReader
-
-
-def _file(path: Path) -> File:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else io.BufferedReader(io.FileIO(path), 1 << 20)
+File = io.BufferedReader
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[File]:
+def _open(path: Path) -> Iterator[File]:
     """The file, open; where it is not there or not whole, one honest line."""
     try:
-        with _file(path) as file:
+        with open_bytes(path) as file:
             yield file
-    except FileNotFoundError:
-        raise DataError("no such file", file=path) from None
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise DataError(f"is not a whole gzip file: {error}", file=path) from None
+    except UNPACK_ERRORS as error:
+        raise unpack_error(error, path) from None
 
 
 def _read(file: File, path: Path, wanted: Collection[str] | None) -> WordVectors:
     words: dict[str, Floats] = {}
-    header, rows = _opened(file, path, wanted)
+    header, rows = _open_rows(file, path, wanted)
     for word, row in rows:
         if (wanted is None or word in wanted) and word not in words:
             words[word] = row
@@ -216,13 +210,13 @@ def _read(file: File, path: Path, wanted: Collection[str] | None) -> WordVectors
     return WordVectors(list(words), np.stack(list(words.values())) if words else np.empty((0, size), dtype=np.float32))
 
 
-def _opened(file: File, path: Path, wanted: Collection[str] | None = None) -> tuple[tuple[int, int] | None, Rows]:
+def _open_rows(file: File, path: Path, wanted: Collection[str] | None = None) -> tuple[tuple[int, int] | None, Rows]:
     """The header, where there is one, and the rows, at least those of words that are `wanted`."""
     first = file.readline(WIDEST * 20).removeprefix(BOM)
     if not first.strip():
         raise DataError("is empty", file=path)
     parts = first.split()
-    if len(parts) == 2 and all(part.isdigit() for part in parts):
+    if len(parts) == 2 and all(part.isdigit() and len(part) < 19 for part in parts):
         count, size = map(int, parts)
         if not 0 < size <= WIDEST:
             raise DataError(f"its header announces vectors of {size} components", file=path, line=1)
