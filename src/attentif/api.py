@@ -355,7 +355,9 @@ class Run:
         if data is not None:
             dataset = self.task.read(other_rows(own_data, data), self.tokenizers, self.model.config, said)
         elif config is None or own_data is None:
-            raise UsageError("the data that it was made from are not known: name a file to score it on (--data FILE)", file=self.path)
+            raise UsageError(
+                "was imported: the data that it was trained on are not known; name a file to score it on (--data FILE)", file=self.path
+            )
         else:
             prepared = self.task.prepare(own_data, self.tokenizers, self.model.config, said)
             if self.own_data and config.made is not None and prepared.digest != config.made.data:

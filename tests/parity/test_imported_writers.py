@@ -17,6 +17,7 @@ import attentif
 from attentif.api import export_model, import_model
 from attentif.errors import ConfigError
 from attentif.hub.pieces import read_pieces, write_pieces
+from attentif.training.manifest import accept_files
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")]
 logging.disable_progress_bar()
@@ -154,6 +155,7 @@ def test_two_tokenizers_that_marian_cannot_have_are_one_line(place: Path, tmp_pa
     run = attentif.load(import_model(place / "marian", tmp_path / "run"))
     words = bytes_merged()
     words.backend_tokenizer.save(str(next(path for path in (tmp_path / "run").glob("*target*.json"))))
+    accept_files(run.path)
     with pytest.raises(ConfigError, match="has SentencePiece models that share one vocabulary"):
         export_model(run.path, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -137,7 +137,7 @@ def test_a_text_to_text_model_goes_on_with_its_own_customs(ask: Ask, place: Path
         ("import runs runs/x", 2, "error: runs: is no Hugging Face folder: it has no config.json"),
         ("import gpt2 runs/r", 2, "error: runs/r: exists; "),
         ("import runs/r runs/x", 2, "error: runs/r: is a run already"),
-        ("evaluate runs/r", 2, "error: runs/r: was imported, and its maker's data are not known: name a file to score it on (--data FILE)"),
+        ("evaluate runs/r", 2, "error: runs/r: was imported: the data that it was trained on are not known"),
         ("evaluate roberta-classes", 2, "was imported"),
         (
             "train runs/r",

@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -59,6 +60,8 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         """An existing run; anything else is refused."""
+        if not path.exists():
+            sweep_temporary(path.parent)
         if not (path / "config.toml").is_file():
             what = "is not a run: it has no config.toml" if path.is_dir() else "no such run"
             raise RunError(what, file=path)
@@ -171,6 +174,8 @@ EXPORT = Kind("a Hugging Face folder", "config.json", "replace it with --force, 
 
 def refuse_existing(out: Path | None, force: bool, kind: Kind = RUN) -> None:
     """Before any data is read: a run is never overwritten unasked, and what is not a run never."""
+    if out is not None:
+        sweep_temporary(out.parent)
     if out is None or not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not (out / kind.sign).is_file():
@@ -188,7 +193,8 @@ def create(
     refuse_existing(out, force, kind)
     parent = RUNS if out is None else out.parent
     parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{out.name if out else name}.", suffix=".tmp"))
+    sweep_temporary(parent)
+    temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{out.name if out else name}.{_owner()}.", suffix=".tmp"))
     temporary.chmod(0o755)  # mkdtemp makes folders that only their owner reads
     try:
         fill(temporary)
@@ -203,6 +209,37 @@ def create(
         raise
     flush(parent)
     return RunFolder(final)
+
+
+def _owner() -> str:
+    """This process, as the names of temporary folders say it: process ids are only unique on one machine."""
+    return f"{os.getpid()}@{re.sub(r'[^A-Za-z0-9-]', '-', socket.gethostname())}"
+
+
+def sweep_temporary(folder: Path) -> None:
+    """Remove what killed processes of this machine left half-written here; put a run back that one of them was replacing."""
+    if not folder.is_dir():
+        return
+    host = _owner().partition("@")[2]
+    for path in folder.glob(".*.tmp"):
+        match = re.fullmatch(r"\.(.+)\.(\d+)@([A-Za-z0-9-]*)\.([^.]+)\.tmp", path.name)
+        if match is None or match[3] != host or _is_running(int(match[2])):
+            continue
+        final = folder / match[1]
+        if match[4] == "old" and not final.exists():
+            path.rename(final)  # killed between its two renames
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
 
 
 def _take_next(temporary: Path, parent: Path, name: str) -> Path:
@@ -225,7 +262,7 @@ def _take(temporary: Path, final: Path, kind: Kind) -> Path:
         temporary.rename(final)
         return final
     with Lock(final / "lock"):
-        leaving = final.with_name(f".{final.name}.{os.getpid()}.old.tmp")
+        leaving = final.with_name(f".{final.name}.{_owner()}.old.tmp")
         final.rename(leaving)
         temporary.rename(final)
     shutil.rmtree(leaving)

@@ -1,8 +1,11 @@
 import os
+import subprocess
+import sys
 
 import pytest
 
 from attentif.errors import RunError, UsageError
+from attentif.training import rundir
 from attentif.training.rundir import RunFolder, create, read_results
 
 
@@ -74,3 +77,33 @@ def test_damaged_results_are_refused_with_the_way_out(tmp_path, damage):
     (tmp_path / "results.json").write_text(damage)
     with pytest.raises(RunError, match=r"results.json: is damaged; remove it, and going on with the run"):
         read_results(RunFolder(tmp_path))
+
+
+def left_behind(name, process):
+    """The name of a temporary folder of some process of this machine."""
+    own = rundir._owner()
+    return f".{name}.{process}@{own.partition('@')[2]}"
+
+
+def dead_process():
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    return done.pid
+
+
+def test_what_a_killed_process_left_is_swept_and_what_a_living_one_writes_is_not(tmp_path):
+    dead, living = (tmp_path / f"{left_behind('run', process)}.abc.tmp" for process in (dead_process(), os.getpid()))
+    elsewhere = tmp_path / ".run.1@another-machine.abc.tmp"
+    for path in (dead, living, elsewhere):
+        path.mkdir()
+    create(tmp_path / "other", "toy", fill)
+    assert not dead.exists()
+    assert living.exists()
+    assert elsewhere.exists()
+
+
+def test_a_run_that_was_being_replaced_when_its_writer_was_killed_is_put_back(tmp_path):
+    create(tmp_path / "run", "toy", fill)
+    (tmp_path / "run").rename(tmp_path / f"{left_behind('run', dead_process())}.old.tmp")
+    assert RunFolder.open(tmp_path / "run").config.is_file()
+    assert os.listdir(tmp_path) == ["run"]
