@@ -1,12 +1,13 @@
 """Writes the course, measured: `python docs/course.py [runs/lab]` makes `docs/course.md` and its pictures from what `attentif lab` kept."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from photograph import photograph
 
 from attentif.lab.book import marked
-from attentif.lab.experiment import capital
+from attentif.lab.experiment import Part, capital
 from attentif.lab.experiments import EXPERIMENTS
 from attentif.lab.results import Result, kept
 from attentif.view.blocks import FigureBlock
@@ -29,14 +30,22 @@ def figures(result: Result) -> dict[str, FigureBlock]:
     return {f"{result.experiment.name}{chr(ord('a') + n) if len(drawn) > 1 else ''}": block for n, block in enumerate(drawn)}
 
 
+def table(title: str, parts: Sequence[Part]) -> list[str]:
+    rows = [f"| {capital(part.found).en} | {capital(part.expected).en} | {part.decided.en} |" for part in parts]
+    return [f"| {title} | expected | |", "|---|---|---|", *rows]
+
+
 def told(result: Result) -> list[str]:
     """One experiment: the claim, its verdict, what decides it, the figures."""
     experiment, verdict = result.experiment, result.verdict
     lines = [f"## {experiment.name} · {experiment.title.en}", "", f"{capital(experiment.claim).en}: **{verdict.outcome.words.en}**.", ""]
-    lines += ["| found | expected | |", "|---|---|---|"]
-    lines += [f"| {capital(part.found).en} | {capital(part.expected).en} | {part.decided.en} |" for part in verdict.parts]
+    lines += table("found", verdict.parts)
+    if verdict.controls:
+        lines += ["", *table("control", verdict.controls)]
     if verdict.remark:
         lines += ["", verdict.remark.en]
+    for choice in experiment.choices:
+        lines += ["", choice.en]
     for name, block in figures(result).items():
         title = say(block.title, LANG)
         lines += ["", f"![{title}](images/course/{name}.png)"]

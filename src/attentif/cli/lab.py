@@ -107,7 +107,11 @@ def _show(results: "list[Result]", pages: list[Path], json: bool) -> None:
         print(f"{result.experiment.name}  {verdict.outcome}: {result.experiment.claim.en}")
         for part in verdict.parts:
             print(f"    {part.sentence.en}")
+        for control in verdict.controls:
+            print(f"    control: {control.sentence.en}")
         if verdict.remark:
             print(f"    {verdict.remark.en}")
+        for choice in result.experiment.choices:
+            print(f"    {choice.en}")
     for page in pages:
         print(f"page  {page}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attentif.lab.documents import DOCUMENTS
-from attentif.lab.experiment import Outcome, capital
+from attentif.lab.experiment import Outcome, Part, capital
 from attentif.lab.results import Result
 from attentif.view.blocks import Block, Cell, Paragraph, Section, Table
 from attentif.view.page import Page, write
@@ -25,6 +25,10 @@ MANY = {  # in a count of them
     Outcome.OPEN: Text("indécises", "undecided"),
 }
 FOUND, EXPECTED = Text("trouvé", "found"), Text("attendu", "expected")
+CONTROLS = Text(
+    "Contrôles : ils disent si la mesure est valable, et ne décident pas de l’affirmation.",
+    "Controls: they say whether the measurement is sound, and do not decide the claim.",
+)
 CLAIM, VERDICT = Text("affirmation", "claim"), Text("verdict", "verdict")
 
 
@@ -71,10 +75,12 @@ def _blocks(result: Result) -> list[Block]:
     experiment, verdict = result.experiment, result.verdict
     outcome = marked(verdict.outcome)
     lead = capital(Text(f"{experiment.claim.fr} — {outcome.fr}.", f"{experiment.claim.en} — {outcome.en}."))
-    parts: list[list[Cell]] = [[capital(part.found), capital(part.expected), capital(part.decided)] for part in verdict.parts]
-    found: list[Block] = [Paragraph(lead, "lead"), Table([FOUND, EXPECTED, Text("décision", "decision")], parts)]
+    found: list[Block] = [Paragraph(lead, "lead"), _table(verdict.parts)]
+    if verdict.controls:
+        found += [Paragraph(CONTROLS, "note"), _table(verdict.controls)]
     if verdict.remark:
         found.append(Paragraph(verdict.remark, "note"))
+    found += [Paragraph(choice, "warning") for choice in experiment.choices]
     found += experiment.figures(result.measurements)
     found.append(Paragraph(experiment.method))
     if experiment.says:
@@ -86,6 +92,11 @@ def _blocks(result: Result) -> list[Block]:
     if experiment.papers:
         found.append(Paragraph(Text(f"Voir : {' ; '.join(experiment.papers)}.", f"See: {'; '.join(experiment.papers)}."), "note"))
     return [*found, Paragraph(_made(result), "note")]
+
+
+def _table(parts: Sequence[Part]) -> Table:
+    rows: list[list[Cell]] = [[capital(part.found), capital(part.expected), capital(part.decided)] for part in parts]
+    return Table([FOUND, EXPECTED, Text("décision", "decision")], rows)
 
 
 def _made(result: Result) -> Words:

@@ -7,12 +7,15 @@ A claim is taken apart into the things that it says; each is decided by one figu
 All parts hold: the claim *holds*. None does: it *does not hold*. Otherwise it *holds in part*. A figure that depends on chance comes with
 its interval over seeds; where the limit lies inside it, the part is undecided. A claim of which no part holds, and some are undecided, is
 *undecided*.
+
+Controls are figures of the same form that say whether the measurement is sound: that the model had learned, that the effect is gone
+where it should be. They are shown apart and do not decide.
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
@@ -116,6 +119,11 @@ class Part:
         found, expected, decided = self.found, self.expected, self.decided
         return Text(f"{found.fr} ({expected.fr} attendu : {decided.fr})", f"{found.en} ({expected.en} expected: {decided.en})")
 
+    def as_data(self) -> dict[str, Any]:
+        """As JSON keeps it."""
+        interval = {"value": self.figure.value, "low": self.figure.low, "high": self.figure.high}
+        return {"said": words(self.sentence), **interval, "limit": self.limit, "at_least": self.at_least, "holds": self.holds}
+
 
 def three_digits(value: float) -> Number:
     if abs(value) < MANY or not math.isfinite(value):
@@ -144,6 +152,7 @@ class Verdict:
 
     parts: Sequence[Part]
     remark: Text | None = None  # figures worth knowing that decide nothing: seconds, say
+    controls: Sequence[Part] = ()  # whether the measurement is sound; no part of the claim
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -164,13 +173,9 @@ class Verdict:
 
     def as_data(self) -> dict[str, Any]:
         """As JSON keeps it."""
-        parts = [
-            {"said": words(part.sentence), "value": part.figure.value, "low": part.figure.low, "high": part.figure.high}
-            | {"limit": part.limit, "at_least": part.at_least, "holds": part.holds}
-            for part in self.parts
-        ]
+        found = {"parts": [part.as_data() for part in self.parts], "controls": [part.as_data() for part in self.controls]}
         remark = words(self.remark) if self.remark else None
-        return {"outcome": str(self.outcome), "sentence": words(self.sentence), "parts": parts, "remark": remark}
+        return {"outcome": str(self.outcome), "sentence": words(self.sentence), **found, "remark": remark}
 
 
 def capital(text: Text) -> Text:
@@ -197,7 +202,8 @@ class Experiment:
     figures: Callable[[Measurements], Sequence[FigureBlock]]
     papers: Sequence[str] = ()
     erratum: Text | None = None  # where a document errs
-    remarks: Sequence[Words] = field(default=())  # how far the conclusion goes
+    remarks: Sequence[Words] = ()  # how far the conclusion goes
+    choices: Sequence[Text] = ()  # what was chosen after results had been seen; printed with every verdict
 
     @property
     def name(self) -> str:

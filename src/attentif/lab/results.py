@@ -58,6 +58,7 @@ class Result:
             "experiment": self.experiment.name,
             "claim": words(self.experiment.claim),
             "verdict": self.verdict.as_data(),
+            "choices": [words(choice) for choice in self.experiment.choices],
             "size": self.settings.size,
             "seed": self.settings.seed,
             "date": self.date,

@@ -57,8 +57,10 @@ def test_the_same_seed_gives_the_same_numbers(name: str) -> None:
 
 @every
 def test_without_its_effect_the_verdict_is_another(name: str) -> None:
-    experiment = EXPERIMENTS[name]
-    assert experiment.verdict(measured(name, without_effect=True)).outcome is not experiment.verdict(measured(name)).outcome
+    """In a part, or in a control: of a claim that does not hold at the tiny size nothing else can change."""
+    whole, without = (EXPERIMENTS[name].verdict(measured(name, gone)) for gone in (False, True))
+    decisions = lambda verdict: [part.holds for part in (*verdict.parts, *verdict.controls)]
+    assert decisions(whole) != decisions(without)
 
 
 @every
@@ -74,7 +76,7 @@ def test_its_figures_are_drawn_in_both_languages(name: str) -> None:
 @every
 def test_it_says_what_it_claims_measures_and_rests_on(name: str) -> None:
     one = EXPERIMENTS[name]
-    for text in (one.title, one.claim, one.method, one.sabotage, one.erratum):
+    for text in (one.title, one.claim, one.method, one.sabotage, one.erratum, *one.choices):
         assert text is None or (text.fr and text.en and text.fr != text.en)
     assert set(one.says) <= set(DOCUMENTS)
     assert not one.claim.en.endswith(".")  # it goes into tables and sentences

@@ -103,11 +103,21 @@ def test_pages_hold_the_verdict_in_both_languages(tmp_path: Path) -> None:
     write_book(tmp_path / "book.html", [result, result])
     for file in ("one.html", "book.html"):
         text = (tmp_path / file).read_text(encoding="utf-8")
-        for part in result.verdict.parts:
+        for part in (*result.verdict.parts, *result.verdict.controls):
             assert part.value.fr in text
             assert part.value.en in text
         assert DOCUMENTS[1] in text, "a quotation's number has its document on the same page"
     assert "Le cours, mesuré" in text
+
+
+def test_pages_and_files_hold_the_choices_made_after_seeing_results(tmp_path: Path) -> None:
+    chosen = Text("choisi après coup", "chosen by hindsight")
+    result = measure(replace(fake(90), choices=[chosen]), Settings(), Silent())
+    write_one(tmp_path / "one.html", result)
+    page = (tmp_path / "one.html").read_text(encoding="utf-8")
+    assert chosen.fr in page
+    assert chosen.en in page
+    assert result.as_data()["choices"] == [{"fr": chosen.fr, "en": chosen.en}]
 
 
 def test_the_example_of_the_documentation_keeps_the_contract() -> None:

@@ -26,6 +26,14 @@ def test_the_outcome_follows_from_the_parts(parts: list[Part], outcome: Outcome)
     assert Verdict(parts).outcome is outcome
 
 
+@pytest.mark.parametrize(("part", "control", "outcome"), [(NO, YES, Outcome.NOT), (YES, NO, Outcome.HOLDS), (OPEN, YES, Outcome.OPEN)])
+def test_controls_are_shown_and_do_not_decide(part: Part, control: Part, outcome: Outcome) -> None:
+    verdict = Verdict([part], controls=[control])
+    assert verdict.outcome is outcome
+    (shown,) = verdict.as_data()["controls"]
+    assert shown["holds"] is control.holds
+
+
 def test_a_part_is_decided_by_its_whole_interval() -> None:
     assert at_least(SAID, Score(2.0, 1.5, 2.5), 1.0).holds is True
     assert at_least(SAID, Score(0.5, 0.2, 0.9), 1.0).holds is False

@@ -74,7 +74,6 @@ def verdict(found: Measurements) -> Verdict:
                 SATURATED,
                 percent,
             ),
-            at_most(Text("divisé par √d_k, {value}", "divided by √d_k, {value}"), largest["scaled"], SPREAD, percent),
             at_most(
                 Text(
                     f"de d_k = {low} à {high}, il reste {{value}} du gradient de la requête médiane sans division",
@@ -83,8 +82,20 @@ def verdict(found: Measurements) -> Verdict:
                 left(found, "plain"),
                 DIES,
             ),
-            at_least(Text("et {value} avec elle", "and {value} with it"), left(found, "scaled"), LIVES),
-        ]
+        ],
+        controls=[
+            at_most(
+                Text("divisé par √d_k, le plus grand poids vaut {value}", "divided by √d_k, the largest weight is {value}"),
+                largest["scaled"],
+                SPREAD,
+                percent,
+            ),
+            at_least(
+                Text("avec la division, il reste {value} du gradient", "with the division {value} of the gradient is left"),
+                left(found, "scaled"),
+                LIVES,
+            ),
+        ],
     )
 
 

@@ -77,16 +77,18 @@ def verdict(found: Measurements) -> Verdict:
                 of["invariant"]["least"],
                 MOVED,
             ),
+        ],
+        Text(
+            "Avec des positions, ou un masque causal, l’équivariance disparaît : écarts jusqu’à {positions} et {causal}.",
+            "With positions, or a causal mask, equivariance is gone: differences up to {positions} and {causal}.",
+        ).with_(**{name: at_most(NAMES[name], of[name]["most"], 0).value for name in ("positions", "causal")}),
+        controls=[
             at_most(
                 Text("la moyenne des sorties ne change que de {value}", "the mean of the outputs changes by {value} only"),
                 of["pooled"]["most"],
                 ROUNDING,
             ),
         ],
-        Text(
-            "Avec des positions, ou un masque causal, l’équivariance disparaît : écarts jusqu’à {positions} et {causal}.",
-            "With positions, or a causal mask, equivariance is gone: differences up to {positions} and {causal}.",
-        ).with_(**{name: at_most(NAMES[name], of[name]["most"], 0).value for name in ("positions", "causal")}),
     )
 
 

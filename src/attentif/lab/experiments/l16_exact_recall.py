@@ -86,18 +86,12 @@ def verdict(found: Measurements) -> Verdict:
     longer = lengths[-1] / lengths[0]
     return Verdict(
         [
-            at_least(
-                Text(
-                    f"avec {most} paires, l’attention répond juste {{value}} du temps",
-                    f"with {most} pairs attention is right {{value}} of the time",
-                ),
-                over_seeds(last["attention"]),
-                SOLVES,
-                percent,
-            ),
             *(
                 at_least(
-                    Text(f"{NAMES[name].fr}, {{value}} de moins", f"{NAMES[name].en}, {{value}} less"),
+                    Text(
+                        f"{NAMES[name].fr} répond juste {{value}} de moins que l’attention",
+                        f"{NAMES[name].en} is right {{value}} less often than attention",
+                    ),
                     over_seeds([ours - theirs for ours, theirs in zip(last["attention"], last[name], strict=True)]),
                     LOSES,
                     percent,
@@ -112,12 +106,27 @@ def verdict(found: Measurements) -> Verdict:
                 growth["attention"],
                 GROWS * longer,
             ),
-            at_most(Text("celle des autres {value} fois", "that of the others {value} times"), max(growth[name] for name in OTHERS), 1.0),
         ],
         Text(
             "À {long} jetons, l’attention garde {kept} octets, Mamba {mamba}.",
             "At {long} tokens attention keeps {kept} bytes, Mamba {mamba}.",
         ).with_(long=count(lengths[-1]), kept=count(found["state"]["attention"][-1]), mamba=count(found["state"]["mamba"][-1])),
+        controls=[
+            at_least(
+                Text(
+                    f"avec {most} paires, l’attention répond juste {{value}} du temps",
+                    f"with {most} pairs attention is right {{value}} of the time",
+                ),
+                over_seeds(last["attention"]),
+                SOLVES,
+                percent,
+            ),
+            at_most(
+                Text("la mémoire des autres grandit {value} fois", "the memory of the others grows {value} times"),
+                max(growth[name] for name in OTHERS),
+                1.0,
+            ),
+        ],
     )
 
 

@@ -142,6 +142,8 @@ EXPERIMENT = Experiment(
             "Les passages étiquetés sont parmi ceux qui ont été lus. `attentif curve` mesure la même courbe sur vos données.",
             "The labelled passages are among those read. `attentif curve` measures the same curve on your data.",
         ),
+    ],
+    choices=[
         Text(
             "Textes, pas et taux d’apprentissage ont été choisis au vu d’essais à d’autres tailles ou avec d’autres graines, les limites "
             "avant : sur les critiques de films intégrées, bien plus difficiles, un modèle de cette taille n’apprend presque rien, avec ou "

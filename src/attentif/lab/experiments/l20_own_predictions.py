@@ -110,12 +110,18 @@ def verdict(found: Measurements) -> Verdict:
                 grown["own"],
                 ACCUMULATE,
             ),
-            at_most(Text("nourri de la vérité, {value} fois", "fed the truth, {value} times"), grown["truth"], STAYS),
         ],
         Text(
             "L’erreur y est de {own} de l’écart-type de la série, contre {truth} avec la vérité.",
             "Its error is then {own} of the series’ standard deviation, against {truth} with the truth.",
         ).with_(own=percent(last["own"]), truth=percent(last["truth"])),
+        controls=[
+            at_most(
+                Text("nourri de la vérité, {value} fois autant qu’au premier", "fed the truth, {value} times as much as at the first"),
+                grown["truth"],
+                STAYS,
+            ),
+        ],
     )
 
 

@@ -115,13 +115,18 @@ def verdict(found: Measurements) -> Verdict:
                 percent,
             ),
             at_least(Text("de plus que BatchNorm : {value}", "more than BatchNorm: {value}"), over_seeds(small), AHEAD, percent),
+        ],
+        controls=[
             at_least(
-                Text(f"de cette avance, {most} exemples ôtent {{value}}", f"of this lead, {most} examples take away {{value}}"),
+                Text(
+                    f"de l’avance de LayerNorm, {most} exemples ôtent {{value}}",
+                    f"of LayerNorm’s lead, {most} examples take away {{value}}",
+                ),
                 over_seeds(lead(small, large)),
                 DUE,
                 percent,
             ),
-        ]
+        ],
     )
 
 
@@ -168,6 +173,8 @@ EXPERIMENT = Experiment(
             "Un lot de suites a bien plus de jetons que d’exemples : BatchNorm sur tous les jetons y souffre moins.",
             "A batch of sequences has many more tokens than examples: BatchNorm over all of them suffers less.",
         ),
+    ],
+    choices=[
         Text(
             "Ce dispositif a été revu : sous une première forme de l’expérience, l’affirmation n’était pas vérifiée.",
             "This setting was redesigned: in a first form of the experiment the claim did not hold.",

@@ -166,16 +166,18 @@ def verdict(found: Measurements) -> Verdict:
                 whole["state"][1] / whole["state"][0],
                 1.0,
             ),
+        ],
+        Text("Son état tient en {state} octets (float64).", "Its state takes {state} bytes (float64).").with_(
+            state=count(whole["state"][0])
+        ),
+        controls=[
             at_least(
-                Text("il avait appris : {value} de réponses justes", "it had learned: {value} right answers"),
+                Text("le modèle avait appris : {value} de réponses justes", "the model had learned: {value} right answers"),
                 found["learned"],
                 LEARNED,
                 percent,
             ),
         ],
-        Text("Son état tient en {state} octets (float64).", "Its state takes {state} bytes (float64).").with_(
-            state=count(whole["state"][0])
-        ),
     )
 
 

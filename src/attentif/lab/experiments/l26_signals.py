@@ -197,6 +197,8 @@ EXPERIMENT = Experiment(
             "differ from each other. The models are small, the rows short, training brief; published results in favour of signals are "
             "about sounds of thousands of samples.",
         ),
+    ],
+    choices=[
         Text(
             "Le taux d’apprentissage, la taille et la ligne la moins bruitée (personne ne prédit le bruit) ont été choisis au vu d’un "
             "essai sur les signaux avec une autre graine ; la limite, les données et ce qui décide, avant.",

@@ -182,6 +182,12 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     papers=["LeCun et al. 1998", "Dosovitskiy et al. 2021, fig. 3 and 4", "Raghu et al. 2021"],
+    choices=[
+        Text(
+            "Le taux d’apprentissage a été choisi au vu d’essais avec toutes les images et deux graines.",
+            "The learning rate was chosen in view of trials with all pictures and two seeds.",
+        )
+    ],
     remarks=[
         Text(
             "« Remplacer les convolutions » demande bien plus d’images que ces chiffres : chez Dosovitskiy et al., le ViT pré-entraîné "

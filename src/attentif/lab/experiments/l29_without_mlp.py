@@ -57,19 +57,24 @@ def verdict(found: Measurements) -> Verdict:
     return Verdict(
         [
             at_least(
-                Text("l’attention et son MLP savent {value} de la table", "attention and its MLP know {value} of the table"),
-                over_seeds(answers["block"]),
-                KNOWN,
-                percent,
-            ),
-            at_least(
-                Text("de plus que l’attention seule, à taille égale : {value}", "more than attention alone of the same size: {value}"),
+                Text(
+                    "l’attention et son MLP savent {value} de la table de plus que l’attention seule, à taille égale",
+                    "attention and its MLP know {value} more of the table than attention alone of the same size",
+                ),
                 over_seeds(lead(answers["block"], answers["alone"])),
                 AHEAD,
                 percent,
             ),
         ],
         Text("Paramètres : {block} avec le MLP, {alone} sans.", "Parameters: {block} with the MLP, {alone} without.").with_(**sizes),
+        controls=[
+            at_least(
+                Text("l’attention et son MLP savent {value} de la table", "attention and its MLP know {value} of the table"),
+                over_seeds(answers["block"]),
+                KNOWN,
+                percent,
+            ),
+        ],
     )
 
 
@@ -97,4 +102,12 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     papers=["Vaswani et al. 2017, section 3.3", "Dong et al. 2021"],
+    choices=[
+        Text(
+            "La séparation entre l’affirmation et les contrôles date d’après les résultats : "
+            "avant elle, les contrôles comptaient aussi, et l’affirmation était dite vérifiée en partie.",
+            "Claim and controls were separated after the results had been seen: "
+            "before, the controls counted too, and the claim was said to hold in part.",
+        ),
+    ],
 )
