@@ -32,6 +32,8 @@ def number_of(column: str, value: Any) -> float:
     """A cell as a number, nan where it is missing; ValueError says what it is instead."""
     try:
         number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        number = float("inf")
     except (TypeError, ValueError):
         if value is None or str(value).strip().casefold() in MISSING:
             return float("nan")

@@ -64,6 +64,11 @@ class Reader(ABC):
             if name and self.columns.count(name) > 1:
                 raise DataError(f"two columns are called {name!r}; {way_out}", file=self.path, line=line)
 
+    def _check_texts(self, line: int | None = None) -> None:
+        for name in self.columns:
+            if problem := text_problem(name):
+                raise DataError(f"the column {name!r}: {problem}", file=self.path, line=line)
+
     def rows(self, columns: Sequence[str], lists: Mapping[str, str] | None = None) -> Iterator[Row]:
         """The values of these columns, row by row; bad rows are left to the tolerance. `lists`: the way out for lists, by column."""
         with closing(self.cells(columns)) as found:  # the file too, at once, where a bad row ends the reading
@@ -124,11 +129,11 @@ class Csv(Reader):
             raise DataError(f"the header cannot be read: {error}", file=path, line=1) from None
         if not any(self.columns):
             raise DataError("the first line is empty; the names of the columns are wanted there", file=path, line=1)
-        for name in self.columns:
-            _check_text(name, path, 1)
+        self._check_texts(1)
         self._check_names("is the header line missing?", line=1)
 
     def _sniffed(self, header: str) -> str:
+        csv.field_size_limit(LONGEST_FIELD)
         widths = {delimiter: len(next(csv.reader([header], delimiter=delimiter), [])) for delimiter in DELIMITERS}
         widest = [delimiter for delimiter, width in widths.items() if width == max(widths.values())]
         if len(widest) > 1 and widths[widest[0]] > 1:
@@ -176,6 +181,7 @@ class JsonLines(Reader):
         if first is None:
             raise DataError("has no rows", file=path)
         self.columns = list(first[1])
+        self._check_texts(first[0])
 
     def _objects(self, tolerance: Tolerance) -> Iterator[tuple[int, dict[str, Any]]]:
         for number, line in enumerate(text_lines(self.path), 1):
@@ -210,6 +216,7 @@ class Parquet(Reader):
         super().__init__(path, tolerance)
         with self.open() as table:
             self.columns = list(table.schema_arrow.names)
+        self._check_texts()
         self._check_names("rename one of them")
 
     @contextmanager
@@ -366,8 +373,3 @@ def text_problem(text: str) -> str | None:
             return f"byte 0x{byte:02X} is not UTF-8 (at byte {place} of the text); {way_out}"
         return "holds half of a surrogate pair, which is no character"
     return "holds a NUL byte" if "\0" in text else None
-
-
-def _check_text(text: str, path: Path, line: int) -> None:
-    if problem := text_problem(text):
-        raise DataError(problem, file=path, line=line)

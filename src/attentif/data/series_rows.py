@@ -12,7 +12,7 @@ from attentif.data.config import DataConfig
 from attentif.data.dates import DateColumns, columns_of, described, find_date, joined
 from attentif.data.measures import in_points, is_french, is_number, number_of
 from attentif.data.pulse import Pulse
-from attentif.data.readers import PlainText, Reader, Tolerance, first_cells, open_reader
+from attentif.data.readers import PlainText, Reader, Tolerance, first_cells, open_reader, text_problem
 from attentif.data.steps import parsed
 from attentif.errors import DataError
 
@@ -71,10 +71,10 @@ class Measured:
             try:
                 row = array("d", map(self._number, self.columns, cells[len(keys) :]))
                 moment, zone = self._moment(cells[: len(dates)])
+                name = _series_name(self.wanted.series, cells[len(dates)]) if self.wanted.series else ""
             except ValueError as error:
                 tolerance.bad(str(error), path, line)
                 continue
-            name = str(cells[len(dates)]) if self.wanted.series else ""
             self.values.extend(row)
             self.moments.append(moment)
             if zone is not None:
@@ -139,6 +139,13 @@ class Measured:
         for column in (self.moments, self.zones, self.series_of, self.lines):
             column[begin:] = column[begin:][::-1]
         notes.append(f"{path} goes back in time: its rows are read from the last to the first")
+
+
+def _series_name(column: str, cell: Any) -> str:
+    """The series that a row belongs to; ValueError where the cell is no text."""
+    if isinstance(cell, str) and (problem := text_problem(cell)):
+        raise ValueError(f"{column}: {problem}")
+    return str(cell)
 
 
 def built_in(config: DataConfig, wanted: Wanted) -> Measured:

@@ -112,7 +112,7 @@ def _labels(separator: str, spell: Callable[[str], str], value: Any) -> Kept:
         if value.lstrip().startswith("["):
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return "", f"the labels {value!r} begin as a JSON list and are none"
         else:
             value = [part for part in value.split(separator) if part.strip()]

@@ -137,6 +137,7 @@ def read_squad(file: Path) -> Iterator[tuple[int, Question]]:
                 if answers is not None and not isinstance(answers, list):
                     raise DataError(f'the "answers" of question {n} are no list', file=file, line=lines.of(asked["question"]))
                 id_ = str(asked.get("id", n))
+                id_ = str(n) if text_problem(id_) else id_  # it only names the question in a file of answers
                 impossible = bool(asked.get("is_impossible"))
                 yield lines.of(asked["question"]), Question(id_, asked["question"], context, answers, impossible, title)
     if next(number) == 1:

@@ -139,4 +139,6 @@ def _lines(path: Path) -> list[tuple[int, str]]:
         raise DataError("no such file", file=path) from None
     except UnicodeDecodeError:
         raise DataError("is not UTF-8 text", file=path) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {(error.strerror or str(error)).lower()}", file=path) from None
     return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
