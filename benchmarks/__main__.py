@@ -12,7 +12,11 @@ from types import ModuleType
 import torch
 
 from benchmarks import (
+    bf16,
     decode,
+    decoding,
+    decoding_shapes,
+    encoding,
     epoch,
     experts,
     finetuning,
@@ -37,6 +41,10 @@ MODULES = (
     epoch,
     recording,
     decode,
+    decoding,
+    decoding_shapes,
+    encoding,
+    bf16,
     sentences,
     recurrence,
     state_space,

@@ -13,9 +13,9 @@ from attentif.data import DataConfig
 from attentif.data.batching import padding_waste, plan
 from attentif.lab.timing import interleave
 from attentif.models import Model
-from attentif.tasks.labels.classify import ClassifyConfig
-from attentif.tasks.labels.classify_data import LabelledTexts
-from attentif.tasks.task import Task
+from attentif.tasks.base import Task
+from attentif.tasks.classification.classify import ClassifyConfig
+from attentif.tasks.classification.data import LabelledTexts
 from attentif.text.kinds import WordPiece
 from attentif.training.config import TrainConfig
 from attentif.training.optim import optimizers

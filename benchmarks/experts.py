@@ -44,7 +44,7 @@ def run(scale: Scale) -> Iterator[Result]:
 def training_step(shape: Shape, experts: int, hidden: int, rows: int, width: int, repeats: int) -> Result:
     torch.manual_seed(0)
     text = torch.randint(0, shape.vocab, (rows, width + 1))
-    batch = Batch(Input(text[:, :-1], Seq.padded([width] * rows)), labels=text[:, 1:])
+    batch = Batch(Input(text[:, :-1], Seq.from_padded([width] * rows)), labels=text[:, 1:])
     labels = text[:, 1:].contiguous()
     given: dict[str, Any] = {"input_ids": text[:, :-1], "labels": labels, "shift_labels": labels, "output_router_logits": True}
     contestants = {"attentif": our_step(mixtral(shape, experts, hidden), batch)}
@@ -85,8 +85,8 @@ def our_step(model: Model, batch: Batch) -> Callable[[], None]:
     (optimizer,) = optimizers(model, TrainConfig(steps=1))
 
     def work() -> None:
-        loss, aside = step(batch)
-        (loss.total / loss.count + aside.loss).backward()
+        objective, loss, _ = step(batch)
+        (objective / loss.count).backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -96,7 +96,7 @@ def our_step(model: Model, batch: Batch) -> Callable[[], None]:
 def one_layer(experts: int, top_k: int, width: int, hidden: int, tokens: int, repeats: int) -> Result:
     torch.manual_seed(0)
     layer = ExpertsConfig(experts=experts, top_k=top_k, hidden=hidden).build(Site(width=width))
-    seq, x, probe = Seq.padded([tokens]), torch.randn(1, tokens, width), torch.randn(1, tokens, width)
+    seq, x, probe = Seq.from_padded([tokens]), torch.randn(1, tokens, width), torch.randn(1, tokens, width)
     dense = [torch.randn(top_k * hidden, width), torch.randn(top_k * hidden, width), torch.randn(width, top_k * hidden)]
     gate, up, out = (weight.div_(16).requires_grad_() for weight in dense)
 

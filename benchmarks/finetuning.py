@@ -8,7 +8,7 @@ from attentif.lab.timing import interleave
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.adapt import AdaptConfig, adapt, freeze
 from attentif.nn.seq import Seq
-from attentif.tasks.labels.classify import ClassifyConfig
+from attentif.tasks.classification.classify import ClassifyConfig
 from benchmarks.common import Result, Scale, alone
 from benchmarks.train_step import our_step
 
@@ -27,7 +27,7 @@ def run(scale: Scale) -> Iterator[Result]:
         "adapters on q, v": Way(layers, width, adapted=AdaptConfig(rank=8)),
         "adapters on all": Way(layers, width, adapted=AdaptConfig(rank=8, targets=("*",))),
     }
-    batch = Batch(Input(torch.randint(5, 1000, (rows, tokens)), Seq.padded([tokens] * rows)), labels=torch.arange(rows) % 2)
+    batch = Batch(Input(torch.randint(5, 1000, (rows, tokens)), Seq.from_padded([tokens] * rows)), labels=torch.arange(rows) % 2)
     task = ClassifyConfig(labels=["neg", "pos"]).build()
     contestants = {name: our_step(task, way.model, batch) for name, way in ways.items()}
     case = f"{layers} blocks of width {width}; {rows} rows of {tokens} tokens"

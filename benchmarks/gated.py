@@ -59,7 +59,7 @@ def griffin_passes(B: int, T: int, D: int, repeats: int) -> Result:
         torch.nn.init.normal_(parameter, std=D**-0.5)
     mixer = GatedRecurrenceConfig(blocks=heads).build(Site(width=D))
     x, probe = torch.randn(B, T, D, requires_grad=True), torch.randn(B, T, D)
-    places, seq = torch.arange(T)[None].expand(B, -1), Seq.padded([T] * B)
+    places, seq = torch.arange(T)[None].expand(B, -1), Seq.from_padded([T] * B)
     contestants = {
         "attentif": there_and_back(lambda: mixer(x, seq), [x, *mixer.parameters()], probe),
         "transformers": there_and_back(lambda: block(x, places, None, use_cache=False)[0], [x, *block.parameters()], probe),

@@ -25,7 +25,7 @@ decoding step of the mixers that keep a state of bounded size, after 100 and aft
 """
 WIDTH, FITTED_FROM, LIMIT = 256, 2048, 4.0  # LIMIT: seconds that one forward and backward may take
 LINEAR, BY_FFT = 1.15, 1.5  # largest exponents
-FFT = ("s4", "gated-conv")
+FFT = ("s4d", "gated-conv")
 LEFT_OUT = {"parallel": "made of other mixers", "feed-forward": "reads no neighbour", "experts": "reads no neighbour"}
 WINDOW = {"kind": "window", "left": 256}
 SETTINGS: Mapping[str, Sequence[Mapping[str, Any]]] = {  # variants measured besides the default ones

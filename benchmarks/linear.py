@@ -72,7 +72,7 @@ def built(values: dict[str, Any]) -> Mixer:
 
 
 def step(mixer: Mixer, T: int) -> Callable[[], None]:
-    return partial(there_and_back, mixer, partial(mixer, seq=Seq.padded([T])), torch.randn(1, T, WIDTH).requires_grad_())
+    return partial(there_and_back, mixer, partial(mixer, seq=Seq.from_padded([T])), torch.randn(1, T, WIDTH).requires_grad_())
 
 
 def their_step(layer: nn.Module, T: int) -> Callable[[], None]:

@@ -102,7 +102,7 @@ def open_one(name: str, folder: Path) -> dict[str, float]:
         from attentif.models import Batch, Input
         from attentif.nn.seq import Seq
 
-        forward = lambda: read_folder(folder).model(Batch(Input(ids, Seq.padded([TOKENS]))))[0]
+        forward = lambda: read_folder(folder).model(Batch(Input(ids, Seq.from_padded([TOKENS]))))[0]
     else:
         import transformers
 

@@ -95,7 +95,7 @@ def their_contestants(shape: Shape, call: Callable[..., Callable[[], object]]) -
 
 def batch_of(text: Tensor) -> Batch:
     rows, width = text.shape
-    return Batch(Input(text[:, :-1], Seq.padded([width - 1] * rows)), labels=text[:, 1:])
+    return Batch(Input(text[:, :-1], Seq.from_padded([width - 1] * rows)), labels=text[:, 1:])
 
 
 def sizes(text: Tensor) -> str:

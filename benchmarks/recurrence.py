@@ -52,7 +52,7 @@ def passes(
     bidirectional: bool = False,
 ) -> Contestants:
     torch.manual_seed(0)
-    x, probe, seq = torch.randn(B, T, D, requires_grad=True), torch.randn(B, T, D), Seq.padded([T] * B)
+    x, probe, seq = torch.randn(B, T, D, requires_grad=True), torch.randn(B, T, D), Seq.from_padded([T] * B)
     contestants: dict[str, Callable[[], object]] = {}
     for name, config in ours.items():
         mixer = config.build(Site(width=D))
@@ -64,7 +64,7 @@ def passes(
 def ragged_passes(B: int, T: int, D: int) -> Contestants:
     torch.manual_seed(0)
     lengths = torch.linspace(T // 4, T, B).long()[torch.randperm(B)]
-    padded, packed = Seq.padded(lengths, T), Seq.packed(lengths)
+    padded, packed = Seq.from_padded(lengths, T), Seq.from_packed(lengths)
     x, probe = torch.randn(B, T, D, requires_grad=True), torch.randn(B, T, D)
     ends, ends_probe = x.detach()[padded.valid].requires_grad_(), probe[padded.valid]
     mixer, peer = LSTMConfig().build(Site(width=D)), nn.LSTM(D, D, batch_first=True)

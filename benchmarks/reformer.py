@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attentif.lab.profile.subjects import MixerSubject
 from attentif.lab.timing import interleave
 from attentif.nn.mixer import MIXERS
-from attentif.nn.reversible import Surroundings
+from attentif.nn.reversible import BlockInputs
 from attentif.nn.reversible import run as run_keeping
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
@@ -99,11 +99,11 @@ def depth(scale: Scale) -> str:
     length, layers = scale.pick((2048, (2, 4, 8, 16)), (128, (2, 4)))
     rows = []
     for count in layers:
-        stack, seq = reversible(count), Seq.padded([length])
+        stack, seq = reversible(count), Seq.from_padded([length])
         x = torch.randn(1, length, WIDTH).requires_grad_()
 
         def kept(stack: Stack = stack, x: Tensor = x, seq: Seq = seq) -> Tensor:
-            first, second = run_keeping(stack.blocks, (x, x), Surroundings(seq))  # type: ignore[arg-type]
+            first, second = run_keeping(stack.blocks, (x, x), BlockInputs(seq))  # type: ignore[arg-type]
             return (first + second) / 2
 
         ways = {"reversible": lambda stack=stack, x=x, seq=seq: stack(x, seq), "kept": kept}

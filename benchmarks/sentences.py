@@ -21,7 +21,7 @@ from attentif.data import plan
 from attentif.data.batching import padding_waste
 from attentif.data.sentences import read_sentences
 from attentif.lab.timing import interleave
-from attentif.tasks.vectors.sentences import BUDGET, read_texts
+from attentif.tasks.embeddings.sentences import BUDGET, read_texts
 from attentif.text.kinds import WordPiece
 from benchmarks.common import Result, Scale, alone
 from benchmarks.models import Shape, their_bert

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from attentif.kernels.nearest import nearest, nearest_gathered
+from attentif.kernels.nearest import nearest, nearest_gather
 from attentif.lab.timing import interleave
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.attentive import AttentiveConfig, AttentiveRecurrence
@@ -50,7 +50,7 @@ def decoder(B: int, T: int, S: int, D: int, repeats: int) -> Result:
         nn.init.normal_(parameter, std=D**-0.5)
     theirs = Tutorial(mixer, D)
     x, memory = torch.randn(B, T, D, requires_grad=True), torch.randn(B, S, D, requires_grad=True)
-    seq, memory_seq = Seq.padded([T] * B), Seq.padded([S] * B)
+    seq, memory_seq = Seq.from_padded([T] * B), Seq.from_padded([S] * B)
     contestants = {
         "attentif": both_ways(lambda: mixer(x, seq, memory, memory_seq), x, memory, *mixer.parameters()),
         "a loop over torch.nn.GRUCell": both_ways(lambda: theirs(x, memory), x, memory, *theirs.parameters()),
@@ -61,7 +61,7 @@ def decoder(B: int, T: int, S: int, D: int, repeats: int) -> Result:
 def neighbours(B: int, H: int, T: int, S: int, K: int, top: int, repeats: int) -> Result:
     q = torch.randn(B, H, T, K, requires_grad=True)
     k, v, allowed = torch.randn(B, H, S, K), torch.randn(B, H, S, K), torch.ones(1, 1, T, S, dtype=torch.bool)
-    forms = {"attentif": nearest, "torch.topk and a gather": nearest_gathered}
+    forms = {"attentif": nearest, "torch.topk and a gather": nearest_gather}
     contestants = {name: both_ways(lambda form=form: form(q, k, v, allowed, scale=K**-0.5, top=top), q) for name, form in forms.items()}
     return Result(f"{top} nearest of {S}: {B} rows, {H} heads of {K}, {T} queries", interleave(contestants, repeats))
 

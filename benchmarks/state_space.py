@@ -78,7 +78,7 @@ def mamba2_layers(B: int, T: int, D: int, repeats: int) -> Result:
 def layers(config: MixerConfig, peers: Mapping[str, torch.nn.Module], B: int, T: int, D: int) -> dict[str, Callable[[], object]]:
     """Ours and the peers' on the same input; weights are the initial ones of each, which changes no operation."""
     torch.manual_seed(0)
-    mixer, seq = config.build(Site(width=D)).train(), Seq.padded([T] * B)
+    mixer, seq = config.build(Site(width=D)).train(), Seq.from_padded([T] * B)
     x, probe = torch.randn(B, T, D, requires_grad=True), torch.randn(B, T, D)
     contestants: dict[str, Callable[[], object]] = {
         "attentif": there_and_back(partial(mixer, x, seq), [x, *mixer.parameters()], probe),

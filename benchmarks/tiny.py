@@ -22,7 +22,7 @@ import torch
 from attentif.config import Layer
 from attentif.models import ModelConfig, preset_names, resolve
 from attentif.runtime import keep_buffers
-from attentif.tasks.task import Prepared, Task
+from attentif.tasks.base import Prepared, Task
 from attentif.training.config import RunConfig
 from attentif.training.distributed import Ranks
 from attentif.training.load import load_run_config
@@ -45,9 +45,9 @@ COLUMNS = "| preset | recipe | parameters | steps | tokens/s | before | after |\
 MINUTE = 60.0
 SHOWN = {"reviews": "accuracy", "masked": "accuracy", "replaced": "auc", "stdlib": "bits_per_byte", "numbers": "token_accuracy"}
 OF_ENCODERS = {"classify": "reviews", "language": "masked", "tokens": "replaced"}  # by the head of the preset
-OWN: dict[str, dict[str, Any]] = {  # changes to a recipe: what a network finds by itself, without a linear model's evidence
+OWN: dict[str, dict[str, Any]] = {  # changes to a recipe: what a network finds in a minute
     "reviews": {
-        "task": {"evidence": False, "hidden": 0.0, "adversarial": 2.0},
+        "task": {"vectors": False, "adversarial": 2.0},
         "tokenizer": {"kind": "bpe", "vocab": 8000},
         "train": {"lr": 4e-3},
     }
@@ -81,9 +81,9 @@ def learned(name: str, seconds: float) -> str:
     preset = resolve({"base": name})
     recipe = recipe_of(name, preset)
     config, task, data = prepared(recipe)
-    settings = config.train.changed(epochs=0.0, min_steps=0, minutes=seconds / 60, eval_every=10**9)
+    settings = config.train.replace(epochs=0.0, min_steps=0, minutes=seconds / 60, eval_every=10**9)
     model = fresh_model(data.sizes.fill(task.adapt(preset)), settings, Ranks().device)
-    score = lambda: task.evaluate(model, data.valid, quick=True).scores.get(SHOWN[recipe], math.nan)
+    score = lambda: task.evaluate(model, data.state, data.valid, quick=True).scores.get(SHOWN[recipe], math.nan)
     before = score()
     with tempfile.TemporaryDirectory() as folder:
         place = fit(Job(task, model, data.train, data.valid, settings, RunFolder(Path(folder))), Ranks(), Silent())

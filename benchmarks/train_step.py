@@ -9,9 +9,9 @@ from torch import Tensor
 from attentif.lab.timing import interleave
 from attentif.models import Batch, Input, Model
 from attentif.nn.seq import Seq
-from attentif.tasks.labels.classify import ClassifyConfig
+from attentif.tasks.base import Task
+from attentif.tasks.classification.classify import ClassifyConfig
 from attentif.tasks.language.language import LanguageConfig
-from attentif.tasks.task import Task
 from attentif.training.config import TrainConfig
 from attentif.training.optim import optimizers
 from benchmarks.common import Result, Scale, alone
@@ -44,7 +44,7 @@ def run(scale: Scale) -> Iterator[Result]:
 def gpt2_steps(shape: Shape, rows: int, width: int, repeats: int, dropout: float = 0.0) -> Result:
     torch.manual_seed(0)
     text = torch.randint(0, shape.vocab, (rows, width + 1))
-    batch = Batch(Input(text[:, :-1], Seq.padded([width] * rows)), labels=text[:, 1:])
+    batch = Batch(Input(text[:, :-1], Seq.from_padded([width] * rows)), labels=text[:, 1:])
     labels = text[:, 1:].contiguous()
     task = LanguageConfig().build()
     contestants = {"attentif": our_step(task, gpt2(shape, dropout=dropout), batch)}
@@ -61,7 +61,7 @@ def bert_steps(shape: Shape, rows: int, width: int, repeats: int, dropout: float
     torch.manual_seed(0)
     lengths = torch.linspace(width // 2, width, rows).long()
     ids, labels = torch.randint(0, shape.vocab, (rows, width)), torch.randint(0, 2, (rows,))
-    padded, packed = Seq.padded(lengths, width), Seq.packed(lengths)
+    padded, packed = Seq.from_padded(lengths, width), Seq.from_packed(lengths)
     task = ClassifyConfig().build()
     whole, ends = Batch(Input(ids, padded), labels=labels), Batch(Input(ids[padded.valid], packed), labels=labels)
     contestants = {

@@ -15,7 +15,7 @@ from attentif.lab.machine import measures_memory, peak_bytes
 from attentif.lab.timing import interleave
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig
-from attentif.nn.pattern import Global, PatternConfig, Random, Window
+from attentif.nn.pattern import GlobalPattern, PatternConfig, RandomPattern, WindowPattern
 from attentif.nn.seq import Seq
 from benchmarks.common import Result, Scale, alone, spoken
 
@@ -28,10 +28,10 @@ Memory is what a process of its own holds at its peak during one forward and bac
 """
 HEADS, WIDTH, SIDE = 4, 256, 256
 Form = tuple[bool, tuple[PatternConfig, ...]]
-WINDOW: Form = (False, (Window(left=SIDE, right=SIDE),))
-BACK: Form = (True, (Window(left=SIDE),))
-LONGFORMER: Form = (False, (Window(left=SIDE, right=SIDE), Global(first=1)))
-BIGBIRD: Form = (False, (Window(left=1, right=1, block=64), Global(first=64, last=64), Random(blocks=3, block=64)))
+WINDOW: Form = (False, (WindowPattern(left=SIDE, right=SIDE),))
+BACK: Form = (True, (WindowPattern(left=SIDE),))
+LONGFORMER: Form = (False, (WindowPattern(left=SIDE, right=SIDE), GlobalPattern(first=1)))
+BIGBIRD: Form = (False, (WindowPattern(left=1, right=1, block=64), GlobalPattern(first=64, last=64), RandomPattern(blocks=3, block=64)))
 FORMS = {"window": WINDOW, "causal window": BACK, "window and a global token": LONGFORMER, "BigBird's blocks": BIGBIRD}
 
 
@@ -57,7 +57,7 @@ def mixer(causal: bool, pattern: tuple[PatternConfig, ...]) -> Attention:
 
 
 def sparse(n: int, causal: bool, pattern: tuple[PatternConfig, ...]) -> Callable[[], object]:
-    attention, seq, x = mixer(causal, pattern), Seq.padded([n]), tensors(n)
+    attention, seq, x = mixer(causal, pattern), Seq.from_padded([n]), tensors(n)
     assert attention.sparse.pays(n)
 
     def step() -> object:
@@ -125,7 +125,7 @@ def steps(scale: Scale) -> Result:
 
     def step(place: int) -> None:
         for number in range(20):
-            attention(x, Seq.padded([1], start=place - number), state)
+            attention(x, Seq.from_padded([1], start=place - number), state)
 
     timing = interleave({f"after {place} tokens": partial(step, place) for place in places}, scale.repeats)
     return Result(f"20 decoding steps of a layer that sees {SIDE} back", timing, "the same time")

@@ -8,11 +8,11 @@ from typing import Any
 from photograph import photograph
 
 from attentif.view.blocks import FigureBlock, Table
+from attentif.view.caveats import may_not
 from attentif.view.comparison_figures import costs, curves, quality
 from attentif.view.comparison_tables import cost_table, rates, sizes_table
-from attentif.view.doubts import may_not
 from attentif.view.markdown import table_lines
-from attentif.view.verdict import joined, may, setting
+from attentif.view.verdict import join_texts, may, setting
 from attentif.view.words import Lang, say
 
 DOCS = Path(__file__).parent
@@ -44,12 +44,12 @@ def drawn(part: dict[str, Any]) -> dict[str, FigureBlock]:
 
 def told(part: dict[str, Any], folder: str) -> list[str]:
     """One comparison: the words, the table, the figures, how rates and sizes were found."""
-    lines = [f"## {part['name']}", "", joined([setting(part), *may(part)]).en, "", *table_lines(cost_table(part)), ""]
+    lines = [f"## {part['name']}", "", join_texts([setting(part), *may(part)]).en, "", *table_lines(cost_table(part)), ""]
     for name, block in drawn(part).items():
         lines += [f"![{say(block.title, LANG)}](images/{folder}/{name}.png)", ""]
         if block.about:
             lines += [f"*{say(block.about, LANG)}*", ""]
-    lines += ["**What may not be concluded.** " + joined(may_not(part)).en, ""]
+    lines += ["**What may not be concluded.** " + join_texts(may_not(part)).en, ""]
     lines += ["<details><summary>Learning rates and sizes</summary>", ""]
     for table in [*(block for block in rates(part) if isinstance(block, Table)), sizes_table(part)]:
         lines += [*table_lines(table), ""]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from photograph import photograph
 
-from attentif.lab.book import marked
+from attentif.lab.book import mark_outcome
 from attentif.lab.experiment import Part, capital
 from attentif.lab.experiments import EXPERIMENTS
-from attentif.lab.results import Result, kept
+from attentif.lab.results import Result, load_result
 from attentif.view.blocks import FigureBlock
 from attentif.view.words import Lang, duration, say
 
@@ -56,13 +56,13 @@ def told(result: Result) -> list[str]:
 
 def main() -> None:
     place = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/lab")
-    results = [result for one in EXPERIMENTS.values() if (result := kept(one, place)) is not None and result.fresh]
+    results = [result for one in EXPERIMENTS.values() if (result := load_result(one, place)) is not None and result.fresh]
     if not results:
         sys.exit(f"error: {place} has no measurement of the experiments as they are; run `attentif lab all` first")
     blocks = {name: block for result in results for name, block in figures(result).items()}
     photograph({name: block.draw(lang=LANG) for name, block in blocks.items()}, PICTURES)
     rows = [
-        f"| [{one.name}](#{one.name.lower()}) | {capital(one.claim).en} | {marked(result.verdict.outcome).en} |"
+        f"| [{one.name}](#{one.name.lower()}) | {capital(one.claim).en} | {mark_outcome(result.verdict.outcome).en} |"
         for result in results
         for one in [result.experiment]
     ]

@@ -60,7 +60,7 @@ def model_of(base: str, **values: Any) -> Model:
 
 def sentence(length: int = len(WORDS)) -> Batch:
     ids = torch.arange(length)[None] % len(WORDS)
-    return Batch(Input(ids, Seq.padded([length])))
+    return Batch(Input(ids, Seq.from_padded([length])))
 
 
 @cache
@@ -123,7 +123,7 @@ def code(model: str, text: str = CODE) -> tuple[Any, Batch, list[str]]:
     """A model that was trained on Python's library, a piece of code as it reads it, and its tokens."""
     run = run_of(TEN, "stdlib", model)
     ids = run.tokenizer.encode(text, wrap="none").ids
-    return run.model, inspect.batch_of([ids]), [run.token_name(token) for token in ids]
+    return run.model, inspect.make_batch([ids]), [run.token_name(token) for token in ids]
 
 
 def opened() -> go.Figure:

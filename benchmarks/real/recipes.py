@@ -22,6 +22,9 @@ TRIALS = [
     Trial("ibm1", "ibm1", "Word alignment of number words by counting."),
     Trial("forecast", "forecast", "Built-in hourly series, a day ahead; real ones are in the section of ETTh1."),
     Trial("heartbeats", "heartbeats", "Built-in signals like electrocardiograms."),
+    Trial("digits-cnn", "digits-cnn", "scikit-learn's digits by a residual network."),
+    Trial("captions", "captions", "Built-in scenes told in words, by an LSTM that attends to a convolutional map."),
+    Trial("video", "video", "Built-in films of moving digits."),
 ]
 
 

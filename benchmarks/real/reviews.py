@@ -39,8 +39,8 @@ LONG = True
 FOLDS, SEEDS = 5, (0, 1)
 SPLITS = 3  # of the series
 STUDENT = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 9: 2.306}  # the 97.5 % quantile of t by number of values, one less degree of freedom
-MEMBERS = "model.members=5"
-ALONE = ("task.evidence=false", "task.blend=true")  # the answers of the network and of the linear model apart, then averaged
+MEMBERS = "train.ensemble=5"
+ALONE = ("task.linear=averaged",)  # the answers of the network and of the linear model apart, then averaged
 GENTLER = ("model.layers=1", "model.dropout=0.3", "model.head.pool=attention", "train.lr=2e-3")
 EQUAL = {  # about 3 million parameters each, most of them words
     "LSTM each way": ALONE,
@@ -55,7 +55,7 @@ def run(quick: bool) -> Iterator[str]:
     data = Path(os.environ["ATTENTIF_DATA"]) / "reviews_fr"
     folds = list(written_folds(data, cache_folder() / "real" / "reviews-folds"))
     seeds, used = ((0,), folds[:1]) if quick else (SEEDS, folds)
-    by_series = ("reviews", "--data", str(data / "series.csv"), "--group", "series")
+    by_series = ("classify", "--data", str(data / "series.csv"), "--group", "series")
     films = [[(*fold, "--seed", str(seed)) for seed in seeds] for fold in used]
     series = [[(*by_series, f"data.seed={seed}", "--seed", str(seed))] for seed in range(1 if quick else SPLITS)]
     several = [[(*words, MEMBERS) for words in row] for row in films]
@@ -105,7 +105,7 @@ def written_folds(data: Path, folder: Path) -> Iterator[Words]:
         train, test = folder / f"train-{n}.csv", folder / f"test-{n}.csv"
         write_rows(train, [film for row, film in enumerate(named) if fold[row] != n] + others)
         write_rows(test, [film for row, film in enumerate(named) if fold[row] == n])
-        yield "reviews", "--data", str(train), "--test", str(test), "--group", "group"
+        yield "classify", "--data", str(train), "--test", str(test), "--group", "group"
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> None:

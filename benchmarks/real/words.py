@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attentif
-from attentif.text.vectors import Neighbour
+from attentif.text.vectors import WordNeighbour
 from attentif.view.words import duration
 
 TITLE = "Real data: word vectors of French theatre"
@@ -88,5 +88,5 @@ def _interval(found: dict[str, Any], key: str) -> str:
     return f"{form.format(value)} ({form.format(low)} to {form.format(high)})" if value is not None else "none could be asked"
 
 
-def _names(found: list[Neighbour]) -> str:
+def _names(found: list[WordNeighbour]) -> str:
     return ", ".join(near.word for near in found)

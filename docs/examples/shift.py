@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable
 from attentif.nn.seq import Seq
 from attentif.nn.state import State
 
@@ -24,16 +24,13 @@ class ShiftConfig(MixerConfig):
     kind: Literal["shift"] = Field("shift", description="each token mixed with the one before it")
     start: float = Field(0.5, ge=0, le=1, description="share of the token itself before training")
 
-    def build(self, site: Site) -> "Shift":
-        return Shift(self, site)
-
 
 @dataclass(slots=True)
 class ShiftState(State):
     last: Tensor  # (B, D): the newest token of each row
 
 
-class Shift(Mixer):
+class Shift(Mixer, config=ShiftConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact")
 
     def __init__(self, config: ShiftConfig, site: Site) -> None:
@@ -45,8 +42,7 @@ class Shift(Mixer):
         return ShiftState(torch.zeros(batch, self.share.numel(), device=device, dtype=dtype))
 
     def forward(self, x: Tensor, seq: Seq, state: ShiftState | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
+        check_streamable(seq, state)
         before = x.roll(1, dims=-2)  # of a padded (B, T, D) or a packed (N, D) batch
         first = (seq.pos == 0)[..., None]
         before = before.masked_fill(first, 0)

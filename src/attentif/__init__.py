@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attentif.api import Maps, Run, load, record, train
     from attentif.lab.compare.comparison import Comparison, compare
     from attentif.lab.profile import Profile, profile
+    from attentif.lab.tune import tune
 
 __all__ = [
     "AttentifError",
@@ -36,6 +37,7 @@ __all__ = [
     "profile",
     "record",
     "train",
+    "tune",
 ]
 
 _FROM_API = ("Maps", "Run", "load", "record", "train")
@@ -44,6 +46,7 @@ _FROM_LAB = {
     "Profile": "attentif.lab.profile",
     "compare": "attentif.lab.compare.comparison",
     "profile": "attentif.lab.profile",
+    "tune": "attentif.lab.tune",
 }
 
 

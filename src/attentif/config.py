@@ -14,19 +14,22 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Generic, Self, TypeVar, Union
+from typing import Annotated, Any, Generic, Self, TypeVar, Union
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
 from attentif.errors import ConfigError
+from attentif.renames import rename_keys
 from attentif.toml import Keys, line_of
 
 VERSION = 1  # of the configuration format
+Ints = Annotated[tuple[int, ...], Field(strict=False)]  # TOML has lists, not tuples
+Pair = Annotated[tuple[int, int], Field(strict=False)]
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}  # version n -> a function to version n + 1
 
 
@@ -37,7 +40,7 @@ class Config(BaseModel):
         extra="forbid", frozen=True, strict=True, validate_default=True, arbitrary_types_allowed=True, populate_by_name=True
     )
 
-    def changed(self, **values: Any) -> Self:
+    def replace(self, **values: Any) -> Self:
         """A copy with some values changed, validated again."""
         return type(self).model_validate(self.model_dump() | values)
 
@@ -111,7 +114,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def inside(problems: list[tuple[Keys, str]]) -> PydanticCustomError:
     """Problems at places below this one. pydantic would fold them into one string, so they travel in the context."""
-    summary = "; ".join(f"{dotted(path)}: {message}" for path, message in problems)
+    summary = "; ".join(f"{join_keys(path)}: {message}" for path, message in problems)
     return PydanticCustomError("inside", "{summary}", {"summary": summary, "problems": problems})
 
 
@@ -188,7 +191,7 @@ class Document:
     """Layers of values, and the way back from a path to the place that set it."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
-        self.layers = list(layers)
+        self.layers = [replace(layer, values=rename_keys(layer.values)) for layer in layers]
         self.values: dict[str, Any] = {}
         for layer in self.layers:
             try:
@@ -206,7 +209,7 @@ class Document:
 
     def error(self, path: Keys, message: str) -> ConfigError:
         file, line = self.place(path)
-        return ConfigError(f"{dotted(path)}: {message}" if path else message, file=file, line=line)
+        return ConfigError(f"{join_keys(path)}: {message}" if path else message, file=file, line=line)
 
     def build(self, cls: type[C]) -> C:
         """The validated configuration; the first problem, with its place, as a ConfigError."""
@@ -242,13 +245,13 @@ def read_toml(path: Path, name: str | None = None) -> Layer:
         place = int(match[1]) if (match := re.search(r"line (\d+)", str(error))) else None
         raise ConfigError(f"is not valid TOML: {str(error).split(' (at')[0].lower()}", file=shown, line=place) from None
     try:
-        return Layer(migrated(values), shown, text)
+        return Layer(rename_keys(migrate_values(values)), shown, text)
     except ConfigError as error:
         raise ConfigError(error.message, file=shown, line=line_of(text, ("version",))) from None
 
 
-def migrated(values: dict[str, Any]) -> dict[str, Any]:
-    """Values of an older version of the format, brought to the current one."""
+def migrate_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Migrate values of an older format version to the current one."""
     version = values.get("version", VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
         raise ConfigError(f"version: must be a whole number, not {version!r}")
@@ -316,7 +319,7 @@ def has(values: Any, path: Keys) -> bool:
     return True
 
 
-def dotted(path: Keys) -> str:
+def join_keys(path: Keys) -> str:
     return ".".join(str(step) for step in path)
 
 

@@ -19,12 +19,17 @@ def printable(text: str) -> str:
 
 
 class AttentifError(Exception):
-    """Something a user can mend. The command line prints it as `error: file:line: message`, without a traceback."""
+    """Something a user can mend. The command line prints it as `error: file:line: message`, without a traceback.
+
+    `code` names the kind of error and does not change when its wording does: "bad-row". Programs and tests match it.
+    """
 
     exit_code = 1
+    code = "error"
+    quiet = False  # True: another process of the same run says it
 
-    def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None) -> None:
-        self.message, self.file, self.line = printable(message), file, line
+    def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None, code: str = "") -> None:
+        self.message, self.file, self.line, self.code = printable(message), file, line, code or type(self).code
         place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
         super().__init__(printable(place) + self.message)
 
@@ -33,6 +38,7 @@ class ConfigError(AttentifError):
     """A configuration that cannot be built, refused before any data is read."""
 
     exit_code = 2
+    code = "config"
 
 
 @contextmanager
@@ -41,17 +47,20 @@ def within(path: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(path + error.message, file=error.file, line=error.line) from None
+        raise ConfigError(path + error.message, file=error.file, line=error.line, code=error.code) from None
 
 
 class UsageError(AttentifError):
     """A command that asks for something impossible."""
 
     exit_code = 2
+    code = "usage"
 
 
 class DataError(AttentifError):
     """A file, a row or a label that cannot be used."""
+
+    code = "data"
 
 
 @contextmanager
@@ -72,9 +81,13 @@ def refuse_damaged(file: str | Path, what: str) -> Iterator[None]:
 class RunError(AttentifError):
     """A run folder or a checkpoint that cannot be read or written."""
 
+    code = "run"
+
 
 class NonFiniteError(RunError):
     """A model that answers with NaN or infinity."""
 
     def __init__(self) -> None:
-        super().__init__("the model answers with numbers that are not finite: its weights are damaged, or its training diverged")
+        super().__init__(
+            "the model answers with numbers that are not finite: its weights are damaged, or its training diverged", code="not-finite"
+        )

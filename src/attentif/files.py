@@ -1,5 +1,6 @@
 """Files: written whole or not at all, and unpacked within limits."""
 
+import errno
 import gzip
 import io
 import json
@@ -13,9 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from attentif.errors import DataError
+from attentif.errors import DataError, RunError
 from attentif.limits import check_unpacked
 
+PACKED = (".gz", ".zst", ".zstd")
 UNPACK_ERRORS = (EOFError, zlib.error, OSError)  # of a gzip file that is cut short, damaged, or none
 
 
@@ -38,18 +40,34 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
-class _Gunzip(io.RawIOBase):
-    """The unpacked bytes of a gzip file; DataError where they are out of all proportion to the packed ones."""
+def is_packed(path: Path) -> bool:
+    """Whether a file's name says that it is gzip or zstd."""
+    return path.suffix.lower() in PACKED
+
+
+def unpacked_name(path: Path) -> Path:
+    """The name without the ending of gzip or zstd: avis.csv of avis.csv.gz."""
+    return path.with_suffix("") if is_packed(path) else path
+
+
+class _Unpacked(io.RawIOBase):
+    """The unpacked bytes of a gzip or zstd file; DataError where they are out of all proportion to the packed ones."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.packed, self.unpacked = path, path.stat().st_size, 0
-        self.file = gzip.GzipFile(path, "rb")
+        self.zstd = path.suffix.lower() != ".gz"
+        self.file = _open_zstd(path) if self.zstd else gzip.GzipFile(path, "rb")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count = self.file.readinto1(buffer)
+        if self.zstd:
+            found = self.file.read(len(buffer))
+            count = len(found)
+            buffer[:count] = found
+        else:
+            count = self.file.readinto1(buffer)
         self.unpacked += count
         check_unpacked(self.unpacked, self.packed, self.path)
         return count
@@ -59,9 +77,15 @@ class _Gunzip(io.RawIOBase):
         super().close()
 
 
+def _open_zstd(path: Path) -> Any:
+    import pyarrow
+
+    return pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd")
+
+
 def open_bytes(path: Path) -> io.BufferedReader:
-    """The bytes of a file, unpacked where its name ends in .gz; reading raises one of `UNPACK_ERRORS` where it is damaged."""
-    return io.BufferedReader(_Gunzip(path), 1 << 20) if path.suffix.lower() == ".gz" else io.BufferedReader(io.FileIO(path), 1 << 20)
+    """The bytes of a file, unpacked where its name ends in .gz, .zst, .zstd; reading raises one of `UNPACK_ERRORS` where it is damaged."""
+    return io.BufferedReader(_Unpacked(path) if is_packed(path) else io.FileIO(path), 1 << 20)
 
 
 def unpack_error(error: Exception, path: Path, lines_read: int = 0) -> DataError:
@@ -69,6 +93,8 @@ def unpack_error(error: Exception, path: Path, lines_read: int = 0) -> DataError
     after = f" after {lines_read:,} lines" if lines_read else ""
     if isinstance(error, EOFError):
         return DataError(f"the gzip file is cut short{after}; copy or download it again", file=path)
+    if path.suffix.lower() in (".zst", ".zstd") and "zstd" in str(error).lower():
+        return DataError(f"is not a zstd file, or a damaged or truncated one{after}", file=path)
     if isinstance(error, gzip.BadGzipFile | zlib.error):
         return DataError(f"is not a gzip file, or a damaged one{after}", file=path)
     if isinstance(error, FileNotFoundError):
@@ -76,14 +102,39 @@ def unpack_error(error: Exception, path: Path, lines_read: int = 0) -> DataError
     return DataError(f"cannot be read{after}: {getattr(error, 'strerror', None) or error}", file=path)
 
 
+class DiskFullError(RunError):
+    """No space is left for a file, which is not written at all."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error, of the system or of a library that passes it on as text, says that no space is left."""
+    return (
+        isinstance(error, DiskFullError)
+        or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        or "No space left on device" in str(error)
+    )
+
+
+@contextmanager
+def name_full_disk(path: Path) -> Iterator[None]:
+    """Raise RunError that names `path` where no space is left for it; other errors pass."""
+    try:
+        yield
+    except Exception as error:
+        if not is_disk_full(error):
+            raise
+        raise DiskFullError("no space left on the disk; free some and try again", file=path) from None
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A place to write to; what was written takes the name `path` at the end, in one step."""
+    """Yield a temporary path that is renamed to `path` at the end, atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        flush(temporary)
-        temporary.replace(path)
+        with name_full_disk(path):
+            yield temporary
+            flush(temporary)
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -91,8 +142,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def begun(folder: Path, worth: Callable[[], bool]) -> Iterator[None]:
-    """A folder to work in, made where there is none. Where the work fails before it was `worth` anything, all that it made is removed."""
+def working_folder(folder: Path, worth: Callable[[], bool]) -> Iterator[None]:
+    """Create a folder if needed. Delete it again if the work fails before `worth()` is true."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     own = bool(made) or not any(folder.iterdir())
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +173,7 @@ def render_json(value: Any) -> str:
 
 
 def finite(value: Any) -> Any:
-    """The same with None for what JSON has no word for: infinity and not-a-number."""
+    """The value with None in place of infinities and NaN, which JSON cannot represent."""
     match value:
         case float():
             return value if math.isfinite(value) else None

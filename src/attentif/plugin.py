@@ -40,7 +40,7 @@ def load_plugin(path: str | Path) -> None:
         raise ConfigError(f"{type(error).__name__}: {error}", file=file, line=_line_in(file, error)) from error
 
 
-def loaded_plugins() -> list[Path]:
+def list_plugins() -> list[Path]:
     """The users' files that were imported so far: another process needs them too."""
     return [Path(str(module.__file__)) for name, module in sys.modules.items() if name.startswith(PREFIX)]
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import attentif.models  # noqa: F401  registers every kind
 from attentif.nn.mixer import CrossMixer, Mixer
-from attentif.nn.pattern import Global
+from attentif.nn.pattern import GlobalPattern
 from attentif.nn.seq import Seq
 
 CASES: dict[str, Case] = {}
@@ -74,7 +74,7 @@ def padded(sequences: list[Tensor], fill: float = 0.0) -> Tensor:
 
 def reads_marks(name: str) -> bool:
     """Whether the case lets marked tokens be seen by all."""
-    return any(isinstance(entry, Global) for entry in getattr(CASES[name][0], "pattern", ()))
+    return any(isinstance(entry, GlobalPattern) for entry in getattr(CASES[name][0], "pattern", ()))
 
 
 def marks(name: str, pos: Tensor) -> Tensor | None:
@@ -83,13 +83,13 @@ def marks(name: str, pos: Tensor) -> Tensor | None:
 
 
 def alone(name: str, length: int) -> Seq:
-    return Seq.padded([length], marks=marks(name, torch.arange(length)[None]))
+    return Seq.from_padded([length], marks=marks(name, torch.arange(length)[None]))
 
 
 def together(name: str, lengths: tuple[int, ...] = LENGTHS, width: int | None = None) -> Seq:
     width = width or max(lengths)
-    return Seq.padded(lengths, width, marks=marks(name, torch.arange(width).expand(len(lengths), width)))
+    return Seq.from_padded(lengths, width, marks=marks(name, torch.arange(width).expand(len(lengths), width)))
 
 
 def end_to_end(name: str, lengths: tuple[int, ...] = LENGTHS) -> Seq:
-    return Seq.packed(lengths, marks=marks(name, Seq.packed(lengths).pos))
+    return Seq.from_packed(lengths, marks=marks(name, Seq.from_packed(lengths).pos))

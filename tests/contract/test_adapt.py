@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.testing import assert_close
 
-from attentif.nn.adapt import AdaptConfig, LowRank, adapt, adapters, linear_maps, merge
+from attentif.nn.adapt import AdaptConfig, LowRank, adapt, adapters, find_linear_maps, merge
 from attentif.nn.mixer import CrossMixer, Mixer
 from attentif.nn.seq import Seq
 from attentif.nn.tape import record
@@ -36,12 +36,12 @@ def layouts(name: str) -> list[tuple[Tensor, ...]]:
     found: list[tuple[Tensor, ...]] = [(padded(sequences), together(name)), (torch.cat(sequences), end_to_end(name))]
     if not is_cross(name):
         return found
-    memory = padded(rows(SOURCE_LENGTHS, MEMORY_WIDTH, seed=4)), Seq.padded(SOURCE_LENGTHS)
+    memory = padded(rows(SOURCE_LENGTHS, MEMORY_WIDTH, seed=4)), Seq.from_padded(SOURCE_LENGTHS)
     return [(*given, *memory) for given in found]
 
 
 def test_every_mixer_has_a_linear_map_to_adapt() -> None:
-    assert all(linear_maps(built(name)) for name in CASES)
+    assert all(find_linear_maps(built(name)) for name in CASES)
 
 
 @every_kind
@@ -86,9 +86,9 @@ def test_reading_with_a_state_equals_the_merged_whole(name: str) -> None:
         state = mixer.init_state(2, 12, device=torch.device("cpu"), dtype=torch.float64)
         pieces, start = [], 0
         for piece in x.split((7, 1, 1, 3), 1):
-            pieces.append(mixer(piece, Seq.padded([piece.shape[1]] * 2, start=start), state))
+            pieces.append(mixer(piece, Seq.from_padded([piece.shape[1]] * 2, start=start), state))
             start += piece.shape[1]
-        assert_close(torch.cat(pieces, 1), merged(x, Seq.padded([12, 12])), **CLOSE)
+        assert_close(torch.cat(pieces, 1), merged(x, Seq.from_padded([12, 12])), **CLOSE)
 
 
 @pytest.mark.parametrize("name", [name for name in SELF_CASES if name in KINDS.values() and CAPS[name].maps])

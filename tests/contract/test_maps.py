@@ -72,11 +72,11 @@ def test_one_head_and_some_rows_can_be_asked_for(name: str) -> None:
 def test_maps_of_pieces_are_rows_of_the_whole_map(name: str) -> None:
     mixer, x = built_mixer(name), torch.stack(rows((10,)))
     with torch.no_grad(), record(mixer) as tape:
-        mixer(x, Seq.padded([10]))
+        mixer(x, Seq.from_padded([10]))
         state = mixer.init_state(1, 12, device=x.device, dtype=x.dtype)
-        mixer(x[:, :6], Seq.padded([6]), state)
-        mixer(x[:, 6:9], Seq.padded([3], start=6), state)
-        mixer(x[:, 9:], Seq.padded([1], start=9), state)
+        mixer(x[:, :6], Seq.from_padded([6]), state)
+        mixer(x[:, 6:9], Seq.from_padded([3], start=6), state)
+        mixer(x[:, 9:], Seq.from_padded([1], start=9), state)
     whole = tape.maps(PATH, call=0)
     assert_close(tape.maps(PATH, call=1), whole[:, :, :6, :6], **CLOSE)
     assert_close(tape.maps(PATH, call=2), whole[:, :, 6:9, :9], **CLOSE)

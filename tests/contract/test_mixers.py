@@ -160,7 +160,7 @@ def test_a_mixer_that_cannot_stream_refuses_a_state(name: str) -> None:
     mixer = built_mixer(name)
     make = lambda: mixer.init_state(2, 8, device=torch.device("cpu"), dtype=torch.float64)
     if mixer.caps.streaming == "none":
-        with pytest.raises(ConfigError, match="in pieces"):
+        with pytest.raises(ConfigError, match="in chunks"):
             make()
     else:
         make()
@@ -207,4 +207,4 @@ def test_rows_of_every_place_can_be_marked_or_not() -> None:
     """The contract's marks reach the mixer: without them the result is another."""
     name = "attention-global-bidirectional"
     mixer, x = built_mixer(name), padded(rows())
-    assert not torch.allclose(mixer(x, together(name)), mixer(x, Seq.padded(LENGTHS)))
+    assert not torch.allclose(mixer(x, together(name)), mixer(x, Seq.from_padded(LENGTHS)))

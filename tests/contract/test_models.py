@@ -135,11 +135,11 @@ def ids(lengths: tuple[int, ...], seed: int) -> list[Tensor]:
 
 
 def padded(sequences: list[Tensor]) -> Input:
-    return Input(pad_sequence(sequences, batch_first=True), Seq.padded([len(x) for x in sequences]))
+    return Input(pad_sequence(sequences, batch_first=True), Seq.from_padded([len(x) for x in sequences]))
 
 
 def packed(sequences: list[Tensor]) -> Input:
-    return Input(torch.cat(sequences), Seq.packed([len(x) for x in sequences]))
+    return Input(torch.cat(sequences), Seq.from_packed([len(x) for x in sequences]))
 
 
 def inputs(name: str) -> tuple[list[Tensor], list[Tensor] | None]:
@@ -201,7 +201,7 @@ def test_ragged_prefill_then_steps_equal_the_whole(name: str) -> None:
         for step in range(3):
             places = [prompt[row] + step for row in rows]
             token = torch.stack([read[row][place] for row, place in zip(rows, places, strict=True)])[:, None]
-            one = Input(token, Seq.padded([1] * len(rows), start=torch.tensor(places)))
+            one = Input(token, Seq.from_padded([1] * len(rows), start=torch.tensor(places)))
             logits = model.head(*model.decode(one, state=state))
             assert_close(logits[:, 0], torch.stack([expected[row][place] for row, place in zip(rows, places, strict=True)]), **CLOSE)
 
@@ -275,7 +275,7 @@ def test_recording_changes_no_bit_and_shows_every_attention(name: str) -> None:
     assert set(tape) == paths
     for path in tape:
         maps = tape.maps(path)
-        queries = Seq.padded(SOURCE_LENGTHS if path.startswith("encoder") and model.decoder else LENGTHS).valid
+        queries = Seq.from_padded(SOURCE_LENGTHS if path.startswith("encoder") and model.decoder else LENGTHS).valid
         assert_close(maps.sum(-1).transpose(1, 2)[queries], torch.ones(int(queries.sum()), maps.shape[1], dtype=torch.float64), **CLOSE)
 
 
@@ -298,7 +298,7 @@ def test_beams_reordered_step_by_step_equal_sequences_read_whole(name: str) -> N
         order = torch.tensor([1, 0, 2, 2, 5, 5, 6, 7])
         state, history = state.select(order), [history[row] for row in order]
         token = torch.stack([tokens[2:3] for tokens in beams])
-        x, _ = model.decode(Input(token, Seq.padded([1] * 8, start=2)), state=state)
+        x, _ = model.decode(Input(token, Seq.from_padded([1] * 8, start=2)), state=state)
         for row in range(8):
             alone, _ = model.decode(padded([torch.cat([history[row], token[row]])]), *model.encode(padded([source[row // 2]])))
             assert_close(x[row, 0], alone[0, 2], **CLOSE)

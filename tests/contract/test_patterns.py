@@ -52,7 +52,7 @@ def test_no_matrix_of_all_pairs_is_made(name: str, monkeypatch: pytest.MonkeyPat
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the whole mask was made")
 
-    monkeypatch.setattr(module, "mask_for", refuse)
-    monkeypatch.setattr(module, "allowed", refuse)
+    monkeypatch.setattr(module, "compute_batch_mask", refuse)
+    monkeypatch.setattr(module, "compute_mask", refuse)
     (x,) = rows((33,))
     assert attention(name)(x[None], alone(name, 33)).isfinite().all()

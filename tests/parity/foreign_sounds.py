@@ -10,7 +10,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from attentif.data.builtin.tones import dialled
+from attentif.data.builtin.tones import dial
 
 SPECIAL = ["<|startoftranscript|>", "<|en|>", "<|fr|>", "<|translate|>", "<|transcribe|>", "<|nospeech|>", "<|notimestamps|>"]
 SECONDS = 2  # of a sound; Whisper's are thirty
@@ -19,7 +19,7 @@ CHARACTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"0123456789", "E", "T", "A"
 
 def clip(path: Path, number: str = "407", rate: int = 8000) -> Path:
     """A dialled number over a noisy line."""
-    soundfile.write(path, dialled(number, np.random.default_rng(len(number)), 20.0), rate)
+    soundfile.write(path, dial(number, np.random.default_rng(len(number)), 20.0), rate)
     return path
 
 

@@ -82,6 +82,7 @@ BART = {
 }
 FEW = {"num_experts_per_tok": 2, "head_dim": 8, "norm_topk_prob": True}
 QWEN_MOE = LLAMA | FEW | {"num_experts": 4, "moe_intermediate_size": 24}
+QWEN2_MOE = LLAMA | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 24}
 NEOX = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -165,6 +166,8 @@ STRETCHED = {
 }
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.5}
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.2, 1.5, 2.0], "long_factor": [1.0, 2.0, 4.0, 8.0]}
 rotary = partial(Case, double=False)
 BERT = {
     "hidden_size": 32,
@@ -176,6 +179,8 @@ BERT = {
 ROBERTA = BERT | {"max_position_embeddings": 42, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1}
 WRITES = {"is_decoder": True, "max_position_embeddings": 82}
 BIGBIRD = BERT | {"block_size": 2, "num_random_blocks": 1, "rescale_embeddings": True}  # texts of more than 14 are not read whole
+ESM = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "token_dropout": False}
+ESM |= {"position_embedding_type": "rotary", "emb_layer_norm_before": False, "mask_token_id": 3}
 DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 40}
 REFORMER = {
     "hidden_size": 32,
@@ -194,6 +199,52 @@ REFORMER = {
 }
 T5 = {"d_model": 32, "d_kv": 6, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4}
 FLAN = T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "scale_decoder_outputs": False}
+
+
+MBART = BART | {"decoder_start_token_id": 1}
+OPT = {
+    "hidden_size": 32,
+    "word_embed_proj_dim": 32,
+    "num_hidden_layers": 2,
+    "ffn_dim": 48,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 80,
+}
+BLOOM = {"hidden_size": 32, "n_layer": 2, "n_head": 4}
+GPTJ = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 80, "rotary_dim": 8}
+FALCON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_hidden_size": 48}
+MODERN = {
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "local_attention": 8,
+    "pad_token_id": 0,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+}
+DEBERTA = BERT | {
+    "relative_attention": True,
+    "position_buckets": 4,
+    "pos_att_type": ["p2c", "c2p"],
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "position_biased_input": False,
+    "max_relative_positions": -1,
+}
+WAV2VEC = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "conv_dim": [8, 12, 16],
+    "conv_stride": [3, 2, 2],
+    "conv_kernel": [5, 3, 2],
+    "num_conv_pos_embeddings": 4,
+    "num_conv_pos_embedding_groups": 2,
+    "classifier_proj_size": 20,
+}
+LARGE = WAV2VEC | {"do_stable_layer_norm": True, "feat_extract_norm": "layer", "conv_bias": True, "num_conv_pos_embeddings": 5}
 
 
 def labels(head: str) -> dict[str, int]:
@@ -240,6 +291,34 @@ CASES = {
         f"distilbert {head}": encoder(f"DistilBert{head}", "DistilBertConfig", DISTILBERT | labels(head))
         for head in ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "Model")
     },
+    **heads("XLMRoberta", "XLMRobertaConfig", ROBERTA, f"ForMaskedLM {CLASSIFY} {TAG} {ANSWER} Model", kind="encoder"),
+    "xlm-roberta writes": Case("XLMRobertaForCausalLM", "XLMRobertaConfig", ROBERTA | WRITES),
+    "bert gelu_fast": encoder("BertForMaskedLM", "BertConfig", BERT | {"hidden_act": "gelu_fast"}),
+    "phi3": rotary("Phi3ForCausalLM", "Phi3Config", LLAMA),
+    "phi3 partial": rotary(
+        "Phi3ForCausalLM",
+        "Phi3Config",
+        LLAMA
+        | {
+            "rope_parameters": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5},
+            "tie_word_embeddings": True,
+            "sliding_window": 6,
+        },
+    ),
+    "phi3 long": rotary(
+        "Phi3ForCausalLM", "Phi3Config", LLAMA | {"original_max_position_embeddings": 80, "rope_parameters": LONG | {"factor": 4.0}}
+    ),
+    **heads("Phi3", "Phi3Config", LLAMA, f"{CLASSIFY} {TAG} Model", double=False),
+    "llama dynamic": rotary("LlamaForCausalLM", "LlamaConfig", LLAMA | {"max_position_embeddings": 80, "rope_parameters": DYNAMIC}),
+    "llama longrope": rotary(
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        LLAMA | {"max_position_embeddings": 160, "rope_parameters": LONG | {"original_max_position_embeddings": 80}},
+    ),
+    **{
+        f"esm {head}": encoder(f"Esm{head}", "EsmConfig", ESM | labels(head), double=False)
+        for head in ("ForSequenceClassification", "ForTokenClassification", "Model")
+    },
     "bert writes": Case("BertLMHeadModel", "BertConfig", BERT | WRITES),
     "big_bird writes": Case("BigBirdForCausalLM", "BigBirdConfig", BIGBIRD | WRITES | {"attention_type": "original_full"}),
     "camembert writes": Case("CamembertForCausalLM", "CamembertConfig", ROBERTA | WRITES),
@@ -248,6 +327,11 @@ CASES = {
     "t5": Case("T5ForConditionalGeneration", "T5Config", T5, kind="seq2seq", double=False),
     **heads("T5", "T5Config", T5, f"{CLASSIFY} {ANSWER}", kind="seq2seq", double=False),
     **heads("T5", "T5Config", FLAN, f"{TAG} EncoderModel", kind="encoder", double=False, spread=3.0),
+    "mt5": Case(
+        "MT5ForConditionalGeneration", "MT5Config", T5 | {"feed_forward_proj": "gated-gelu"}, kind="seq2seq", double=False, spread=3.0
+    ),
+    **heads("MT5", "MT5Config", T5, f"{CLASSIFY} {ANSWER}", kind="seq2seq", double=False, spread=3.0),
+    **heads("MT5", "MT5Config", T5, f"{TAG} EncoderModel", kind="encoder", double=False, spread=3.0),
     "flan": Case("T5ForConditionalGeneration", "T5Config", FLAN, kind="seq2seq", double=False, spread=3.0),
     "mamba": Case("MambaForCausalLM", "MambaConfig", MAMBA | {"state_size": 8, "time_step_rank": 3, "use_bias": True}, double=False),
     "mamba2": Case("Mamba2ForCausalLM", "Mamba2Config", MAMBA2, double=False),
@@ -313,6 +397,11 @@ CASES = {
     "qwen2 windows": rotary(
         "Qwen2ForCausalLM", "Qwen2Config", LLAMA | {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 0}
     ),
+    "qwen2 some windows": rotary(
+        "Qwen2ForCausalLM",
+        "Qwen2Config",
+        LLAMA | {"num_hidden_layers": 3, "use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1},
+    ),
     "llama biased": rotary("LlamaForCausalLM", "LlamaConfig", LLAMA | {"attention_bias": True, "mlp_bias": True, "head_dim": 12}),
     **heads("Llama", "LlamaConfig", LLAMA, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
     "mistral": rotary("MistralForCausalLM", "MistralConfig", LLAMA | {"sliding_window": 6, "head_dim": 8}),
@@ -338,4 +427,76 @@ CASES = {
     **heads("DeepseekV3", "DeepseekV3Config", DEEPSEEK | {"n_group": 2, "topk_group": 1}, f"{CLASSIFY} {TAG} Model", double=False),
     **heads("Mixtral", "MixtralConfig", LLAMA | {"num_local_experts": 4}, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
     "mixtral": rotary("MixtralForCausalLM", "MixtralConfig", LLAMA | {"num_local_experts": 4, "sliding_window": None, "head_dim": 8}),
+    **heads("MPNet", "MPNetConfig", ROBERTA, f"ForMaskedLM {CLASSIFY} {TAG} {ANSWER} Model", kind="encoder"),
+    "mbart": Case("MBartForConditionalGeneration", "MBartConfig", MBART, kind="seq2seq"),
+    **heads("MBart", "MBartConfig", MBART, f"{CLASSIFY} {ANSWER} Model", kind="seq2seq"),
+    "m2m_100": Case("M2M100ForConditionalGeneration", "M2M100Config", MBART | {"pad_token_id": 1}, kind="seq2seq", double=False),
+    "m2m_100 bare": Case("M2M100Model", "M2M100Config", MBART | {"pad_token_id": 1}, kind="seq2seq", double=False),
+    "pegasus": Case("PegasusForConditionalGeneration", "PegasusConfig", MBART, kind="seq2seq", double=False),
+    "pegasus bare": Case("PegasusModel", "PegasusConfig", MBART, kind="seq2seq", double=False),
+    "opt": Case("OPTForCausalLM", "OPTConfig", OPT),
+    "opt without biases": Case("OPTForCausalLM", "OPTConfig", OPT | {"enable_bias": False, "activation_function": "gelu"}),
+    **heads("OPT", "OPTConfig", OPT, f"{CLASSIFY} {ANSWER} Model"),
+    "bloom": Case("BloomForCausalLM", "BloomConfig", BLOOM, double=False),
+    "bloom six heads": Case("BloomForCausalLM", "BloomConfig", BLOOM | {"n_head": 6, "hidden_size": 36}, double=False),
+    **heads("Bloom", "BloomConfig", BLOOM, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
+    "gptj": rotary("GPTJForCausalLM", "GPTJConfig", GPTJ),
+    **heads("GPTJ", "GPTJConfig", GPTJ, f"{CLASSIFY} {ANSWER} Model", double=False),
+    "falcon": rotary("FalconForCausalLM", "FalconConfig", FALCON),
+    "falcon grouped": rotary(
+        "FalconForCausalLM", "FalconConfig", FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2, "bias": True}
+    ),
+    "falcon 11b": rotary(
+        "FalconForCausalLM", "FalconConfig", FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1}
+    ),
+    **heads("Falcon", "FalconConfig", FALCON | {"multi_query": False}, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
+    "stablelm": rotary("StableLmForCausalLM", "StableLmConfig", LLAMA | {"use_qkv_bias": True}),
+    **heads("StableLm", "StableLmConfig", LLAMA, f"{CLASSIFY} {TAG} Model", double=False),
+    "olmo2": rotary("Olmo2ForCausalLM", "Olmo2Config", LLAMA),
+    **heads("Olmo2", "Olmo2Config", LLAMA, f"{CLASSIFY} Model", double=False),
+    "granite": rotary(
+        "GraniteForCausalLM",
+        "GraniteConfig",
+        LLAMA | {"embedding_multiplier": 3.0, "attention_multiplier": 0.2, "residual_multiplier": 0.4, "logits_scaling": 6.0},
+    ),
+    "granite bare": rotary("GraniteModel", "GraniteConfig", LLAMA),
+    "smollm3": rotary("SmolLM3ForCausalLM", "SmolLM3Config", LLAMA | {"num_hidden_layers": 5}),
+    "smollm3 windows": rotary(
+        "SmolLM3ForCausalLM",
+        "SmolLM3Config",
+        LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2, "use_sliding_window": True, "sliding_window": 6},
+    ),
+    **heads("SmolLM3", "SmolLM3Config", LLAMA, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
+    **heads("ModernBert", "ModernBertConfig", MODERN, f"ForMaskedLM {CLASSIFY} {TAG} Model", kind="encoder", double=False),
+    "modernbert biased": encoder(
+        "ModernBertForSequenceClassification",
+        "ModernBertConfig",
+        MODERN
+        | {
+            "norm_bias": True,
+            "attention_bias": True,
+            "mlp_bias": True,
+            "classifier_bias": True,
+            "classifier_pooling": "mean",
+            "num_labels": 3,
+        },
+        double=False,
+    ),
+    **heads("DebertaV2", "DebertaV2Config", DEBERTA, f"ForMaskedLM {CLASSIFY} {TAG} {ANSWER} Model", kind="encoder", double=False),
+    "deberta apart": encoder(
+        "DebertaV2ForMaskedLM",
+        "DebertaV2Config",
+        DEBERTA
+        | {"share_att_key": False, "position_buckets": -1, "norm_rel_ebd": "none", "position_biased_input": True, "type_vocab_size": 2}
+        | {"max_relative_positions": 9, "pos_att_type": "c2p"},
+        double=False,
+    ),
+    **heads("Wav2Vec2", "Wav2Vec2Config", WAV2VEC, f"ForCTC {CLASSIFY} ForAudioFrameClassification Model", kind="waves"),
+    "wav2vec2 large": Case("Wav2Vec2ForCTC", "Wav2Vec2Config", LARGE, kind="waves"),
+    **heads("Hubert", "HubertConfig", WAV2VEC, f"ForCTC {CLASSIFY} Model", kind="waves"),
+    "hubert large": Case("HubertForCTC", "HubertConfig", LARGE, kind="waves"),
+    **heads("Albert", "AlbertConfig", BERT | {"embedding_size": 24}, f"ForMaskedLM {CLASSIFY} {TAG} {ANSWER} Model", kind="encoder"),
+    "albert as wide": encoder("AlbertForMaskedLM", "AlbertConfig", BERT | {"embedding_size": 32, "num_hidden_layers": 3}),
+    "qwen2 moe": rotary("Qwen2MoeForCausalLM", "Qwen2MoeConfig", QWEN2_MOE),
+    **heads("Qwen2Moe", "Qwen2MoeConfig", QWEN2_MOE, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
 }

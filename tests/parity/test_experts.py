@@ -33,7 +33,7 @@ from transformers.utils import logging
 
 from attentif.hub import read_folder
 from attentif.models import Batch, Input, Model, build, resolve
-from attentif.nn.aside import listening
+from attentif.nn.auxiliary import collect_auxiliary
 from attentif.nn.balance import KLConfig, Routing, SwitchConfig, ZLossConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.experts import Experts, ExpertsConfig
@@ -72,7 +72,7 @@ def assert_same(mine: Experts, theirs: nn.Module, tensors: dict[str, Tensor], wa
     x = torch.randn(3, 19, WIDTH)
     one, other = x.clone().requires_grad_(), x.clone().requires_grad_()
     probe = torch.randn(3, 19, WIDTH)
-    y, known = mine(one, Seq.padded([19] * 3)), theirs(other)
+    y, known = mine(one, Seq.from_padded([19] * 3)), theirs(other)
     assert_close(y, known, **CLOSE)
     (y * probe).sum().backward()
     (known * probe).sum().backward()
@@ -179,7 +179,7 @@ def mixtral(tmp_path: Path) -> tuple[MixtralForCausalLM, Model]:
 
 def tokens() -> tuple[Tensor, Tensor]:
     torch.manual_seed(3)
-    mask = Seq.padded(LENGTHS).valid
+    mask = Seq.from_padded(LENGTHS).valid
     return torch.randint(3, VOCAB, mask.shape) * mask, mask
 
 
@@ -188,11 +188,11 @@ def test_mixtral_agrees_in_logits_alone_ragged_packed_and_step_by_step(mixtral: 
     ids, mask = tokens()
     with torch.no_grad():
         known = theirs(ids, attention_mask=mask.long()).logits[mask]
-        assert_close(mine(Batch(Input(ids, Seq.padded(LENGTHS))))[0][mask], known, **CLOSE)
-        assert_close(mine(Batch(Input(ids[mask], Seq.packed(LENGTHS))))[0], known, **CLOSE)
+        assert_close(mine(Batch(Input(ids, Seq.from_padded(LENGTHS))))[0][mask], known, **CLOSE)
+        assert_close(mine(Batch(Input(ids[mask], Seq.from_packed(LENGTHS))))[0], known, **CLOSE)
         one = ids[1:2]
         whole, state = theirs(one).logits, mine.init_state(1, one.shape[1])
-        steps = [mine(Batch(Input(one[:, t : t + 1], Seq.padded([1], start=t))), state)[0] for t in range(one.shape[1])]
+        steps = [mine(Batch(Input(one[:, t : t + 1], Seq.from_padded([1], start=t))), state)[0] for t in range(one.shape[1])]
         assert_close(torch.cat(steps, 1), whole, **CLOSE)
 
 
@@ -200,7 +200,7 @@ def test_mixtral_agrees_in_gradients(mixtral: tuple[MixtralForCausalLM, Model]) 
     theirs, mine = mixtral
     ids, mask = tokens()
     theirs(ids, attention_mask=mask.long()).logits[mask].log_softmax(-1)[:, 5].mean().backward()
-    mine(Batch(Input(ids, Seq.padded(LENGTHS))))[0][mask].log_softmax(-1)[:, 5].mean().backward()
+    mine(Batch(Input(ids, Seq.from_padded(LENGTHS))))[0][mask].log_softmax(-1)[:, 5].mean().backward()
     assert_close(mine.frontend.tokens.weight.grad, theirs.model.embed_tokens.weight.grad, **GRADIENTS)
     for block, layer in zip(mine.decoder.blocks, theirs.model.layers, strict=True):
         assert_close(block.ffn.mixer.router.weight.grad, layer.mlp.gate.weight.grad, **GRADIENTS)
@@ -234,7 +234,7 @@ def test_switch_agrees_in_the_decoders_hidden_states(tmp_path: Path) -> None:
     target, lengths = source.flip(0), LENGTHS[::-1]
     with torch.no_grad():
         known = theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target, output_hidden_states=True)
-        hidden, seq = mine.hidden(Batch(Input(source, Seq.padded(LENGTHS)), Input(target, Seq.padded(lengths))))
+        hidden, seq = mine.hidden(Batch(Input(source, Seq.from_padded(LENGTHS)), Input(target, Seq.from_padded(lengths))))
         assert_close(hidden[seq.valid], known.decoder_hidden_states[-1][seq.valid], **CLOSE)
 
 
@@ -307,15 +307,15 @@ def test_mixtrals_own_loss_follows_from_the_tape_and_padding_is_in_neither(mixtr
     theirs, mine = mixtral
     ids, mask = tokens()
     known = theirs(ids, attention_mask=mask.long(), output_router_logits=True).aux_loss
-    with record(mine) as tape, listening() as aside:
-        mine(Batch(Input(ids, Seq.padded(LENGTHS))))
+    with record(mine) as tape, collect_auxiliary() as auxiliary:
+        mine(Batch(Input(ids, Seq.from_padded(LENGTHS))))
     kept = [tape.records[f"decoder.blocks.{i}.ffn"][0] for i in range(2)]
     shares = torch.stack([routing.shares for routing in kept]).mean(0)
     probabilities = torch.stack([routing.probabilities.mean(0) for routing in kept]).mean(0)
     assert_close(2 * 4 * (shares * probabilities).sum(), known, **CLOSE)
     blocks = [load_balancing_loss_func((routing.logits,), 4, 2) / 2 for routing in kept]
-    assert_close(aside.loss, 0.01 * sum(blocks), **CLOSE)
-    assert all(int(counts[-1]) == sum(LENGTHS) for counts in aside.counts.values())
+    assert_close(auxiliary.loss, 0.01 * sum(blocks), **CLOSE)
+    assert all(int(counts[-1]) == sum(LENGTHS) for counts in auxiliary.counts.values())
 
 
 # -------------------------------------------------------------------------------------------------------------------- sizes

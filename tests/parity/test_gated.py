@@ -85,14 +85,14 @@ def texts() -> list[Tensor]:
 
 
 def read(model: Model, ids: Tensor, start: int = 0, state: Any = None) -> Tensor:
-    logits, _ = model(Batch(Input(ids[None], Seq.padded([len(ids)], start=start))), state)
+    logits, _ = model(Batch(Input(ids[None], Seq.from_padded([len(ids)], start=start))), state)
     return logits[0]
 
 
 def test_rwkv_logits_agree_row_by_row_and_in_our_ragged_batch(rwkv: tuple[RwkvForCausalLM, Model]) -> None:
     theirs, mine = rwkv
     with torch.no_grad():
-        ragged, _ = mine(Batch(Input(torch.nn.utils.rnn.pad_sequence(texts(), batch_first=True), Seq.padded(LENGTHS))))
+        ragged, _ = mine(Batch(Input(torch.nn.utils.rnn.pad_sequence(texts(), batch_first=True), Seq.from_padded(LENGTHS))))
         for row, ids in enumerate(texts()):
             expected = theirs(ids[None]).logits[0]
             assert_close(read(mine, ids), expected, **CLOSE)
@@ -156,7 +156,7 @@ def test_griffins_recurrent_block_agrees_in_outputs_and_gradients() -> None:
     theirs, mine = recurrent_block(hidden=24, width=16, heads=4)
     x, length = torch.randn(2, 30, 16), 30
     expected = theirs(x, torch.arange(length)[None].expand(2, -1), None, use_cache=False)[0]
-    y = mine(x, Seq.padded([length, length]))
+    y = mine(x, Seq.from_padded([length, length]))
     assert_close(y, expected, **CLOSE)
     probe = torch.randn_like(y) / length
     (expected * probe).sum().backward()
@@ -172,9 +172,9 @@ def test_griffins_recurrent_block_agrees_step_by_step() -> None:
     state = mine.init_state(2, 12, device=x.device, dtype=x.dtype)
     with torch.no_grad():
         prompt = theirs(x[:, :5], torch.arange(5)[None].expand(2, -1), None, use_cache=True)[0]
-        assert_close(mine(x[:, :5], Seq.padded([5, 5]), state), prompt, **CLOSE)
+        assert_close(mine(x[:, :5], Seq.from_padded([5, 5]), state), prompt, **CLOSE)
         for place in range(5, 12):
             step = theirs(x[:, place : place + 1], torch.full((2, 1), place), None, use_cache=True)[0]
-            assert_close(mine(x[:, place : place + 1], Seq.padded([1, 1], start=place), state), step, **CLOSE)
+            assert_close(mine(x[:, place : place + 1], Seq.from_padded([1, 1], start=place), state), step, **CLOSE)
     assert_close(state.h, theirs.rg_lru.recurrent_states, **CLOSE)
     assert_close(state.tail.transpose(1, 2), theirs.conv1d_state, **CLOSE)

@@ -25,7 +25,7 @@ from transformers.utils import logging
 
 from attentif.decode import GenerateOptions, beam_search, generate
 from attentif.decode.limits import Limiter, Limits
-from attentif.decode.sampling import adjusted, keep_min_p, keep_top_k, keep_top_p, penalise
+from attentif.decode.sampling import adjust_logits, keep_min_p, keep_top_k, keep_top_p, penalise
 from attentif.hub import read_folder
 from attentif.models import Model, build, resolve
 
@@ -133,7 +133,7 @@ def test_all_filters_in_turn_are_the_same() -> None:
     scores = logits()
     for warper in (TemperatureLogitsWarper(1.7), TopKLogitsWarper(50), TopPLogitsWarper(0.8), MinPLogitsWarper(0.1)):
         scores = warper(None, scores)
-    assert_close(adjusted(logits(), GenerateOptions(temperature=1.7, top_k=50, top_p=0.8, min_p=0.1)), scores)
+    assert_close(adjust_logits(logits(), GenerateOptions(temperature=1.7, top_k=50, top_p=0.8, min_p=0.1)), scores)
 
 
 @pytest.mark.parametrize("written", [0, 1, 4, 7])

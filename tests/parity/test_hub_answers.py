@@ -36,7 +36,7 @@ def test_places_of_a_passage_have_the_scores_of_transformers(name: str, tmp_path
     read = tokenizer(QUESTION, PASSAGE, return_tensors="pt", return_token_type_ids=name == "bert")
     inside = [place for place, owner in enumerate(read.sequence_ids()) if owner == 1]
     found = theirs(**read)
-    batch = run.task._asked(run.model, run.tokenizers, [{"question": QUESTION, "context": PASSAGE}]).batch([0])
+    batch = run.task._read_inputs(run.model, run.tokenizers, [{"question": QUESTION, "context": PASSAGE}]).batch([0])
     assert batch.source.data.tolist() == read["input_ids"].tolist()
     expected = torch.stack([found.start_logits, found.end_logits], -1)[0, inside]
     assert_close(run.model(batch)[0][0, inside], expected, rtol=1e-4, atol=1e-5)

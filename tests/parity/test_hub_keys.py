@@ -33,10 +33,13 @@ WORDS = {
 SAID_ELSEWHERE = {"id2label", "label2id", "num_labels", "dtype", "architectures", "task_specific_params"}
 PASSED_OVER = {
     ("mamba", "intermediate_size"),  # follows from `expand`; weights of another shape are named when they are read
+    ("pegasus", "max_position_embeddings"),  # the same
+    ("falcon", "output_attentions"),  # which makes their attention see what follows, where no mask is given
     ("marian", "max_position_embeddings"),  # rows of a table of sinusoids, of which there are as many here as are asked for
     ("wav2vec2-conformer", "num_conv_pos_embeddings"),  # of a convolution that nobody reads, and so are its groups
     ("wav2vec2-conformer", "num_conv_pos_embedding_groups"),
     ("t5", "is_encoder_decoder"),  # of a class that can be nothing else
+    ("mt5", "is_encoder_decoder"),
     ("rwkv", "rescale_every"),  # halves are taken back by the next norm, but for what it adds to the variance
 }
 

@@ -94,7 +94,7 @@ def test_an_output_of_its_own_is_read_where_the_configuration_says_that_it_is_sh
     save_file(tensors | {"lm_head.weight": torch.randn_like(embedding)}, file, {"format": "pt"})
     theirs = getattr(transformers, case.architecture).from_pretrained(tmp_path).eval()
     ids = torch.arange(3, 12)[None]
-    given = Input(ids, Seq.padded([9]))
+    given = Input(ids, Seq.from_padded([9]))
     model = read_folder(tmp_path).model
     expected = theirs(input_ids=ids, **({"decoder_input_ids": ids} if case.kind == "seq2seq" else {})).logits
     assert_close(model(Batch(given, given if model.target is not None else None))[0], expected, rtol=1e-4, atol=3e-5)

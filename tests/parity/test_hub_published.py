@@ -6,6 +6,8 @@ numbers to learn as transformers' model of the same file.
 """
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import transformers
 
 from attentif.hub.family import FAMILIES, family_of
 from attentif.hub.folder import configuration, head_named
-from attentif.models import build
+from attentif.models import build, resolve
 
 pytestmark = pytest.mark.parity
 
@@ -24,14 +26,17 @@ PUBLISHED: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("hub_
 UNREAD = {
     "reformer": ("lm_head.bias",),
     "wav2vec2-conformer": ("pos_conv_embed.", "masked_spec_embed"),
+    **dict.fromkeys(("wav2vec2", "hubert"), ("masked_spec_embed",)),  # of training
     "marian": ("embed_positions.",),  # sinusoids
+    "pegasus": ("embed_positions.",),
 }
 # of ours: a buffer there, or shared there until a file is read
-OURS = {"bart": "head.bias", "marian": "head.bias", "t5": "head.linear.weight"}
+OURS = {"bart": "head.bias", "marian": "head.bias", "mbart": "head.bias", "pegasus": "head.bias", "t5": "head.linear.weight"}
 
 
 def test_every_family_has_a_published_configuration_here() -> None:
-    assert {config["model_type"] for config in PUBLISHED.values()} == {*FAMILIES}
+    scaled = {"esm"}  # every published ESM-2 scales its embeddings by the masked share (token_dropout), which is refused
+    assert {config["model_type"] for config in PUBLISHED.values()} | scaled == {*FAMILIES}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -43,6 +48,34 @@ def test_a_published_configuration_is_read_as_transformers_reads_it(name: str) -
     kind = getattr(transformers, head.architecture)
     with torch.device("meta"):
         theirs = kind(kind.config_class.from_dict(dict(config)))
-    unread, alone = UNREAD.get(family.kind, ()), OURS.get(family.kind)
+    bare = ("pooler.",) if head.head["kind"] == "embed" else ()
+    unread, alone = (*UNREAD.get(family.kind, ()), *bare), OURS.get(family.kind)
     expected = sum(tensor.numel() for name, tensor in theirs.named_parameters() if not any(part in name for part in unread))
-    assert sum(tensor.numel() for name, tensor in ours.named_parameters() if name != alone) == expected
+    shared = re.compile(r"\.blocks\.[1-9]") if family.kind == "albert" else re.compile("^$")  # one block there, as many as are used here
+    found = sum(tensor.numel() for name, tensor in ours.named_parameters() if name != alone and not shared.search(name))
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["Llama-2-7b", "Llama-3.2-1B", "Mistral-7B", "Mixtral-8x7B", "Qwen2.5-0.5B", "Qwen3-0.6B", "DeepSeek-V2-Lite", "DeepSeek-V3"]
+)
+def test_a_preset_is_the_published_configuration(name: str) -> None:
+    published = next(config for key, config in PUBLISHED.items() if key.startswith(name))
+    family = family_of(published["model_type"], published.get("architectures"))
+    theirs = configuration(published, family, head_named(family, published))
+    ours = resolve({"base": name.lower()})
+    shapes = [{key: tensor.shape for key, tensor in build(config, device="meta").state_dict().items()} for config in (ours, theirs)]
+    assert shapes[0] == shapes[1]
+    said, read = dict(leaves(ours.replace(base=None).model_dump())), dict(leaves(theirs.model_dump()))
+    both = {key for key in said.keys() & read.keys() if said[key] is not None and read[key] is not None}  # None: a default, said there
+    assert {key: said[key] for key in both} == {key: read[key] for key in both}
+    assert {key.rpartition(".")[2] for key in said.keys() ^ read.keys()} <= {"dropout"}
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a configuration with its path."""
+    if not isinstance(value, dict | list | tuple):
+        yield path, value
+        return
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from leaves(item, f"{path}.{key}")

@@ -166,9 +166,9 @@ def answers(run: Any, folder: Path) -> tuple[Any, dict[str, float]]:
 @pytest.mark.parametrize("name", FOLDERS)
 def test_an_imported_run_answers_as_the_folder_it_came_from(folders: dict[str, Path], runs: dict[str, Path], name: str) -> None:
     direct, run = attentif.load(folders[name]), attentif.load(runs[name])
-    files = {"config.toml", "manifest.json", "model.safetensors", "README.md", *([] if name == "vit" else ["tokenizer.json"])}
+    files = {"config.toml", "manifest.json", "model.safetensors", "README.md", "task.json", *([] if name == "vit" else ["tokenizer.json"])}
     assert {path.name for path in runs[name].iterdir()} == files
-    assert run.config.changed(made=None) == direct.config.changed(made=None)
+    assert run.config.replace(made=None) == direct.config.replace(made=None)
     (said, scored), (expected, scores) = answers(run, folders["vit"]), answers(direct, folders["vit"])
     assert said == expected
     assert scored == pytest.approx(scores, abs=1e-6)  # the same numbers, elsewhere in memory: kernels add them in another order

@@ -70,7 +70,7 @@ def test_what_whisper_writes_depends_on_what_it_hears_and_it_is_told_in_their_or
     assert len({answer.output for answer in run.predict([str(place / "clip.wav"), str(place / "other.wav")])}) == 2
     ids = transformers.AutoTokenizer.from_pretrained(place / "whisper").convert_tokens_to_ids
     told = ["<|startoftranscript|>", "<|fr|>", "<|translate|>", "<|notimestamps|>"]
-    assert run.config.task.opening.told("fr", "translate").ids(run.tokenizer) == ids(told)
+    assert run.config.task.opening.override("fr", "translate").ids(run.tokenizer) == ids(told)
 
 
 @pytest.mark.parametrize("change", [{"no_repeat_ngram_size": -1}, {"forced_decoder_ids": [1, 2]}, {"language": "xx"}, {"lang_to_id": [1]}])

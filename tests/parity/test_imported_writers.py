@@ -156,6 +156,6 @@ def test_two_tokenizers_that_marian_cannot_have_are_one_line(place: Path, tmp_pa
     words = bytes_merged()
     words.backend_tokenizer.save(str(next(path for path in (tmp_path / "run").glob("*target*.json"))))
     accept_files(run.path)
-    with pytest.raises(ConfigError, match="has SentencePiece models that share one vocabulary"):
+    with pytest.raises(ConfigError, match=r"SentencePiece.*vocabulary"):
         export_model(run.path, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -67,7 +67,7 @@ def compared(mine: Mixer, theirs: nn.Module, pairs: dict[str, str], **options: A
         for their_name, name in pairs.items()
         for part, _ in mine.get_submodule(name).named_parameters()
     ]
-    ours = with_gradients(lambda x: mine(x, Seq.padded([T, T])), x, probe, [pair[0] for pair in same])
+    ours = with_gradients(lambda x: mine(x, Seq.from_padded([T, T])), x, probe, [pair[0] for pair in same])
     assert_close(ours, with_gradients(lambda x: theirs(x, **options), x, probe, [pair[1] for pair in same]), **CLOSE)
 
 
@@ -86,10 +86,10 @@ def test_bidirectional_linear_attention_agrees_with_linear_attention_transformer
         mine.v.weight /= (WIDTH // HEADS) ** 0.5
     x, probe = inputs()
     names = [("to_q", "q"), ("to_k", "k"), ("to_out", "out")]
-    ours = with_gradients(lambda x: mine(x, Seq.padded([T, T])), x, probe, [mine.get_submodule(n).weight for _, n in names])
+    ours = with_gradients(lambda x: mine(x, Seq.from_padded([T, T])), x, probe, [mine.get_submodule(n).weight for _, n in names])
     assert_close(ours, with_gradients(theirs, x, probe, [theirs.get_submodule(n).weight for n, _ in names]), **CLOSE)
-    mask = Seq.padded([T, 19]).valid  # ragged
-    assert_close(mine(x, Seq.padded([T, 19]))[mask], theirs(x, input_mask=mask)[mask], **CLOSE)
+    mask = Seq.from_padded([T, 19]).valid  # ragged
+    assert_close(mine(x, Seq.from_padded([T, 19]))[mask], theirs(x, input_mask=mask)[mask], **CLOSE)
 
 
 def test_causal_linear_attention_agrees_with_linear_attention_transformer() -> None:
@@ -150,14 +150,14 @@ def test_linformer_agrees_with_linformer(shared: bool, max_len: int) -> None:
         copied(mine, theirs, {"to_k": "v"})
         x, probe = inputs()
         copied(mine, theirs, {"to_q": "q", "to_k": "k", "to_out": "out"})
-        ours = with_gradients(lambda x: mine(x, Seq.padded([T, T])), x, probe, [mine.q.weight, mine.over_keys])
+        ours = with_gradients(lambda x: mine(x, Seq.from_padded([T, T])), x, probe, [mine.q.weight, mine.over_keys])
         known = with_gradients(theirs, x, probe, [theirs.to_q.weight, theirs.proj_k])
         known[3] = known[3][None]
         assert_close(ours, known, **CLOSE)
     else:
         compared(mine, theirs, PROJECTIONS)
         x, probe = inputs()
-        ours = with_gradients(lambda x: mine(x, Seq.padded([T, T])), x, probe, [mine.over_keys, mine.over_values])
+        ours = with_gradients(lambda x: mine(x, Seq.from_padded([T, T])), x, probe, [mine.over_keys, mine.over_values])
         known = with_gradients(theirs, x, probe, [theirs.proj_k, theirs.proj_v])
         assert_close([t.squeeze(0) for t in ours[2:]], known[2:], **CLOSE)
 
@@ -251,11 +251,11 @@ def test_latent_attention_agrees_with_deepseek(version: Any, q_rank: int | None,
 
     expected = with_gradients(known, x, probe, [theirs.kv_a_proj_with_mqa.weight, theirs.kv_b_proj.weight, theirs.o_proj.weight])
     ours = with_gradients(
-        lambda x: mine(x, Seq.padded([T, T])), x, probe, [mine.kv_down.weight, mine.k.weight, mine.v.weight, mine.out.weight]
+        lambda x: mine(x, Seq.from_padded([T, T])), x, probe, [mine.kv_down.weight, mine.k.weight, mine.v.weight, mine.out.weight]
     )
     up = torch.cat([ours[3].view(HEADS, K, RANK), ours[4].view(HEADS, V, RANK)], 1).flatten(0, 1)
     assert_close([*ours[:3], up, ours[5]], expected, **SINGLE)
     with torch.no_grad():  # token by token: the absorbed form
         state = mine.init_state(2, T, device=x.device, dtype=x.dtype)
-        steps = [mine(x[:, t : t + 1], Seq.padded([1, 1], start=t), state) for t in range(T)]
+        steps = [mine(x[:, t : t + 1], Seq.from_padded([1, 1], start=t), state) for t in range(T)]
     assert_close(torch.cat(steps, 1), expected[0].detach(), **SINGLE)

@@ -10,7 +10,7 @@ from transformers import PatchTSTConfig, PatchTSTForPrediction
 
 from attentif.models import Input, build, resolve
 from attentif.nn.seq import Seq
-from attentif.tasks.series.rollout import direct
+from attentif.tasks.series.rollout import predict_direct
 
 pytestmark = pytest.mark.parity
 
@@ -55,7 +55,7 @@ def test_forecasts_are_those_of_transformers(patch: int, stride: int, scaling: s
     values = 3 + 2 * torch.randn(4, STEPS, CHANNELS)
     with torch.no_grad():
         expected = theirs(past_values=values).prediction_outputs
-        found = direct(ours, Input(values, Seq.padded([STEPS] * 4)))[..., 0]
+        found = predict_direct(ours, Input(values, Seq.from_padded([STEPS] * 4)))[..., 0]
     assert_close(found, expected, rtol=1e-5, atol=2e-5)
 
 

@@ -20,7 +20,7 @@ from attentif.hub import read_folder
 from attentif.models import Batch, Input, Model, ModelConfig, build, resolve
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig
-from attentif.nn.pattern import Window
+from attentif.nn.pattern import WindowPattern
 from attentif.nn.seq import Seq
 
 pytestmark = pytest.mark.parity
@@ -95,17 +95,17 @@ def test_longformer_agrees_in_hidden_states_and_gradients(longformer: tuple[Long
     """A ragged batch; some tokens of every row are global: at the beginning, in the middle, next to each other."""
     theirs, mine = longformer
     torch.manual_seed(3)
-    valid = Seq.padded(LENGTHS).valid
+    valid = Seq.from_padded(LENGTHS).valid
     ids = torch.where(valid, torch.randint(3, VOCAB, valid.shape), 1)
     marks = torch.zeros_like(valid)
     marks[0, [0, 100, 101]], marks[1, [0, 5]], marks[2, [17, 319]] = True, True, True
-    seq = Seq.padded(LENGTHS, marks=marks)
+    seq = Seq.from_padded(LENGTHS, marks=marks)
     places = seq.pos
     known = theirs(ids, attention_mask=valid.long(), global_attention_mask=marks.long(), position_ids=places).last_hidden_state
     hidden, _ = mine.hidden(Batch(Input(ids, seq)))
     assert mine.encoder.blocks[0].attn.mixer.sparse.pays(seq.max_len)
     assert_close(hidden[valid], known[valid], **SINGLE)
-    packed = Batch(Input(ids[valid], Seq.packed(LENGTHS, marks=marks[valid])))
+    packed = Batch(Input(ids[valid], Seq.from_packed(LENGTHS, marks=marks[valid])))
     assert_close(mine.hidden(packed)[0], known[valid], **SINGLE)
     probe = torch.randn(hidden[valid].shape) / 100
     (known[valid] * probe).sum().backward()
@@ -119,7 +119,7 @@ def test_longformer_without_global_tokens_agrees(longformer: tuple[LongformerMod
     ids = torch.randint(3, VOCAB, (1, 320), generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         known = theirs(ids, position_ids=torch.arange(320)[None]).last_hidden_state
-        assert_close(mine.hidden(Batch(Input(ids, Seq.padded([320]))))[0], known, **SINGLE)
+        assert_close(mine.hidden(Batch(Input(ids, Seq.from_padded([320]))))[0], known, **SINGLE)
 
 
 BLOCK, RANDOM = 8, 2
@@ -154,7 +154,7 @@ def test_bigbird_agrees_in_hidden_states_and_gradients(length: int, tmp_path: Pa
     ids = torch.randint(3, VOCAB, (1, length), generator=torch.Generator().manual_seed(3))
     known = theirs(ids).last_hidden_state
     assert theirs.attention_type == "block_sparse"
-    hidden, _ = mine.hidden(Batch(Input(ids, Seq.padded([length]))))
+    hidden, _ = mine.hidden(Batch(Input(ids, Seq.from_padded([length]))))
     assert mine.encoder.blocks[0].attn.mixer.sparse.pays(length) == (length >= 256)
     assert_close(hidden, known, **DOUBLE)
     probe = torch.randn(hidden.shape, dtype=torch.float64) / 100
@@ -171,14 +171,14 @@ def test_local_attention_agrees_in_output_and_gradients(causal: bool, exact: boo
     size, length = 32, 320
     theirs = LocalAttention(window_size=size, causal=causal, exact_windowsize=exact, use_rotary_pos_emb=False)
     right = 0 if causal else 1
-    window = Window(left=size, right=size * right) if exact else Window(left=1, right=right, block=size)
+    window = WindowPattern(left=size, right=size * right) if exact else WindowPattern(left=1, right=right, block=size)
     mine = AttentionConfig(heads=HEADS, causal=causal, pattern=(window,)).build(Site(width=WIDTH))
     assert isinstance(mine, Attention)
     assert mine.sparse.pays(length)
     torch.manual_seed(0)
     x = [torch.randn(2, HEADS, length, WIDTH // HEADS, dtype=torch.float64, requires_grad=True) for _ in "qkv"]
     known = theirs(*x).transpose(1, 2).flatten(2)
-    y = mine.attend(*x, Seq.padded([length] * 2))
+    y = mine.attend(*x, Seq.from_padded([length] * 2))
     assert_close(y, known, **DOUBLE)
     probe = torch.randn(y.shape, dtype=torch.float64)
     assert_close(torch.autograd.grad((y * probe).sum(), x), torch.autograd.grad((known * probe).sum(), x), **DOUBLE)

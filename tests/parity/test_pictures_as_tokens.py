@@ -6,8 +6,8 @@ import torch
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
-from attentif.tasks.pictures.codebook import Codebook, cut_patches
-from attentif.tasks.pictures.paint_report import distances
+from attentif.tasks.vision.codebook import Codebook, cut_patches
+from attentif.tasks.vision.paint_report import distances
 
 pytestmark = pytest.mark.parity
 

@@ -11,7 +11,7 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from attentif.nn.bias import ALiBiConfig, RelativeBias, RelativeConfig, slopes_of
+from attentif.nn.bias import ALiBiConfig, RelativeBias, RelativeConfig, alibi_slopes
 from attentif.nn.rotary import RotaryConfig
 from attentif.nn.seq import Seq
 
@@ -61,7 +61,7 @@ def test_turned_queries_and_keys_agree(name: str, length: int) -> None:
     rope, scaling = SCALINGS.get(name, ({"rope_type": "default"}, None))
     torch.manual_seed(0)
     q, k = torch.randn(2, 4, length, HEAD_WIDTH), torch.randn(2, 2, length, HEAD_WIDTH)
-    seq = Seq.padded([length, length])
+    seq = Seq.from_padded([length, length])
     cos, sin = LlamaRotaryEmbedding(llama(rope))(q, seq.pos)
     theirs = apply_rotary_pos_emb(q, k, cos, sin)
     mine = RotaryConfig.model_validate({"base": BASE, "scaling": scaling}).build(HEAD_WIDTH)
@@ -88,5 +88,5 @@ def test_alibi_differs_from_blooms_by_a_constant_for_each_query(heads: int) -> N
 
 
 def test_alibi_slopes_are_those_of_the_paper() -> None:
-    assert slopes_of(8) == [2**-h for h in range(1, 9)]
-    assert slopes_of(16) == pytest.approx([2 ** (-h / 2) for h in range(1, 17)])
+    assert alibi_slopes(8) == [2**-h for h in range(1, 9)]
+    assert alibi_slopes(16) == pytest.approx([2 ** (-h / 2) for h in range(1, 17)])

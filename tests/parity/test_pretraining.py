@@ -93,7 +93,7 @@ def ragged() -> tuple[torch.Tensor, torch.Tensor, Seq]:
     torch.manual_seed(1)
     ids, mask = torch.randint(5, 50, (2, 9)), torch.ones(2, 9, dtype=torch.long)
     mask[1, 6:] = 0
-    return torch.where(mask.bool(), ids, 1), mask, Seq.padded([9, 6])
+    return torch.where(mask.bool(), ids, 1), mask, Seq.from_padded([9, 6])
 
 
 def test_the_scores_of_masked_tokens_and_of_pairs_agree_with_bert(tmp_path: Path) -> None:

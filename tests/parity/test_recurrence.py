@@ -83,7 +83,7 @@ def test_a_batch_agrees_in_outputs_and_gradients(name: str) -> None:
     theirs, mixer = pair(name)
     copy(theirs, mixer)
     x, mine = inputs([40] * 4)
-    expected, y = theirs(x)[0], mixer(mine, Seq.padded([40] * 4))
+    expected, y = theirs(x)[0], mixer(mine, Seq.from_padded([40] * 4))
     assert_close(y, expected, **CLOSE)
     expected.square().sum().backward()
     y.square().sum().backward()
@@ -97,9 +97,9 @@ def test_a_ragged_batch_agrees_in_outputs_and_gradients(name: str, packed: bool)
     theirs, mixer = pair(name)
     copy(theirs, mixer)
     x, mine = inputs()
-    seq = Seq.padded(LENGTHS)
+    seq = Seq.from_padded(LENGTHS)
     expected = read_ragged(theirs, x)[0][seq.valid]
-    y = mixer(mine[seq.valid], Seq.packed(LENGTHS)) if packed else mixer(mine, seq)[seq.valid]
+    y = mixer(mine[seq.valid], Seq.from_packed(LENGTHS)) if packed else mixer(mine, seq)[seq.valid]
     assert_close(y, expected, **CLOSE)
     expected.square().sum().backward()
     y.square().sum().backward()
@@ -113,14 +113,14 @@ def test_the_state_after_a_ragged_batch_is_the_same_and_carries_on(name: str) ->
     copy(theirs, mixer)
     x, mine = inputs()
     state = mixer.init_state(len(LENGTHS), 0, device=x.device, dtype=x.dtype)
-    mixer(mine, Seq.padded(LENGTHS), state)
+    mixer(mine, Seq.from_padded(LENGTHS), state)
     last = read_ragged(theirs, x)[1]
     h, *c = last if name == "lstm" else (last,)
     assert_close(state.h, h[0], **CLOSE)
     if c:
         assert_close(state.c, c[0][0], **CLOSE)
     more = torch.randn(len(LENGTHS), 5, WIDTH, dtype=torch.float64)
-    y = mixer(more, Seq.padded([5] * len(LENGTHS), start=torch.tensor(LENGTHS)), state)
+    y = mixer(more, Seq.from_padded([5] * len(LENGTHS), start=torch.tensor(LENGTHS)), state)
     assert_close(y, theirs(more, last)[0], **CLOSE)
 
 
@@ -131,7 +131,7 @@ def test_both_directions_joined_end_to_end_agree(name: str) -> None:
     copy(theirs, mixer.ahead)
     copy(theirs, mixer.back, "_l0_reverse")
     x, mine = inputs()
-    seq = Seq.padded(LENGTHS)
+    seq = Seq.from_padded(LENGTHS)
     expected, y = read_ragged(theirs, x)[0][seq.valid], mixer(mine, seq)[seq.valid]
     assert_close(y, expected, **CLOSE)
     expected.square().sum().backward()
@@ -164,7 +164,7 @@ def test_the_peephole_lstm_is_its_equation() -> None:
             o = torch.sigmoid(W_o @ now + U_o @ h + p_o * c + b_o)
             h = o * torch.tanh(c)
             rows.append(h)
-    seq = Seq.padded(LENGTHS)
+    seq = Seq.from_padded(LENGTHS)
     expected, y = torch.stack(rows), mixer(mine, seq)[seq.valid]
     assert_close(y, expected, **CLOSE)
     parameters = list(mixer.parameters())

@@ -101,7 +101,7 @@ def ids(rows: int = 2) -> Tensor:
 
 
 def read(tokens: Tensor) -> Batch:
-    return Batch(Input(tokens, Seq.padded([tokens.shape[1]] * len(tokens))))
+    return Batch(Input(tokens, Seq.from_padded([tokens.shape[1]] * len(tokens))))
 
 
 def test_a_whole_causal_model_agrees_with_transformers_in_logits_and_gradients(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def assert_same_attention(mine: nn.Module, theirs: Any) -> None:
     generator = torch.Generator().manual_seed(6)
     x, probe = (torch.randn(2, T, WIDTH, dtype=torch.float64, generator=generator) for _ in range(2))
     x.requires_grad_()
-    y, expected = mine(x, Seq.padded([T, T])), theirs(x)
+    y, expected = mine(x, Seq.from_padded([T, T])), theirs(x)
     assert_close(y, expected, **CLOSE)
     (gradient,) = torch.autograd.grad((y * probe).sum(), x)
     assert_close(gradient, torch.autograd.grad((expected * probe).sum(), x)[0], **CLOSE)

@@ -79,7 +79,7 @@ def test_the_time_mix_agrees_in_outputs_memories_and_gradients(package: Any) -> 
         steps.append(y)
     expected = torch.stack(steps)
     state = mixer.init_state(1, 20, device=x.device, dtype=x.dtype)
-    ours = mixer(x[None], Seq.padded([20]), state)[0]
+    ours = mixer(x[None], Seq.from_padded([20]), state)[0]
     assert_close(ours, expected, **CLOSE)
     assert_close(state.memory[0], memory.mT, **CLOSE)  # theirs has values in rows
     probe, wanted = torch.randn_like(expected), list(mixer.parameters())
@@ -132,8 +132,8 @@ def test_a_whole_model_agrees_read_at_once_and_step_by_step(package: Any) -> Non
     with torch.no_grad():
         expected, known = theirs.forward(ids[:9].tolist(), None, full_output=True)
         state = mine.init_state(1, 15)
-        assert_close(mine(Batch(Input(ids[None, :9], Seq.padded([9]))), state)[0][0], expected, **CLOSE)
+        assert_close(mine(Batch(Input(ids[None, :9], Seq.from_padded([9]))), state)[0][0], expected, **CLOSE)
         for place in range(9, 15):
             expected, known = theirs.forward(ids[place : place + 1].tolist(), known)
-            logits, _ = mine(Batch(Input(ids[None, place : place + 1], Seq.padded([1], start=place))), state)
+            logits, _ = mine(Batch(Input(ids[None, place : place + 1], Seq.from_padded([1], start=place))), state)
             assert_close(logits[0, 0], expected, **CLOSE)

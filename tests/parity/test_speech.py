@@ -16,12 +16,12 @@ from attentif.hub import read_folder
 from attentif.kernels.mel import log_mel, mel_filters, whisper_range
 from attentif.models import Batch, Input, build
 from attentif.models.config import resolve
-from attentif.models.heads.ctc import ctc_loss, frames_needed
-from attentif.nn.aside import listening
+from attentif.models.heads.ctc import ctc_loss, min_frames
+from attentif.nn.auxiliary import collect_auxiliary
 from attentif.nn.block import Block, SublayerConfig
 from attentif.nn.mixer import Site
 from attentif.nn.seq import Seq
-from attentif.nn.stack import once
+from attentif.nn.stack import recompute_contexts
 
 pytestmark = pytest.mark.parity
 
@@ -77,7 +77,7 @@ def test_whisper_writes_what_transformers_writes(tmp_path: Path) -> None:
     frames, ids = torch.randn(2, 60, 20, dtype=torch.float64), torch.randint(3, 53, (2, 9))
     with torch.no_grad():
         expected = theirs(input_features=frames.mT, decoder_input_ids=ids).logits
-        found, _ = ours(Batch(Input(frames, Seq.padded([60, 60])), Input(ids, Seq.padded([9, 9]))))
+        found, _ = ours(Batch(Input(frames, Seq.from_padded([60, 60])), Input(ids, Seq.from_padded([9, 9]))))
     assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -100,7 +100,7 @@ def test_a_conformer_block_is_wav2vec2_conformers() -> None:
     assert preset is not None
     changes = {"ffn1": {"hidden": 40}, "attn": {"rotary": None}, "conv": {"kernel": 7, "norm": "batch"}, "ffn2": {"hidden": 40}}
     sublayers: dict[str, SublayerConfig] = {
-        name: sublayer.changed(mixer=sublayer.mixer.changed(**changes[name])) for name, sublayer in preset.block.items()
+        name: sublayer.replace(mixer=sublayer.mixer.replace(**changes[name])) for name, sublayer in preset.block.items()
     }
     ours = Block(sublayers, Site(width=24)).double().eval()
     values = theirs.state_dict() | {"zero": torch.zeros(48, dtype=torch.float64)}
@@ -125,40 +125,42 @@ def test_a_conformer_block_is_wav2vec2_conformers() -> None:
     x = torch.randn(2, 19, 24, dtype=torch.float64)
     with torch.no_grad():
         expected = theirs(x)
-        assert_close(ours(x, Seq.padded([19, 19])), expected[0] if isinstance(expected, tuple) else expected, rtol=1e-9, atol=1e-9)
+        assert_close(ours(x, Seq.from_padded([19, 19])), expected[0] if isinstance(expected, tuple) else expected, rtol=1e-9, atol=1e-9)
 
 
 def test_batch_statistics_are_those_of_the_valid_frames_alone() -> None:
-    from attentif.nn.mixers.conformer_conv import ValidBatchNorm
+    from attentif.nn.norm import BatchNorm
 
     torch.manual_seed(0)
-    ours, theirs = ValidBatchNorm(6).double(), nn.BatchNorm1d(6).double()
+    ours, theirs = BatchNorm(6).double(), nn.BatchNorm1d(6).double()
     lengths = (5, 9, 2)
     for _ in range(3):
         rows = [torch.randn(length, 6, dtype=torch.float64) * 2 + 1 for length in lengths]
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=1e3)
-        seq = Seq.padded(lengths)
-        with listening() as aside:
+        seq = Seq.from_padded(lengths)
+        with collect_auxiliary() as auxiliary:
             assert_close(ours(padded, seq)[seq.valid], theirs(torch.cat(rows)))
-        ours.learn(aside.counts[ours].tolist())
+        ours.learn(auxiliary.counts[ours].tolist())
     assert_close(ours.mean, theirs.running_mean)
     assert_close(ours.var, theirs.running_var)
     assert_close(ours.eval()(padded, seq)[seq.valid], theirs.eval()(torch.cat(rows)))
 
 
 def test_running_means_move_once_a_step_however_it_is_cut() -> None:
-    from attentif.nn.mixers.conformer_conv import ValidBatchNorm
+    from attentif.nn.norm import BatchNorm
 
     torch.manual_seed(0)
-    whole, cut = ValidBatchNorm(6).double(), ValidBatchNorm(6).double()
+    whole, cut = BatchNorm(6).double(), BatchNorm(6).double()
     x = torch.randn(4, 7, 6, dtype=torch.float64) + 3
     counts = []
     for norm, parts in ((whole, [x]), (cut, list(x.split(1)))):
         said = torch.zeros(norm.numbers, dtype=torch.float64)
         for part in parts:
-            with listening() as aside:
-                checkpoint(norm, part.requires_grad_(), Seq.padded([7] * len(part)), use_reentrant=False, context_fn=once).sum().backward()
-            said += aside.counts[norm]
+            with collect_auxiliary() as auxiliary:
+                checkpoint(
+                    norm, part.requires_grad_(), Seq.from_padded([7] * len(part)), use_reentrant=False, context_fn=recompute_contexts
+                ).sum().backward()
+            said += auxiliary.counts[norm]
         norm.learn(said.tolist())
         counts.append(said)
     assert_close(*counts)
@@ -190,7 +192,7 @@ def test_the_ctc_loss_and_its_gradient_are_those_of_all_alignments() -> None:
 
 
 def test_a_transcript_without_an_alignment_costs_nothing() -> None:
-    assert frames_needed([4, 4, 5]) == 4
+    assert min_frames([4, 4, 5]) == 4
     logits = torch.randn(1, 3, 6, requires_grad=True)
     loss = ctc_loss(logits, torch.tensor([3]), torch.tensor([[4, 4, 5]]), torch.tensor([3]))
     assert float(loss.detach()) == 0

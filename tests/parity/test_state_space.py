@@ -137,11 +137,11 @@ def ids() -> Tensor:
 @both
 def test_logits_agree_for_every_row_of_ragged_and_packed_batches(family: str, request: pytest.FixtureRequest) -> None:
     theirs, mine = request.getfixturevalue(family)
-    tokens, seq = ids(), Seq.padded(LENGTHS)
+    tokens, seq = ids(), Seq.from_padded(LENGTHS)
     with torch.no_grad():
         known = torch.cat([theirs(row[None, :n]).logits[0] for row, n in zip(tokens, LENGTHS, strict=True)])
         assert_close(mine(Batch(Input(tokens, seq)))[0][seq.valid], known, **CLOSE)
-        assert_close(mine(Batch(Input(tokens[seq.valid], Seq.packed(LENGTHS))))[0], known, **CLOSE)
+        assert_close(mine(Batch(Input(tokens[seq.valid], Seq.from_packed(LENGTHS))))[0], known, **CLOSE)
 
 
 @both
@@ -149,7 +149,7 @@ def test_gradients_agree_in_every_parameter(family: str, request: pytest.Fixture
     theirs, mine = request.getfixturevalue(family)
     tokens = ids()
     theirs(tokens).logits.log_softmax(-1)[:, :, 5].mean().backward()
-    mine(Batch(Input(tokens, Seq.padded([tokens.shape[1]] * len(tokens)))))[0].log_softmax(-1)[:, :, 5].mean().backward()
+    mine(Batch(Input(tokens, Seq.from_padded([tokens.shape[1]] * len(tokens)))))[0].log_softmax(-1)[:, :, 5].mean().backward()
     table = {"mamba": mamba_tensors, "mamba2": mamba2_tensors}[family]
     known = table({name: p.grad for name, p in theirs.named_parameters()})
     own = dict(mine.named_parameters())
@@ -165,11 +165,11 @@ def test_cached_steps_agree_after_a_prompt(family: str, request: pytest.FixtureR
     with torch.no_grad():
         known = theirs(tokens[:, :6], use_cache=True)
         state = mine.init_state(2, tokens.shape[1])
-        assert_close(mine(Batch(Input(tokens[:, :6], Seq.padded([6, 6]))), state)[0], known.logits, **CLOSE)
+        assert_close(mine(Batch(Input(tokens[:, :6], Seq.from_padded([6, 6]))), state)[0], known.logits, **CLOSE)
         for place in range(6, tokens.shape[1]):
             one = tokens[:, place : place + 1]
             known = theirs(one, cache_params=known.cache_params, use_cache=True)
-            assert_close(mine(Batch(Input(one, Seq.padded([1, 1], start=place))), state)[0], known.logits, **CLOSE)
+            assert_close(mine(Batch(Input(one, Seq.from_padded([1, 1], start=place))), state)[0], known.logits, **CLOSE)
 
 
 @both
@@ -178,11 +178,11 @@ def test_generation_agrees(family: str, request: pytest.FixtureRequest) -> None:
     prompt = ids()[:1, :6]
     known = theirs.generate(prompt, max_new_tokens=12, do_sample=False, eos_token_id=-1, pad_token_id=0)[0, 6:]
     with torch.no_grad():
-        state, seq, tokens, read = mine.init_state(1, 20), Seq.padded([6]), [], prompt
+        state, seq, tokens, read = mine.init_state(1, 20), Seq.from_padded([6]), [], prompt
         for _ in range(12):
             read = mine(Batch(Input(read, seq)), state)[0][:, -1:].argmax(-1)
             tokens.append(int(read))
-            seq = seq.following()
+            seq = seq.next_step()
     assert tokens == known.tolist()
 
 
@@ -213,7 +213,7 @@ def test_a_block_agrees_with_mambapy_in_outputs_gradients_and_steps() -> None:
     tensors |= {"select.weight": theirs.x_proj.weight, "step.weight": theirs.dt_proj.weight, "step.bias": theirs.dt_proj.bias}
     mine.load_state_dict(tensors | {"out.weight": theirs.out_proj.weight, "out.bias": theirs.out_proj.bias})
     x = torch.randn(2, 19, WIDTH, requires_grad=True)
-    y, known = mine(x, Seq.padded([19, 19])), theirs(x)
+    y, known = mine(x, Seq.from_padded([19, 19])), theirs(x)
     assert_close(y, known, **CLOSE)
     probe = torch.randn_like(y)
     wanted = [(x, x), (mine.A_log, theirs.A_log), (mine.out.weight, theirs.out_proj.weight), (mine.step.bias, theirs.dt_proj.bias)]
@@ -224,4 +224,4 @@ def test_a_block_agrees_with_mambapy_in_outputs_gradients_and_steps() -> None:
     with torch.no_grad():
         for place in range(5):
             step, cache = theirs.step(x[:, place], cache)
-            assert_close(mine(x[:, place : place + 1], Seq.padded([1, 1], start=place), state)[:, 0], step, **CLOSE)
+            assert_close(mine(x[:, place : place + 1], Seq.from_padded([1, 1], start=place), state)[:, 0], step, **CLOSE)

@@ -38,15 +38,15 @@ def test_the_preset_is_transformers_t5_to_the_logits_and_the_loss(tmp_path: Path
     mine = build(resolve({"base": "t5-small"} | changes)).eval()
     mine.load_state_dict(read_folder(tmp_path).model.state_dict())
     lengths, written = [5, 17, 11], [9, 3, 12]
-    source = torch.randint(3, 50, (3, 17)) * Seq.padded(lengths).valid
-    target = torch.randint(3, 50, (3, 12)) * Seq.padded(written).valid
-    labels = torch.randint(3, 50, (3, 12)).masked_fill(~Seq.padded(written).valid, -100)
+    source = torch.randint(3, 50, (3, 17)) * Seq.from_padded(lengths).valid
+    target = torch.randint(3, 50, (3, 12)) * Seq.from_padded(written).valid
+    labels = torch.randint(3, 50, (3, 12)).masked_fill(~Seq.from_padded(written).valid, -100)
     with torch.no_grad():
-        known = theirs(input_ids=source, attention_mask=Seq.padded(lengths).valid.long(), decoder_input_ids=target, labels=labels)
-        batch = Batch(Input(source, Seq.padded(lengths)), Input(target, Seq.padded(written)), labels)
+        known = theirs(input_ids=source, attention_mask=Seq.from_padded(lengths).valid.long(), decoder_input_ids=target, labels=labels)
+        batch = Batch(Input(source, Seq.from_padded(lengths)), Input(target, Seq.from_padded(written)), labels)
         logits, seq = mine(batch)
         assert_close(logits[seq.valid], known.logits[seq.valid], rtol=1e-5, atol=1e-5)
-        from attentif.tasks.tokens import token_loss
+        from attentif.tasks.token_loss import token_loss
 
         total, count = token_loss(mine, batch)
         assert count == sum(written)

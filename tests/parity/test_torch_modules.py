@@ -26,7 +26,7 @@ precisions = pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e
 
 def batch(lengths: list[int], dtype: torch.dtype, seed: int) -> tuple[Tensor, Seq]:
     torch.manual_seed(seed)
-    seq = Seq.padded(lengths)
+    seq = Seq.from_padded(lengths)
     return torch.randn(*seq.pos.shape, WIDTH, dtype=dtype), seq
 
 
@@ -114,7 +114,7 @@ def test_transformer_encoder_agrees(dtype: torch.dtype, tolerance: float, placem
     known = theirs(x, src_key_padding_mask=~seq.valid)
     mine = ours(x, seq)
     assert_close(mine[seq.valid], known[seq.valid], rtol=tolerance, atol=tolerance)
-    packed = ours(x[seq.valid], Seq.packed(LENGTHS))
+    packed = ours(x[seq.valid], Seq.from_packed(LENGTHS))
     assert_close(packed, known[seq.valid], rtol=tolerance, atol=tolerance)
 
 
@@ -133,7 +133,7 @@ def test_transformer_decoder_agrees_whole_and_step_by_step(dtype: torch.dtype, t
         whole = ours(x, seq, memory, memory_seq)
         assert_close(whole[seq.valid], known[seq.valid], rtol=tolerance, atol=tolerance)
         state = ours.init_state(len(x), x.shape[1], memory, memory_seq, device=x.device, dtype=dtype)
-        steps = [ours(x[:, t : t + 1], Seq.padded([1] * len(x), start=t), state=state) for t in range(x.shape[1])]
+        steps = [ours(x[:, t : t + 1], Seq.from_padded([1] * len(x), start=t), state=state) for t in range(x.shape[1])]
         assert_close(torch.cat(steps, 1), known, rtol=tolerance, atol=tolerance)
 
 

@@ -57,12 +57,12 @@ def ours(config: ModelConfig, folder: Path) -> Model:
 def tokens() -> tuple[Tensor, Tensor]:
     """Ids with 0 on the padding, and transformers' mask."""
     torch.manual_seed(3)
-    mask = Seq.padded(LENGTHS).valid
+    mask = Seq.from_padded(LENGTHS).valid
     return torch.randint(3, VOCAB, mask.shape) * mask, mask.long()
 
 
 def read(model: Model, ids: Tensor, lengths: list[int], **more: Any) -> Batch:
-    return Batch(Input(ids, Seq.padded(lengths), **more))
+    return Batch(Input(ids, Seq.from_padded(lengths), **more))
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_decoder_logits_agree_alone_and_in_a_ragged_batch(family: str, request: 
         batch = theirs(ids, attention_mask=mask).logits
         logits, seq = mine(read(mine, ids, LENGTHS))
         assert_close(logits[seq.valid], batch[seq.valid], **CLOSE)
-        packed = mine(Batch(Input(ids[seq.valid], Seq.packed(LENGTHS))))[0]
+        packed = mine(Batch(Input(ids[seq.valid], Seq.from_packed(LENGTHS))))[0]
         assert_close(packed, batch[seq.valid], **CLOSE)
         for row, length in enumerate(LENGTHS):
             alone = ids[row : row + 1, :length]
@@ -142,7 +142,7 @@ def test_decoder_logits_agree_step_by_step_with_the_cache(family: str, request: 
         for place in range(4, ids.shape[1]):
             one = ids[:, place : place + 1]
             known = theirs(one, past_key_values=known.past_key_values, use_cache=True)
-            mine_one = mine(Batch(Input(one, Seq.padded([1], start=place))), state)[0]
+            mine_one = mine(Batch(Input(one, Seq.from_padded([1], start=place))), state)[0]
             assert_close(mine_one, known.logits, **CLOSE)
 
 
@@ -193,7 +193,7 @@ def test_bert_agrees_in_hidden_states_and_class_scores(tmp_path: Path) -> None:
         hidden, seq = mine.hidden(batch)
         assert_close(hidden[seq.valid], known.hidden_states[-1][seq.valid], **CLOSE)
         assert_close(mine(batch)[0], known.logits, **CLOSE)
-        packed = Batch(Input(ids[seq.valid], Seq.packed(LENGTHS), segments[seq.valid]))
+        packed = Batch(Input(ids[seq.valid], Seq.from_packed(LENGTHS), segments[seq.valid]))
         assert_close(mine(packed)[0], known.logits, **CLOSE)
         for row, length in enumerate(LENGTHS):  # alone, and without segments: all of the first
             alone = ids[row : row + 1, :length]
@@ -233,7 +233,7 @@ def test_t5_agrees_in_the_decoders_hidden_states(tmp_path: Path) -> None:
     lengths = LENGTHS[::-1]
     with torch.no_grad():
         known = theirs(input_ids=source, attention_mask=mask, decoder_input_ids=target, output_hidden_states=True)
-        batch = Batch(Input(source, Seq.padded(LENGTHS)), Input(target, Seq.padded(lengths)))
+        batch = Batch(Input(source, Seq.from_padded(LENGTHS)), Input(target, Seq.from_padded(lengths)))
         memory, memory_seq, _ = mine.encode(batch.source)
         assert_close(memory[memory_seq.valid], known.encoder_last_hidden_state[memory_seq.valid], **CLOSE)
         hidden, seq = mine.hidden(batch)

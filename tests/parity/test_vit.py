@@ -49,7 +49,7 @@ def test_logits_and_maps_agree_with_the_same_weights(tmp_path: Path) -> None:
     model.load_state_dict(read_folder(tmp_path).model.state_dict())
     pictures = torch.randn(3, 3, 24, 24)
     with torch.no_grad(), record(model) as tape:
-        logits, _ = model(Batch(Input(pictures, Seq.padded([10] * 3))))
+        logits, _ = model(Batch(Input(pictures, Seq.from_padded([10] * 3))))
         expected = theirs(pictures, output_attentions=True)
     assert_close(logits, expected.logits, **CLOSE)
     for path, weights in zip(tape, expected.attentions, strict=True):

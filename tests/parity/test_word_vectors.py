@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from attentif.text.judgements import answered, judged, read_analogies, read_similarity, spearman
+from attentif.text.judgements import answer_analogies, compare_similarity, read_analogies, read_similarity, spearman
 from attentif.text.vectors import FORMATS, WordVectors, read_vectors, write_vectors
 
 pytestmark = pytest.mark.parity
@@ -65,7 +65,7 @@ def test_agreement_with_people_is_gensims(vectors: WordVectors, theirs: KeyedVec
     rng = np.random.default_rng(1)
     rows = [(*rng.choice(WORDS, 2, replace=False), round(float(rng.random()), 1)) for _ in range(30)] + [("roi", "inconnu", 0.5)]
     file.write_text("".join(f"{a}\t{b}\t{score}\n" for a, b, score in rows))
-    pairs = judged(vectors, read_similarity(file))
+    pairs = compare_similarity(vectors, read_similarity(file))
     _, (expected, _), left_out = theirs.evaluate_word_pairs(str(file), case_insensitive=False)
     assert spearman(pairs) == pytest.approx(expected)  # ties share their rank
     assert 100 * (1 - len(pairs) / len(rows)) == pytest.approx(left_out)
@@ -79,7 +79,7 @@ def test_analogies_are_gensims(tmp_path) -> None:
     keyed.add_vectors(WORDS, matrix)
     file = tmp_path / "questions.txt"
     file.write_text(": famille\nhomme roi femme reine\nroi reine mot1 mot2\nroi inconnu mot1 mot2\n: autre\nmot3 mot4 mot5 mot6\n")
-    found = answered(vectors, read_analogies(file))
+    found = answer_analogies(vectors, read_analogies(file))
     _, expected = keyed.evaluate_word_analogies(str(file), case_insensitive=False)
     assert [int(section.right.sum()) for section in found] == [len(section["correct"]) for section in expected[:2]]
     assert [len(section.right) for section in found] == [len(s["correct"]) + len(s["incorrect"]) for s in expected[:2]]

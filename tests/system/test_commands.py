@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from terminal import Done
 
@@ -75,7 +76,7 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(typed: Callable[..
     assert found["steps"] == 3  # one batch holds the whole set
     assert found["memory"]["optimizer"] == pytest.approx(2 * found["memory"]["weights"], rel=0.01)
     assert found["memory"]["activations"] > 0
-    assert "what it would take" in typed("train", "language.toml", "--dry-run").out
+    assert "estimate" in typed("train", "language.toml", "--dry-run").out
     assert sorted(Path().rglob("*")) == before
 
 
@@ -153,7 +154,8 @@ def test_predictions_of_texts_files_and_pipes_agree(typed: Callable[..., Done], 
     (tmp_path / "t.csv").write_text("id,avis\n" + "".join(f"{n},{text}\n" for n, text in enumerate(texts)))
     out = tmp_path / "answers.jsonl"
     assert typed("predict", "runs/classify", "--file", str(tmp_path / "t.csv"), "--out", str(out)).code == 0
-    assert [json.loads(line) for line in out.read_text().splitlines()] == answers
+    kept = [{"id": str(n), "avis": text} for n, text in enumerate(texts)]
+    assert [json.loads(line) for line in out.read_text().splitlines()] == [row | answer for row, answer in zip(kept, answers, strict=True)]
     table = tmp_path / "answers.csv"
     assert typed("predict", "runs/classify", *texts, "--out", str(table)).code == 0
     with table.open(newline="") as file:
@@ -174,7 +176,8 @@ def test_an_empty_text_is_refused_and_an_empty_row_named(typed: Callable[..., Do
     (tmp_path / "t.csv").write_text(f'avis,id\nsuperbe,1\n"{blank}",2\n')
     for file, line in (("lignes.txt", 2), ("t.csv", 3)):
         done = typed("predict", "runs/classify", "--file", str(tmp_path / file), "--out", str(tmp_path / "answers.jsonl"))
-        assert done == Done(1, "", f"error: {tmp_path / file}:{line}: the text is empty: there is nothing to read\n")
+        assert (done.code, done.out) == (1, "")
+        assert done.err.startswith(f"error: {tmp_path / file}:{line}: the text is empty")
         assert not (tmp_path / "answers.jsonl").exists()
 
 
@@ -194,7 +197,7 @@ def test_a_pair_is_typed_as_a_text_and_its_second(typed: Callable[..., Done], tm
     assert answer["input"] == "il pleut / il neige"
     assert set(answer["scores"]) == {"oui", "non"}
     (tmp_path / "autre.csv").write_text("text,pair\nil pleut,il neige\n")
-    assert json.loads(typed("predict", run, "--file", str(tmp_path / "autre.csv"), "--json").out) == [answer]
+    assert json.loads(typed("predict", run, "--file", str(tmp_path / "autre.csv"), "--keep", "", "--json").out) == [answer]
     (same,) = load(run).predict([{"text": "il pleut", "pair": "il neige"}])
     assert (same.output, same.probability) == (answer["output"], answer["probability"])
     assert typed("predict", run, "il pleut", "--pair", " ") == Done(2, "", "error: the pair is empty: there is nothing to read\n")
@@ -224,6 +227,32 @@ def test_what_is_streamed_is_what_is_written_as_json(typed: Callable[..., Done])
         assert 0 < step["probability"] <= max(step["likeliest"].values()) + 1e-9
     assert "likeliest" in typed(*words, "--probabilities").out
     assert typed("generate", "runs/language", "le", "--beams", "2", "--length-penalty", "0", "--max-tokens", "4").code == 0
+
+
+def test_a_file_of_prompts_is_continued_row_by_row(typed: Callable[..., Done], tmp_path: Path) -> None:
+    prompts, out = tmp_path / "prompts.txt", tmp_path / "texts.jsonl"
+    prompts.write_text("le film\nun rôle\nle film\n")
+    words = ("generate", "runs/language", "--file", str(prompts), "--max-tokens", "4")
+    assert typed(*words, "--out", str(out)).code == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["input"] for row in rows] == ["le film", "un rôle", "le film"]
+    alone = load("runs/language")
+    assert [row["output"] for row in rows] == [alone.generate(row["input"], max_tokens=4).text for row in rows]
+    for wrong in (words, ("generate", "runs/language"), (*words, "le film"), ("generate", "runs/language", "le", "--resume")):
+        assert typed(*wrong).code == 2
+
+
+def test_vectors_of_a_file_are_written_and_searched(typed: Callable[..., Done], tmp_path: Path) -> None:
+    texts, out = tmp_path / "texts.txt", tmp_path / "vectors.npz"
+    texts.write_text("superbe\n\nennuyeux\nun film superbe\n")
+    both = typed("embed", "runs/classify", str(texts), "--out", str(out), "--near", "superbe", "--json")
+    near = [row["line"] for row in json.loads(both.out.partition("\n")[2])]
+    assert near[0] == 1
+    assert np.load(out)["lines"].tolist() == [1, 3, 4]
+    alone = typed("embed", "runs/classify", str(texts), "--near", "superbe", "--json")
+    assert [row["line"] for row in json.loads(alone.out)] == near
+    assert typed("embed", "runs/classify", str(texts), "--near", "superbe", "--resume").code == 2
+    assert typed("embed", "runs/classify", "superbe", "ennuyeux", "--out", str(tmp_path / "two.csv")).code == 0
 
 
 def test_maps_are_one_page_that_needs_no_network(typed: Callable[..., Done], tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from transformers.utils import logging
 import attentif
 from attentif.api import export_model
 from attentif.errors import ConfigError, UsageError
+from attentif.models import Batch, Input
+from attentif.nn.seq import Seq
 from attentif.training.progress import Silent
 
 pytestmark = pytest.mark.system
@@ -46,6 +48,39 @@ def test_a_language_model_goes_on_as_here(tmp_path: Path) -> None:
     assert again.generate("Un chat", max_tokens=12).tokens == run.generate("Un chat", max_tokens=12).tokens
 
 
+def test_the_default_recipe_in_the_shape_of_esm_is_loaded_by_transformers_with_equal_logits(tmp_path: Path) -> None:
+    rows = [f"{word} film {n},{label}\n" for n in range(40) for word, label in (("bon", "oui"), ("long", "non"))]
+    (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
+    settings = {"min_steps": 0, "steps": 6, "baselines": False, "device": "cpu"}
+    model = {"base": "esm-tiny"}
+    run = attentif.train("reviews", str(tmp_path / "films.csv"), out=tmp_path / "run", watch=Silent(), model=model, train=settings)
+    assert run.task.config.linear == "none"
+    made = export_model(run.path, tmp_path / "hf")
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(made.path).eval()
+    assert type(theirs).__name__ == made.architecture == "EsmForSequenceClassification"
+    texts = ["un bon film", "Long, long film 3 ! et encore"]
+    read = AutoTokenizer.from_pretrained(made.path)(texts, return_tensors="pt", padding=True, return_token_type_ids=False)
+    ids = [run.tokenizer.encode(text).ids for text in texts]
+    assert [row[: len(own)].tolist() for row, own in zip(read["input_ids"], ids, strict=True)] == ids
+    batch = Batch(Input(read["input_ids"], Seq.from_padded([len(own) for own in ids])))
+    with torch.no_grad():
+        torch.testing.assert_close(run.model(batch)[0], theirs(**read).logits, rtol=1e-4, atol=1e-5)  # float32, other order of sums
+    assert theirs.config.id2label == {0: "non", 1: "oui"}
+
+
+def test_an_export_says_what_the_run_does_to_the_answers_of_its_network(tmp_path: Path) -> None:
+    rows = [
+        f"{word} film {n},{label}\n" for n in range(400) for word, label in (("bon", "oui"), ("long", "non")) if label == "oui" or n < 60
+    ]
+    (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
+    settings = {"min_steps": 0, "steps": 6, "baselines": False, "device": "cpu"}
+    model = {"base": "esm-tiny"}
+    run = attentif.train("reviews", str(tmp_path / "films.csv"), out=tmp_path / "run", watch=Silent(), model=model, train=settings)
+    made = export_model(run.path, tmp_path / "hf")
+    assert made.caveat == run.note != ""
+    assert made.caveat in (tmp_path / "hf" / "README.md").read_text()
+
+
 def test_a_masked_model_guesses_as_here(tmp_path: Path) -> None:
     model = {"base": "bert-tiny", "width": 16, "layers": 2, "encoder": {"block": HEADS}}
     run = trained(tmp_path, {"kind": "masked", "context": 32}, model)
@@ -72,25 +107,25 @@ def test_an_encoder_decoder_writes_as_here(tmp_path: Path) -> None:
 
 def test_what_no_family_can_say_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     run = trained(tmp_path, {"kind": "language", "context": 32}, {"base": "lstm-tiny", "width": 16, "layers": 1})
-    with pytest.raises(ConfigError, match="no family at Hugging Face can say this model; the nearest: ") as caught:
+    with pytest.raises(ConfigError, match=r"architecture.*represent") as caught:
         export_model(run.path, tmp_path / "hf")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "hf").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(UsageError, match="exists and is not a Hugging Face folder"):
+    with pytest.raises(UsageError, match=r"exists.*Hugging"):
         export_model(run.path, tmp_path / "mine", force=True)
 
 
-@pytest.mark.parametrize("key", ["evidence", "blend"])
-def test_a_run_that_a_linear_model_answers_with_is_refused_with_the_key_to_train_without(tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize("choice", ["stacked", "averaged"])
+def test_a_run_that_a_linear_model_answers_with_is_refused_with_the_key_to_train_without(tmp_path: Path, choice: str) -> None:
     rows = [f"{word} film {n},{label}\n" for n in range(40) for word, label in (("bon", "oui"), ("long", "non"))]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
     head = {"kind": "classify", "pool": "first", "hidden": True}
-    for base, way_out in (("bert-tiny", "$"), ("lstm-tiny", ", and with another model: no family at Hugging Face can say")):
+    for base, way_out in (("bert-tiny", "$"), ("lstm-tiny", ", and with another model: no Hugging Face architecture")):
         sizes = {"base": base, "width": 16, "layers": 1} | ({"head": head} if base == "bert-tiny" else {})
-        run = trained(tmp_path / base, {"kind": "classify", key: True}, sizes, str(tmp_path / "films.csv"))
-        with pytest.raises(ConfigError, match=rf"config\.toml: task\.{key}: a linear model .* train with task\.{key}=false{way_out}"):
+        run = trained(tmp_path / base, {"kind": "classify", "linear": choice}, sizes, str(tmp_path / "films.csv"))
+        with pytest.raises(ConfigError, match=rf"config\.toml: task\.linear: .* task\.linear=none{way_out}"):
             export_model(run.path, tmp_path / "hf")
     assert not (tmp_path / "hf").exists()
 
@@ -104,6 +139,6 @@ def test_a_run_that_reads_what_question_and_passage_share_is_refused_with_the_ke
     run = trained(
         tmp_path / "run", {"kind": "answer", "match": True}, {"base": "bert-tiny", "width": 16, "layers": 1}, str(tmp_path / "asked.json")
     )
-    with pytest.raises(ConfigError, match=r"config\.toml: task\.match: the model reads beside .* train with task\.match=false$"):
+    with pytest.raises(ConfigError, match=r"config\.toml: task\.match:.*task\.match=false$"):
         export_model(run.path, tmp_path / "hf")
     assert not (tmp_path / "hf").exists()

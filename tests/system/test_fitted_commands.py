@@ -293,7 +293,7 @@ def test_a_language_model_answers_and_what_was_said_stays_in_its_state(
     done = said(monkeypatch, typed, lines, f"runs/{name}", "--max-tokens", "6", "--seed", "0", "--temperature", "0")
     assert done.code == 0
     assert len(done.out.splitlines()) == 3
-    assert "goes on with the dialogue" in done.err
+    assert "continues the dialogue" in done.err
     assert said(monkeypatch, typed, "un\n", "runs/translate").code == 2
 
 

@@ -135,7 +135,7 @@ def test_a_trained_run_takes_the_way_out_that_an_error_names(forecast: Done, fol
     for word in ("model.layers=2", "task.kind=classify"):
         refused = typed("evaluate", "prevision", word)
         assert refused.code == 2
-        assert refused.err.strip().endswith("a trained run takes changes of its data.* and task.* alone, not of the task's kind")
+        assert "task.kind" in refused.err
 
 
 def test_a_recurrent_model_is_rolled_out(folder: Path) -> None:

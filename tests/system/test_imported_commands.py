@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from transformers.utils import logging
 
 import attentif
 from attentif.cli.main import run as typed
+from attentif.tasks.classification.calibration import Answers
 
 pytestmark = pytest.mark.system
 
@@ -85,7 +87,7 @@ def test_texts_are_written_by_an_imported_model(ask: Ask) -> None:
 
 def test_a_run_begins_with_the_body_and_the_words_of_a_folder(ask: Ask, place: Path) -> None:
     code, _, err = ask(
-        "train", "reviews", "--data", "avis.csv", "model.from=camembert-masked", "task.evidence=false", "--out", "runs/begun", *SHORT
+        "train", "reviews", "--data", "avis.csv", "model.from=camembert-masked", "task.linear=none", "--out", "runs/begun", *SHORT
     )
     assert code == 0, err
     assert "the model begins with" in err
@@ -99,7 +101,7 @@ def test_a_run_begins_with_the_body_and_the_words_of_a_folder(ask: Ask, place: P
     assert own.config.id2label == {0: "neg", 1: "pos"}
     with torch.no_grad():
         logits = own(**classify.tokenizer("un film long", return_tensors="pt", return_token_type_ids=False)).logits[0]
-    run.task.answers = type(run.task.answers)()  # without the temperature that was chosen after training
+    run.state = replace(run.state, answers=Answers())  # without the temperature that was chosen after training
     scores = run.predict(["un film long"])[0].scores
     assert [scores["neg"], scores["pos"]] == pytest.approx(logits.softmax(-1).tolist(), abs=1e-5)
 
@@ -110,7 +112,7 @@ def test_a_head_that_fits_is_kept(ask: Ask, place: Path) -> None:
     rows = "\n".join(f"texte numéro {number},{labels[number % 3]}" for number in range(48))
     (place / "trois.csv").write_text(f"text,label\n{rows}\n")
     code, _, err = ask(
-        "train", "reviews", "--data", "trois.csv", "model.from=roberta-classes", "task.evidence=false", "--out", "runs/three", *SHORT
+        "train", "reviews", "--data", "trois.csv", "model.from=roberta-classes", "task.linear=none", "--out", "runs/three", *SHORT
     )
     assert code == 0, err
     assert "fresh" not in err

@@ -66,7 +66,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(
     kept = tmp_path / "kept.html"
     kept.write_text("mine")
     assert attentif(["profile", "mamba", "--out", str(kept)]) == 2
-    assert "kept.html: exists already; --force writes over it" in capsys.readouterr().err
+    assert "kept.html: exists; overwrite it with --force" in capsys.readouterr().err
     assert kept.read_text() == "mine"
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from attentif.data.builtin.recall import associative_recall
-from attentif.data.builtin.selective_copying import selective_copying
-from attentif.lab.small import Generate, Rows, solved, trained
+from attentif.data.builtin.selective_copying import make_selective_copying
+from attentif.lab.small import Generate, Rows, exact_match, train_model
 
 pytestmark = pytest.mark.system
 
@@ -22,7 +22,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def copying(rows: int, seed: int) -> Rows:
-    return selective_copying(rows, length=16, copied=4, symbols=6, seed=seed)
+    return make_selective_copying(rows, length=16, copied=4, symbols=6, seed=seed)
 
 
 def recall(rows: int, seed: int) -> Rows:
@@ -33,7 +33,7 @@ def score(name: str, task: Generate) -> float:
     """Share of rows, not seen in training, in which every answer is right."""
     values = {"width": 64, "layers": 2, "init": {"kind": "xavier"}, "head": {"kind": "language", "tied": False}} | MODELS[name]
     values["frontend"] = {"kind": "tokens", "vocab": 12} | values.get("frontend", {})
-    share = solved(trained(values, task, steps=600), task(500, 10**6))
+    share = exact_match(train_model(values, task, steps=600), task(500, 10**6))
     print(f"{name}: {share:.3f}")
     return share
 

@@ -21,8 +21,8 @@ from attentif.training.signals import StoppedError
 
 pytestmark = pytest.mark.system
 
-# Trained on files by the tests of their tasks: test_finetuning_commands, test_image_commands, test_speech, test_text_tasks.
-WITHOUT_DATA = ["camembert-allocine", "mnist", "speech", "translate"]
+# Trained on files by the tests of their tasks: test_finetuning_commands, test_image_commands, test_speech, test_text_tasks, test_regress.
+WITHOUT_DATA = ["camembert-allocine", "mnist", "regress", "speech", "translate"]
 SHORT = ["train.steps=2", "train.epochs=0", "train.min_steps=0", "train.eval_every=2", "train.threads=1"]
 ROWS = {"train": 48, "valid": 6, "test": 6}  # every class is met in training
 HOURS = {"train": 1000}  # of a series, which is then cut by time: between the beginnings of its splits, hours would be missing

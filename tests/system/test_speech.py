@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from attentif.cli.main import run as attentif
-from attentif.data.builtin.tones import dialled
+from attentif.data.builtin.tones import dial
 
 pytestmark = pytest.mark.system
 
@@ -29,7 +29,7 @@ def sounds(folder: Path, count: int) -> Path:
     rows = ["wav\ttranscript\tcaller"]
     for number in range(count):
         digits = "".join(random.choice(list("0123456789"), 3).tolist())
-        soundfile.write(folder / f"{number}.wav", dialled(digits, random, 15.0), 8000)
+        soundfile.write(folder / f"{number}.wav", dial(digits, random, 15.0), 8000)
         rows.append(f"{number}.wav\t{' '.join(digits)}\t{'abcdef'[number % 6]}")
     (folder / "calls.tsv").write_text("\n".join(rows) + "\n")
     return folder / "calls.tsv"

@@ -76,7 +76,7 @@ def test_a_recipe_trains_is_scored_and_answers(recipe: str, typed: Callable[...,
         Path("ordres.csv").write_text("task,input,output\ntraduire,deux cents,\njuger,Quel film !,\n", encoding="utf-8")
         code, out, err = typed("predict", "run", "--file", "ordres.csv", "--json")
         assert code == 0, err
-        assert [answer["input"] for answer in json.loads(out)] == ["traduire: deux cents", "juger: Quel film !"]
+        assert [answer["answer_input"] for answer in json.loads(out)] == ["traduire: deux cents", "juger: Quel film !"]
 
 
 def test_files_of_tagged_words_and_of_questions_are_trained_scored_and_answered(typed: Callable[..., Any]) -> None:

@@ -85,13 +85,13 @@ def test_a_digit_is_painted_as_asked_for(user: Path, capsys: pytest.CaptureFixtu
     assert attentif(words) == 0
     results: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert {"recognised", "bits_per_token"} == set(results["scores"])
-    assert (user / "painter" / "codebook.safetensors").is_file()
+    assert (user / "painter" / "task.safetensors").is_file()
     assert attentif(["paint", "painter", "un sept", "--out", "sept.png", "--count", "5", "--seed", "1"]) == 0
     assert capsys.readouterr().out.strip() == "sept.png"
     with Image.open(user / "sept.png") as picture:
         assert picture.size == (3 * 98 + 2, 2 * 98 + 2)  # three in a row, two rows
     assert attentif(["paint", "painter", "un sept", "--out", "sept.png"]) == 2
-    assert "--force writes over it" in capsys.readouterr().err
+    assert "--force" in capsys.readouterr().err
     assert attentif(["paint", "painter", "un onze", "--out", "onze.png"]) == 2
     assert "'onze' was never asked for in training" in capsys.readouterr().err
     assert not (user / "onze.png").exists()

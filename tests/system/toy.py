@@ -19,13 +19,15 @@ from attentif.files import write_json
 from attentif.models.batch import Batch, Input
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
-from attentif.tasks.task import Evaluation, Loss
+from attentif.tasks.base import Evaluation, Loss
 from attentif.training.config import TrainConfig
 from attentif.training.distributed import ProcessGroup, Ranks
+from attentif.training.heartbeat import RankLostError
 from attentif.training.loop import Job, fit
 from attentif.training.machine import seed_all
 from attentif.training.progress import Silent
 from attentif.training.rundir import RunFolder, create
+from attentif.training.sharding import is_sharded
 from attentif.training.train_state import TrainState
 from attentif.training.weights import write_weights
 
@@ -49,7 +51,7 @@ class Texts:
         ids = [torch.from_numpy(self.ids[row]) for row in rows]
         lengths = torch.tensor([len(row) for row in ids])
         data = torch.cat(ids) if packed else nn.utils.rnn.pad_sequence(ids, batch_first=True)
-        seq = Seq.packed(lengths) if packed else Seq.padded(lengths)
+        seq = Seq.from_packed(lengths) if packed else Seq.from_padded(lengths)
         return Batch(Input(data, seq), labels=torch.from_numpy(self.labels[rows]), rows=tuple(int(row) for row in rows))
 
     def place(self, row):
@@ -63,10 +65,6 @@ class Model(nn.Module):
         self.hidden = nn.Linear(WIDTH, WIDTH)
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(WIDTH, 2)
-
-    @property
-    def members(self):
-        return [self]
 
     def forward(self, batch):
         x = self.dropout(torch.tanh(self.hidden(self.tokens(batch.source.data))))
@@ -88,7 +86,11 @@ class Routed(Model):
 
 
 class Task:
-    metric, higher_is_better = "accuracy", True
+    metric = "accuracy"
+    evaluates_by_block = True
+
+    def metric_for(self, state):
+        return self.metric
 
     def __init__(self, pause=0.0):
         self.pause = pause  # seconds added to each batch of an evaluation, for signals to arrive in
@@ -101,7 +103,7 @@ class Task:
     def learn(self, model, batch):
         return self.step(model, batch)
 
-    def evaluate(self, model, dataset, *, budget=8192, quick=False, progress=None):
+    def evaluate(self, model, state, dataset, *, budget=8192, quick=False, progress=None):
         right = 0
         for row in range(len(dataset)):
             batch = dataset.batch([row])
@@ -130,14 +132,18 @@ def folder(path):
     return create(path, "toy", lambda new: (new / "config.toml").write_text(""))
 
 
-def train(path, config, *, ranks=Ranks(), display=None, **options) -> TrainState:
+def train(path, config, *, ranks=Ranks(), display=None, fail=None, **options) -> TrainState:
     """Start or go on, to the end: what a whole run does around the loop."""
     if ranks.main:
         folder(path)
-    ranks.wait()
+    ranks.barrier()
     run = RunFolder(path)
     if not ranks.main:
-        return fit(job(run, config, **options), ranks, Silent())
+        work = job(run, config, **options)
+        place = fit(work, ranks, Silent())
+        if is_sharded(work.model):
+            write_weights(run.weights, work.model, writing=False)
+        return place
     with run.writing():
         work = job(run, config, **options)
         place = fit(work, ranks, display or Silent())
@@ -174,24 +180,49 @@ class Interrupted(Task):
         return super().step(model, batch)
 
 
-def run(path, *, ranks=Ranks(), rows=96, dropout=0.1, pause=0.0, interrupt=0, balance=None, **options) -> TrainState:
+class Failing(Task):
+    """In a batch, the process is killed, or hangs: once, before the launcher starts it again."""
+
+    def __init__(self, how, batch):
+        super().__init__()
+        self.how, self.left = how, batch
+
+    def step(self, model, batch):
+        self.left -= 1
+        if self.left == 0 and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
+            os.kill(os.getpid(), signal.SIGKILL) if self.how == "die" else time.sleep(60)
+        return super().step(model, batch)
+
+
+def run(
+    path, *, ranks=Ranks(), rows=96, dropout=0.1, pause=0.0, interrupt=0, balance=None, recompute=False, display=None, fail=None, **options
+) -> TrainState:
     """`interrupt`: the step in which Ctrl-C is pressed, in the last of the processes."""
     config = settings(**options)
     last = ranks.rank == ranks.world - 1
-    task = Interrupted(interrupt * config.accumulate // ranks.world) if interrupt and last else Task(pause)
-    return train(path, config, ranks=ranks, task=task, dropout=dropout, train=Texts(rows), balance=balance)
+    task = Interrupted(max(1, interrupt * config.accumulate // ranks.world)) if interrupt and last else Task(pause)
+    if fail and last:
+        task = Failing(*fail)
+    return train(
+        path, config, ranks=ranks, display=display, task=task, dropout=dropout, train=Texts(rows), balance=balance, recompute=recompute
+    )
 
 
 def main() -> int:
     torch.set_num_threads(1)
     code = 0
-    with ProcessGroup(torch.device("cpu")) as ranks:
-        for name, options in json.loads(sys.argv[2]):
-            try:
-                run(Path(sys.argv[1]) / name, ranks=ranks, **options)
-            except AttentifError as error:
-                print(f"error: {error}", file=sys.stderr)
-                code = error.exit_code
+    try:
+        with ProcessGroup(torch.device("cpu")) as ranks:
+            for name, options in json.loads(sys.argv[2]):
+                try:
+                    run(Path(sys.argv[1]) / name, ranks=ranks, **options)
+                except AttentifError as error:
+                    print(f"error: {error}", file=sys.stderr)
+                    code = error.exit_code
+    except RankLostError as error:
+        if not error.quiet:
+            print(f"error: {error}", file=sys.stderr)
+        code = error.exit_code
     return code
 
 

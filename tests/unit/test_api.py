@@ -50,7 +50,7 @@ def test_tables_given_by_name_change_the_configuration(avis: Path, tmp_path: Pat
 
 
 def test_a_wrong_argument_is_named(avis: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^argument model: model\.layres: unknown key; did you mean 'layers'"):
+    with pytest.raises(ConfigError, match=r"model\.layres:.*'layers'"):
         attentif.train(TINY, avis, model={"layres": 3})
 
 

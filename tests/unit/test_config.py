@@ -18,7 +18,7 @@ from attentif.config import (
     Registry,
     did_you_mean,
     merge,
-    migrated,
+    migrate_values,
     override,
     read_toml,
     to_toml,
@@ -142,7 +142,7 @@ def test_a_wrong_option_is_blamed_on_the_option_not_on_the_file() -> None:
 
 
 def test_a_value_of_another_family_is_refused() -> None:
-    with pytest.raises(Exception, match="a motor is a table"):
+    with pytest.raises(Exception, match=r"motor.*table"):
         Car(engine=Seat())  # type: ignore[arg-type]
 
 
@@ -150,14 +150,14 @@ def test_a_configuration_is_frozen_and_changed_makes_a_checked_copy() -> None:
     car = built("speed = 80.0\n[engine]\nkind = 'electric'\nbattery = 3\n")
     with pytest.raises(Exception, match="frozen"):
         car.speed = 3.0  # type: ignore[misc]
-    other = car.changed(doors=4)
+    other = car.replace(doors=4)
     assert (other.doors, other.engine, car.doors) == (4, car.engine, 2)
     with pytest.raises(Exception, match="too heavy"):
-        car.changed(doors=4, speed=200.0)
+        car.replace(doors=4, speed=200.0)
 
 
 def test_a_name_is_registered_by_one_class_only() -> None:
-    with pytest.raises(ConfigError, match=r"motor 'petrol' is registered already by .*Petrol"):
+    with pytest.raises(ConfigError, match=r"'petrol'.*Petrol"):
 
         @ENGINES.register
         class Diesel(Engine):
@@ -280,14 +280,14 @@ def test_older_versions_are_brought_up_step_by_step(monkeypatch: pytest.MonkeyPa
     file = tmp_path / "old.toml"
     file.write_text("version = 1\nvelocity = 70.0\n")
     assert read_toml(file).values == {"version": 3, "speed": 70.0}
-    assert migrated({"version": 2, "velocity": 1, "speed": 2}) == {"version": 3, "speed": 2}
-    assert migrated({"speed": 2}) == {"speed": 2}  # without a version it is of today
+    assert migrate_values({"version": 2, "velocity": 1, "speed": 2}) == {"version": 3, "speed": 2}
+    assert migrate_values({"speed": 2}) == {"speed": 2}  # without a version it is of today
 
 
 def test_a_version_with_no_way_forward_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attentif.config, "VERSION", 3)
-    with pytest.raises(ConfigError, match="version 1 can no longer be read"):
-        migrated({"version": 1})
+    with pytest.raises(ConfigError, match="version 1"):
+        migrate_values({"version": 1})
 
 
 @pytest.mark.parametrize(("version", "message"), [("99", "newer than this Attentif"), ("'two'", "whole number"), ("true", "whole number")])

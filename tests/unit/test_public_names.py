@@ -27,11 +27,12 @@ NAMES = [
     "profile",
     "record",
     "train",
+    "tune",
 ]
 RUN = {
-    "align", "capabilities", "config", "embed", "evaluate", "fill", "folder", "generate", "kind", "maps", "model", "neighbours", "note",
-    "paint", "path", "predict", "read", "require", "results", "senses", "stream", "task", "token_name", "tokenizer", "tokenizers",
-    "translate", "vectors",
+    "align", "capabilities", "config", "embed", "embed_file", "evaluate", "explain", "fill", "folder", "generate", "kind", "maps", "model",
+    "neighbours", "note", "network", "paint", "path", "predict", "predict_file", "questions", "require", "results", "senses", "stream",
+    "task", "token_name", "tokenizer", "tokenizers", "translate", "vectors",
 }  # fmt: skip
 
 
@@ -67,10 +68,10 @@ import attentif, attentif.api, torch
 from attentif import runtime
 from attentif.config import Layer
 from attentif.training.load import load_run_config
-from attentif.training.run import check
+from attentif.training.run import check_config
 runtime.keep_buffers = lambda: sys.exit("checking a configuration changed the allocator")
 threads = torch.get_num_threads()
-check(load_run_config("reviews", [Layer({"train": {"threads": threads + 1, "deterministic": True}}, "test")]))
+check_config(load_run_config("reviews", [Layer({"train": {"threads": threads + 1, "deterministic": True}}, "test")]))
 assert dict(os.environ) == before
 assert torch.get_num_threads() == threads
 assert not torch.are_deterministic_algorithms_enabled()

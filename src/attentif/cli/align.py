@@ -1,4 +1,4 @@
-"""`attentif align`: which word comes from which, by counting and by attention."""
+"""`attentif align`: word alignments by IBM model 1 and by attention."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,16 +11,16 @@ from attentif.cli.out import check_out, print_json, print_table, say
 
 def align(
     run: OwnRun,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A sentence.", show_default=False)],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Its translation.", show_default=False)],
-    beside: Annotated[Path | None, typer.Option(metavar="RUN2", help="A translation run whose attention is drawn beside it.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it as a page too.")] = None,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Source sentence.", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Target sentence.", show_default=False)],
+    beside: Annotated[Path | None, typer.Option(metavar="RUN2", help="Translation run whose attention is shown too.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page to this file too.")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show which source word each target word comes from.
+    """Print word alignments of a sentence pair.
 
-    RUN counted them (attentif train ibm1); --beside shows what the attention of a translation run looks at in its place.
+    RUN is an IBM model 1 (attentif train ibm1); --beside adds the cross-attention of a translation run.
 
     For example: attentif align runs/ibm1-1 "deux cent trois" "two hundred three"
     """

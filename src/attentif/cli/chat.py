@@ -7,34 +7,39 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.options import Device, DrawSeed, Threads
+from attentif.cli.options import Device, DrawSeed, Precision, Threads
 from attentif.cli.out import say
 from attentif.errors import UsageError
 
 QUIT = "/quit"
-TOP_P = 0.95  # of draws, where nothing else is asked for
+TOP_P = 0.95  # default for sampling
+TEMPERATURE = 0.8  # default where the model brings none
 Answer = Callable[[str], Iterable[str]]
 
 
 def chat(
-    who: Annotated[str, typer.Argument(metavar="RUN", help="A language model's run, or `eliza`.", show_default=False)],
-    lang: Annotated[str, typer.Option(metavar="LANG", help="Of eliza: fr or en.")] = "fr",
-    script: Annotated[Path | None, typer.Option(metavar="FILE", help="Of eliza: a script of your own, in TOML.")] = None,
+    who: Annotated[str, typer.Argument(metavar="RUN", help="Run of a language model, or `eliza`.", show_default=False)],
+    lang: Annotated[str, typer.Option(metavar="LANG", help="Language of eliza: fr or en.")] = "fr",
+    script: Annotated[Path | None, typer.Option(metavar="FILE", help="Script for eliza, in TOML.")] = None,
     system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Of a run with a chat template: who the model is to be.", show_default=False)
+        str | None, typer.Option(metavar="TEXT", help="System prompt, for runs with a chat template.", show_default=False)
     ] = None,
-    max_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Most tokens of an answer.")] = 80,
-    temperature: Annotated[float, typer.Option(metavar="T", help="How freely to draw; 0 draws nothing.")] = 0.8,
+    max_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of tokens of an answer.")] = 80,
+    temperature: Annotated[
+        float | None, typer.Option(metavar="T", help="Sampling temperature; 0 is greedy (default: the model's own, or 0.8).")
+    ] = None,
     top_p: Annotated[
-        float | None, typer.Option(metavar="P", help="Draw among the likeliest tokens that make up this probability (default: 0.95).")
+        float | None,
+        typer.Option(metavar="P", help="Nucleus sampling probability (default: the model's own, or 0.95)."),
     ] = None,
     seed: DrawSeed = None,
     device: Device = "auto",
     threads: Threads = 0,
+    precision: Precision = "float32",
 ) -> None:
     """Talk to a language model, or to ELIZA (1966).
 
-    /quit, Ctrl-C or the end of input leave.
+    /quit, Ctrl-C or end of input ends the conversation.
 
     For example: attentif chat eliza --lang fr
     """
@@ -47,12 +52,17 @@ def chat(
         raise UsageError("--script is for eliza")
     from attentif.api import load
     from attentif.decode.turns import Turns
-    from attentif.training.talk import conversation
+    from attentif.training.chat import start_conversation
 
-    loaded = load(who, device=device, threads=threads)
-    narrow = top_p if top_p is not None or not temperature else TOP_P
-    talk = conversation(loaded, system=system, max_tokens=max_tokens, temperature=temperature, top_p=narrow, seed=seed)
-    say(f"{who} {'answers' if isinstance(talk.script, Turns) else 'goes on with the dialogue'}; {QUIT} leaves")
+    loaded = load(who, device=device, threads=threads, precision=precision)
+    chosen: dict[str, float] = {}
+    if getattr(getattr(loaded.config, "task", None), "decode", None) is None:  # nobody said how it writes
+        chosen = {"temperature": TEMPERATURE} if temperature is None else {}
+        chosen |= {"top_p": TOP_P} if temperature != 0 else {}
+    asked = {"temperature": temperature, "top_p": top_p}
+    chosen |= {key: value for key, value in asked.items() if value is not None}
+    talk = start_conversation(loaded, system=system, max_tokens=max_tokens, seed=seed, **chosen)
+    say(f"{who} {'answers' if isinstance(talk.script, Turns) else 'continues the dialogue'}; {QUIT} leaves")
     _talk(talk.answer, lambda: False)
 
 
@@ -65,7 +75,7 @@ def _eliza(source: Path | str) -> None:
 
 
 def _talk(answer: Answer, ended: Callable[[], bool]) -> None:
-    """Lines in turn, until somebody leaves."""
+    """Read a line, answer it, until the end of the conversation."""
     try:
         while not ended() and (line := _line()) is not None and line.strip() != QUIT:
             if line.strip():

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.options import GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
+from attentif.cli.options import ClusterAddress, GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
 from attentif.cli.out import print_json, print_table, say
-from attentif.cli.train import given_data, given_keys, layers_of
+from attentif.cli.train import data_options, layers_of, prefix_keys
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,22 +23,22 @@ def compare(
     ],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Changes, the same for all models: train.epochs=3 model.dropout=0", show_default=False),
+        typer.Argument(
+            metavar="KEY=VALUE", help="Configuration changes for all models: train.epochs=3 model.dropout=0", show_default=False
+        ),
     ] = None,
     models: Annotated[str | None, typer.Option(metavar="A,B,C", help="Model presets to compare (`attentif list models`).")] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="KIND=N", help="What each model may spend: params=1M, flops=2T, seconds=5min, tokens=3M, memory=500MB."),
+        typer.Option(metavar="KIND=N", help="Budget of each model: params=1M, flops=2T, seconds=5min, tokens=3M, memory=500MB."),
     ] = None,
-    seeds: Annotated[
-        str | None, typer.Option(metavar="N or A,B,C", help="Runs of each model (3 where a suite does not say), or their seeds.")
+    seeds: Annotated[str | None, typer.Option(metavar="N or A,B,C", help="Number of seeds per model (default: 3), or the seeds.")] = None,
+    lr: Annotated[str | None, typer.Option(metavar="R or R,R,R", help="Learning rate for all models, or several to try for each.")] = None,
+    lr_share: Annotated[
+        float | None, typer.Option(metavar="S", help="Length of a learning-rate trial, as a fraction of a run (default: 0.25).")
     ] = None,
-    lr: Annotated[
-        str | None, typer.Option(metavar="R or R,R,R", help="One learning rate for all, or several to be tried for each model.")
-    ] = None,
-    lr_share: Annotated[float | None, typer.Option(metavar="S", help="Length of such a trial, as a share of a run (0.25).")] = None,
     data: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Your own file (again for each further one) in place of the recipe's data.")
+        list[str] | None, typer.Option(metavar="FILE", help="Your own data file (repeatable) in place of the recipe's.")
     ] = None,
     target: Target = None,
     valid: Valid = None,
@@ -46,21 +46,24 @@ def compare(
     text: TextColumn = None,
     label: LabelColumn = None,
     group: GroupColumn = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where it is kept; by default runs/<suite>-compare.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder; by default runs/<suite>-compare.")] = None,
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Runs at a time; by default as many as cores and threads allow.")
+        int | None, typer.Option(metavar="N", min=1, help="Parallel runs; by default as many as cores and threads allow.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads of each run; 1, or all cores where time counts.")] = None,
-    device: Annotated[str | None, typer.Option(metavar="D", help="auto, cpu, cuda, cuda:1, mps.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the sizes that the budget makes.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Threads per run (default: 1; all cores for a budget of seconds).")
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="D", help="Device: auto, cpu, cuda, cuda:1, mps.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the model sizes without training.")] = False,
+    cluster: ClusterAddress = None,
     json: Json = False,
 ) -> None:
     """Compare models on the same data at the same budget.
 
-    Every model is trained with several seeds; what comes out is one JSON, one table, one report.
+    Every model is trained with several seeds. Writes one JSON file, one table and one report.
 
-    The sizes that meet the budget are shown first. Each run is an ordinary run folder; interrupted anywhere, the same command goes on.
-    Exit code 1: some runs failed (the others are compared).
+    Sizes that meet the budget are printed first. Each run is an ordinary run folder; the same command resumes an interrupted comparison.
+    Exit code 1: some runs failed (the others are still compared).
 
     \b
     For example:
@@ -69,13 +72,13 @@ def compare(
     if "=" in suite:
         raise UsageError(f"{suite!r} is a change: give the suite or the recipe first")
     options = _options(models, budget, seeds, lr, lr_share)
-    files = given_data(data, target=target, valid=valid, test=test, text=text, label=label, group=group)
-    changes = layers_of(files | given_keys("train", device=device), overrides)
+    files = data_options(data, target=target, valid=valid, test=test, text=text, label=label, group=group)
+    changes = layers_of(files | prefix_keys("train", device=device), overrides)
     from attentif.lab.compare.board import board
-    from attentif.lab.compare.comparison import REPORT, carry_out, suite_of
+    from attentif.lab.compare.comparison import REPORT, resolve_suite, run_suite
     from attentif.lab.compare.comparison import dry_run as only_sizes
 
-    wanted = suite_of(suite, options, changes)
+    wanted = resolve_suite(suite, options, changes)
     if dry_run:
         planned = only_sizes(wanted, out=out, threads=threads, say=(lambda _: None) if json else say)
         if json:
@@ -83,7 +86,9 @@ def compare(
         else:
             _show_sizes(planned)
         return
-    done = carry_out(wanted, out=out, jobs=jobs, threads=threads, board=board(machine=json), show=None if json else _show_sizes)
+    done = run_suite(
+        wanted, out=out, jobs=jobs, threads=threads, board=board(machine=json), show=None if json else _show_sizes, cluster=cluster
+    )
     if json:
         print_json({"comparison": str(done.path), "report": str(done.path / REPORT), **done.data})
     else:
@@ -147,14 +152,14 @@ def _size_data(one: "Planned") -> dict[str, Any]:
 
 def _show_sizes(planned: "Sequence[Planned]") -> None:
     from attentif.lab.compare.gather import sizes_data
+    from attentif.view.caveats import resized_models
     from attentif.view.comparison_tables import sizes_table
-    from attentif.view.doubts import reshaped
 
     for one in planned:
         data = sizes_data(one)
         table = sizes_table(data)
         _print(table.columns, table.rows, f"{one.part.name}: sizes" + (f" at {one.part.budget}" if one.part.budget else ""))
-        for doubt in reshaped(data):
+        for doubt in resized_models(data):
             say(doubt.en)
 
 

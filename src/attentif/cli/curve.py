@@ -1,4 +1,4 @@
-"""`attentif curve`: what labels are worth, with and without pre-training."""
+"""`attentif curve`: learning curves over labelled examples, with and without pre-training."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,18 +7,18 @@ import typer
 
 from attentif.cli.options import Changes, GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
 from attentif.cli.out import print_json, print_table
-from attentif.cli.train import given_data, layers_of
+from attentif.cli.train import data_options, layers_of
 from attentif.errors import UsageError
 
 
 def curve(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe (`attentif list recipes`) or a TOML file.", show_default=False)],
     overrides: Changes = None,
-    labels: Annotated[str, typer.Option(metavar="N,N,all", help="Numbers of labelled examples to train on.")] = "100,500,2000,all",
-    from_: Annotated[list[Path] | None, typer.Option("--from", metavar="RUN", help="A run to begin with; may be given again.")] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs for each point: weights and labelled examples differ.")] = 3,
+    labels: Annotated[str, typer.Option(metavar="N,N,all", help="Numbers of labelled training examples.")] = "100,500,2000,all",
+    from_: Annotated[list[Path] | None, typer.Option("--from", metavar="RUN", help="Run to start from (repeatable).")] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs per point, with different seeds.")] = 3,
     data: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Your own file (again for each further one): CSV, TSV, JSONL, Parquet.")
+        list[str] | None, typer.Option(metavar="FILE", help="Your own data file (repeatable): CSV, TSV, JSONL, Parquet.")
     ] = None,
     target: Target = None,
     valid: Valid = None,
@@ -26,14 +26,14 @@ def curve(
     text: TextColumn = None,
     label: LabelColumn = None,
     group: GroupColumn = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the runs go; by default runs/<recipe>-curve.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder; by default runs/<recipe>-curve.")] = None,
     json: Json = False,
 ) -> None:
-    """Measure what labels are worth, with and without pre-training.
+    """Plot the score against the number of labelled examples.
 
-    The score against the number of labelled examples, over several seeds. Interrupted anywhere, the same command goes on.
+    With and without pre-training, over several seeds. The same command resumes an interrupted measurement.
 
-    For example: attentif curve reviews task.evidence=false --labels 100,500,all --from runs/masked-1
+    For example: attentif curve reviews task.linear=none --labels 100,500,all --from runs/masked-1
     """
     numbers = _numbers(labels)
     from attentif.plugin import load_installed
@@ -43,7 +43,7 @@ def curve(
     from attentif.view.words import say
 
     load_installed()
-    files = given_data(data, target=target, valid=valid, test=test, text=text, label=label, group=group)
+    files = data_options(data, target=target, valid=valid, test=test, text=text, label=label, group=group)
     plan = Plan(recipe, layers_of(files, overrides), from_ or [], numbers, range(seeds), out)
     found = measure(plan, display(machine=json))
     page = plan.folder / "curve.html"

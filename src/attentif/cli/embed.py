@@ -1,40 +1,46 @@
-"""`attentif embed`: texts as vectors."""
+"""`attentif embed`: embeddings of texts."""
 
 import re
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.options import Device, Force, Json, RunPath, TextColumn, Threads
+from attentif.cli.options import ClusterAddress, Device, Force, Json, Precision, RunPath, TextColumn, Threads
 from attentif.cli.out import check_out, print_json, print_table, say
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
-    from attentif.data.sentences import Sentences
-    from attentif.tasks.vectors.sentences import Vectors
+    from attentif.tasks.embeddings.sentences import Vectors
 
 
 def embed(
     run: RunPath,
     texts: Annotated[list[str], typer.Argument(metavar="FILE|TEXT", help="A file of texts; or texts.", show_default=False)],
     text: TextColumn = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the vectors there: .npz, .safetensors or .csv.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the vectors to this file: .npz, .safetensors or .csv.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the vectors of a file that were interrupted.")] = False,
     force: Force = False,
-    near: Annotated[str | None, typer.Option(metavar="TEXT", help="Show the texts nearest to this one.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="How many of them.")] = 5,
+    near: Annotated[str | None, typer.Option(metavar="TEXT", help="Print the texts nearest to this one.")] = None,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="Number of nearest texts.")] = 5,
     pooling: Annotated[
         str | None,
-        typer.Option(metavar="HOW", help="mean, first (or cls), last, max; by default the checkpoint's own, or mean.", show_default=False),
+        typer.Option(
+            metavar="HOW", help="Pooling: mean, first (or cls), last, max; by default the checkpoint's own, or mean.", show_default=False
+        ),
     ] = None,
-    normalise: Annotated[bool, typer.Option(help="Vectors of length 1, so that a product is a cosine.")] = True,
+    normalise: Annotated[bool, typer.Option(help="L2-normalise the vectors.")] = True,
     json: Json = False,
+    cluster: ClusterAddress = None,
     device: Device = "auto",
     threads: Threads = 0,
+    precision: Precision = "float32",
 ) -> None:
-    """Turn texts into vectors, to be kept, searched or compared.
+    """Compute embeddings of texts, to store, search or compare.
 
-    RUN is any model that reads texts; sentence encoders of Hugging Face (all-MiniLM-L6-v2, say) are made for it.
+    RUN is any text model, for example a sentence encoder from Hugging Face (all-MiniLM-L6-v2). A file is read in constant memory;
+    --resume continues an interrupted command.
 
     \b
     For example:
@@ -42,54 +48,104 @@ def embed(
     attentif embed RUN avis.csv --near "trop long" --count 5
     attentif embed RUN "Le chat dort." "A cat is sleeping." "La bourse chute."
     """
-    check_out(out, force)
-    found = _sentences(texts, text, out, near)
+    check_out(out, force or resume)
+    file = _file_of(texts, text, out, near, resume)
     from attentif.api import load
-    from attentif.data.sentences import write_vectors
-    from attentif.tasks.feed import counted
+    from attentif.tasks.batches import format_count
     from attentif.training.progress import display
 
-    if found.blank:
-        say(f"{counted(found.blank, 'blank line')} passed over")
-    loaded, watch = load(run, device=device, threads=threads), display(machine=json)
+    loaded, watch = load(run, device=device, threads=threads, precision=precision), display(machine=json)
+    progress = lambda done, total: watch.work("embed", done, total)
+    closing = ExitStack()
     try:
-        vectors = loaded.embed(
-            found.texts,
-            pooling=pooling,
-            normalise=normalise,
-            say=watch.say,
-            progress=lambda done, total: watch.work("embed", done, total),
-        )
-        asked = None if near is None else loaded.embed([near], pooling=pooling)[0]
+        if cluster is None:
+            embed_all: Any = lambda some: loaded.embed(some, pooling=pooling, normalise=normalise, say=watch.say)
+        else:
+            from attentif.cluster import open_cluster
+            from attentif.remote import RemoteRun, embed_on
+
+            workers = closing.enter_context(open_cluster(cluster))
+            remote = RemoteRun.of(run, device=device, pooling=pooling, normalise=normalise)
+            embed_all = lambda some: embed_on(workers, remote, some)
+        seen = None if near is None else Nearest(loaded.embed([near], pooling=pooling)[0], count)
+        see = None if seen is None else seen.add
+        if file is not None and out is not None:
+            how: Any = {"column": text, "pooling": pooling, "normalise": normalise, "resume": resume, "force": force}
+            written = loaded.embed_file(file, out, embed=embed_all, say=watch.say, progress=progress, see=see, **how)
+        elif file is not None and see is not None:
+            _look_through(file, text, embed_all, see, progress, watch.say)
+        else:
+            vectors = embed_all(texts)
+            lines = list(range(1, len(texts) + 1))
+            if see is not None:
+                see(lines, texts, vectors)
+            if out is not None:
+                written = _write_typed(out, lines, texts, vectors, {"run": str(run), "pooling": pooling or "its own"})
     finally:
+        closing.close()
         watch.close()
     if out is not None:
-        about = {"run": str(run), "pooling": pooling or "its own", "normalised": str(normalise).lower()}
-        write_vectors(out, vectors, found, about)
-        say(f"{counted(len(vectors), 'vector')} of {vectors.shape[1]} components written to:")
+        say(f"{format_count(written, 'vector')} written to:" if written else f"{out} was complete already")
         print(out)
-    if asked is not None:
-        _print_nearest(found, asked, vectors, count, json)
+    if seen is not None:
+        _print_nearest(seen, json)
     elif out is None:
-        _print_cosines(found.texts, vectors, json)
+        _print_cosines(texts, vectors, json)
 
 
-def _sentences(texts: list[str], column: str | None, out: Path | None, near: str | None) -> "Sentences":
-    """The texts of a file, or those that were typed; refused where nothing is asked of them."""
-    from attentif.data.sentences import SUFFIXES, Sentences, check_vectors_path, read_sentences
+class Nearest:
+    """The texts nearest to a question among all that were seen."""
+
+    def __init__(self, asked: "Vectors", count: int) -> None:
+        self.asked, self.count = asked, count
+        self.rows: list[tuple[float, int, str]] = []  # cosine, line, text; nearest first
+
+    def add(self, lines: list[int], texts: list[str], vectors: "Vectors") -> None:
+        from attentif.tasks.embeddings.sentences import nearest
+
+        self.rows += [(cosine, lines[row], texts[row]) for row, cosine in nearest(self.asked, vectors, self.count)]
+        self.rows = sorted(self.rows, key=lambda row: (-row[0], row[1]))[: self.count]
+
+
+def _look_through(file: Path, column: str | None, embed_all: Any, see: Any, progress: Any, tell: Any) -> None:
+    """Read a file of texts in constant memory, and show every chunk of them."""
+    from attentif.bulk import embed_into
+    from attentif.data.input_rows import count_rows
+    from attentif.data.sentences import iterate_sentences
+    from attentif.tasks.batches import format_count
+
+    blank = embed_into(iterate_sentences(file, column), embed_all, see, total=count_rows(file), progress=progress)
+    if blank:
+        tell(f"{format_count(blank, 'blank line')} skipped")
+
+
+def _write_typed(out: Path, lines: list[int], texts: list[str], vectors: "Vectors", about: dict[str, str]) -> int:
+    from attentif.data.vector_file import VectorFile
+
+    with VectorFile.create(out, "") as written:
+        written.append(lines, texts, vectors)
+        written.complete(about)
+    return len(lines)
+
+
+def _file_of(texts: list[str], column: str | None, out: Path | None, near: str | None, resume: bool) -> Path | None:
+    """The file that is meant, or None for texts that were typed; refused where nothing is asked of them."""
+    from attentif.data.sentences import SUFFIXES, check_vectors_path
 
     if out is not None:
         check_vectors_path(out)
     if column is not None and len(texts) > 1:
         raise UsageError("--text names a column of a file: give one FILE, or texts")
     file = Path(texts[0]) if len(texts) == 1 and (column is not None or _is_file(texts[0])) else None
+    if resume and (file is None or out is None or near is not None):
+        raise UsageError("--resume goes on with vectors of a FILE that go to --out, without --near")
     if out is None and near is None and (file is not None or len(texts) < 2):
         raise UsageError(
             f"say where the vectors go (--out FILE{SUFFIXES[0]}) or what to look for (--near TEXT)"
             if file is not None
             else f"{texts[0]!r} is no file: give one, or two texts at least"
         )
-    return Sentences(list(texts), list(range(1, len(texts) + 1))) if file is None else read_sentences(file, column)
+    return file
 
 
 def _is_file(word: str) -> bool:
@@ -97,18 +153,15 @@ def _is_file(word: str) -> bool:
     return Path(word).is_file() or re.fullmatch(r"\S+\.[A-Za-z]\w*", word) is not None
 
 
-def _print_nearest(found: "Sentences", asked: "Vectors", vectors: "Vectors", count: int, json: bool) -> None:
-    from attentif.tasks.vectors.sentences import nearest
-
-    rows = [(cosine, found.lines[row], found.texts[row]) for row, cosine in nearest(asked, vectors, count)]
+def _print_nearest(seen: Nearest, json: bool) -> None:
     if json:
-        print_json([dict(zip(("cosine", "line", "text"), row, strict=True)) for row in rows])
+        print_json([dict(zip(("cosine", "line", "text"), row, strict=True)) for row in seen.rows])
     else:
-        print_table(["cosine", "line", "text"], [[f"{cosine:.3f}", f"{line}", text] for cosine, line, text in rows])
+        print_table(["cosine", "line", "text"], [[f"{cosine:.3f}", f"{line}", text] for cosine, line, text in seen.rows])
 
 
 def _print_cosines(texts: list[str], vectors: "Vectors", json: bool) -> None:
-    from attentif.tasks.vectors.sentences import cosines
+    from attentif.tasks.embeddings.sentences import cosines
 
     table = cosines(vectors)
     if json:

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.options import Device, Json, LabelColumn, RunPath, Target, TextColumn, Threads
+from attentif.cli.language import pick
+from attentif.cli.options import Device, Json, LabelColumn, Precision, RunPath, Target, TextColumn, Threads
 from attentif.cli.out import print_json, say
-from attentif.cli.scores import print_scores
+from attentif.cli.scores import print_classes, print_scores, title_of
 from attentif.cli.train import one_or_all
 from attentif.errors import UsageError
 
@@ -23,19 +24,20 @@ def evaluate(
     run: RunPath,
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="Changes of what it reads: data.options.length=1024", show_default=False),
+        typer.Argument(metavar="KEY=VALUE", help="Changes of task and data: data.options.length=1024", show_default=False),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Score all rows of this file (again for each further one) instead.", show_default=False),
+        typer.Option(metavar="FILE", help="Score all rows of this file instead (repeatable).", show_default=False),
     ] = None,
     target: Target = None,
     text: TextColumn = None,
     label: LabelColumn = None,
-    split: Annotated[Split | None, typer.Option(help="A split of the run's own data; by default test.", show_default=False)] = None,
+    split: Annotated[Split | None, typer.Option(help="Split of the run's own data; by default test.", show_default=False)] = None,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
+    precision: Precision = "float32",
 ) -> None:
     """Score a run, on a split of its own data or on another file.
 
@@ -54,6 +56,7 @@ def evaluate(
     from attentif.api import reopen
     from attentif.config import merge, override
     from attentif.files import finite
+    from attentif.tasks.details import OverlapDetails, details_of
     from attentif.training.progress import display
 
     layers = [override(word) for word in changes or ()]
@@ -61,7 +64,7 @@ def evaluate(
         for layer in layers:
             files = merge(files, layer.values.get("data", {}))
         layers = [layer for layer in layers if "data" not in layer.values]
-    loaded = reopen(run, layers, device=device, threads=threads)
+    loaded = reopen(run, layers, device=device, threads=threads, precision=precision)
     watch = display(machine=json)
     chosen = (split or Split.test).value
     try:
@@ -72,8 +75,16 @@ def evaluate(
         watch.close()
     if loaded.note:
         say(loaded.note)
-    metric = loaded.task.metric if loaded.task.metric in found.scores else next(iter(found.scores))  # other files may ask other questions
+    for warning in loaded.task.warnings(found):
+        say(pick(f"attention : {warning.fr}", f"warning: {warning.en}"))
+    metric = loaded.task.metric_for(loaded.state)
+    metric = metric if metric in found.scores else next(iter(found.scores))  # other files may ask other questions
     if json:
         print_json(finite({"run": str(run), "data": file, "metric": metric, **asdict(found)}))
     else:
-        print_scores(found.scores, found.intervals, metric=metric, title=f"{' and '.join(data or [chosen])}: {found.examples:,} examples")
+        title = title_of(pick(" et ", " and ").join(data or [chosen]), found.examples)
+        print_scores(found.scores, found.intervals, metric=metric, title=title)
+        print_classes(found.details)
+        if (overlap := details_of(found, OverlapDetails)) and (unseen := overlap["unseen"]):
+            title = title_of(pick("les lignes jamais vues à l’entraînement", "the rows that were not trained on"), unseen["examples"])
+            print_scores(unseen["scores"], unseen["intervals"], metric=metric, title=title)

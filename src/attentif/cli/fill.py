@@ -1,32 +1,33 @@
-"""`attentif fill`: the hidden words of a text."""
+"""`attentif fill`: fill in masked words."""
 
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from attentif.cli.options import Device, Json, RunPath, Threads
+from attentif.cli.options import Device, Json, Precision, RunPath, Threads
 from attentif.cli.out import print_json, print_table
 
 
 def fill(
     run: RunPath,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A text with [MASK], <mask> or ___ in it.", show_default=False)],
-    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="Guesses for each hidden word.")] = 5,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Text with [MASK], <mask> or ___.", show_default=False)],
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="Number of candidates per mask.")] = 5,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
+    precision: Precision = "float32",
 ) -> None:
-    """Fill in the hidden words of a text, the likeliest first.
+    """Fill in masked words.
 
     RUN is a masked model: trained here (attentif train masked), or of a Hugging Face folder (BERT, RoBERTa, CamemBERT ...).
-    Several hidden words are guessed each by itself, the others still hidden.
+    Several masks are filled independently.
 
     For example: attentif fill runs/masked-1 "Le [MASK] est bleu."
     """
     from attentif.api import load
 
-    found = load(run, device=device, threads=threads).fill(text, count=count)
+    found = load(run, device=device, threads=threads, precision=precision).fill(text, count=count)
     if json:
         print_json(asdict(found))
         return

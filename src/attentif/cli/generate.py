@@ -1,12 +1,15 @@
-"""`attentif generate`: a language model goes on with a text."""
+"""`attentif generate`: continue a text with a language model."""
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.options import Device, DrawSeed, Json, RunPath, Threads
-from attentif.cli.out import print_json, print_table
+from attentif.cli.options import Device, DrawSeed, Force, Json, Precision, RunPath, TextColumn, Threads
+from attentif.cli.out import check_out, print_json, print_table
+from attentif.cli.predict import Choices, write_answers
+from attentif.errors import UsageError
 
 if TYPE_CHECKING:
     from attentif.api import Run
@@ -17,30 +20,48 @@ ALTERNATIVES = 5  # likeliest tokens of a step
 
 def generate(
     run: RunPath,
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The text to go on with; may be empty.", show_default=False)],
-    max_tokens: Annotated[int | None, typer.Option(metavar="N", help="Most tokens to write (default: 128).")] = None,
-    temperature: Annotated[float | None, typer.Option(metavar="T", help="How freely to draw; 0, the default, draws nothing.")] = None,
-    top_k: Annotated[int | None, typer.Option(metavar="K", help="Draw among the K likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(metavar="P", help="Draw among the likeliest tokens that make up this probability.")] = None,
-    min_p: Annotated[float | None, typer.Option(metavar="P", help="Draw among tokens at least P times as likely as the likeliest.")] = None,
-    repetition_penalty: Annotated[float | None, typer.Option(metavar="R", help="Above 1: what is written becomes less likely.")] = None,
-    beams: Annotated[int | None, typer.Option(metavar="N", help="Search with N beams instead of drawing.")] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(metavar="A", help="Of the beams' score log P / length^A (default: 1; 0 favours short texts).")
+    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="Text to continue; may be empty.", show_default=False)] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Continue the prompts of a file: its lines, or a column.")] = None,
+    text: TextColumn = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="With --file: write the texts to this file.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted --file.")] = False,
+    force: Force = False,
+    max_tokens: Annotated[int | None, typer.Option(metavar="N", help="Maximum number of new tokens (default: 128).")] = None,
+    temperature: Annotated[float | None, typer.Option(metavar="T", help="Sampling temperature; 0, the default, is greedy.")] = None,
+    top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample from the K most likely tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(metavar="P", help="Nucleus sampling: smallest set of tokens with this total probability.")
     ] = None,
-    stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Stop before this text; may be repeated.")] = None,
+    min_p: Annotated[float | None, typer.Option(metavar="P", help="Sample from tokens at least P times as likely as the best one.")] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(metavar="R", help="Above 1: penalise tokens that already occurred.")] = None,
+    beams: Annotated[int | None, typer.Option(metavar="N", help="Beam search with N beams instead of sampling.")] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(metavar="A", help="Exponent of the beam score log P / length^A (default: 1; 0 favours short texts).")
+    ] = None,
+    stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Stop before this text (repeatable).")] = None,
     seed: DrawSeed = None,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Show the likeliest tokens of each step.")] = False,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Print the most likely tokens of each step.")] = False,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
+    precision: Precision = "float32",
 ) -> None:
-    """Go on with a text, as a language model was trained to.
+    """Continue a text with a language model.
 
-    The text is shown while it is written, unless beams or machines wait for the whole of it.
+    Text is streamed as it is generated, except with --beams, --probabilities or --json. A file of prompts is read in constant memory,
+    several prompts at a time; --resume continues an interrupted command.
 
-    For example: attentif generate runs/stdlib-1 "def read(self" --max-tokens 60 --temperature 0.8
+    \b
+    For example:
+    attentif generate runs/stdlib-1 "def read(self" --max-tokens 60 --temperature 0.8
+    attentif generate runs/stdlib-1 --file prompts.txt --out texts.jsonl --max-tokens 60
     """
+    if (prompt is None) == (file is None):
+        raise UsageError("give a PROMPT, or --file FILE")
+    if (file is None) != (out is None):
+        raise UsageError("--file FILE and --out FILE go together")
+    if file is None and (resume or text is not None):
+        raise UsageError("--resume and --text go with --file")
     options = {
         "max_tokens": max_tokens,
         "temperature": temperature,
@@ -56,7 +77,14 @@ def generate(
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     from attentif.api import load
 
-    loaded = load(run, device=device, threads=threads)
+    if out is not None:
+        check_out(out, force or resume)
+    loaded = load(run, device=device, threads=threads, precision=precision)
+    if file is not None and out is not None:
+        loaded.require("generate")
+        write_answers(loaded, file, out, Choices(text, None, 0, resume, force), given, json)
+        return
+    assert prompt is not None
     if json or probabilities or (beams or 1) > 1:
         found = loaded.generate(prompt, alternatives=ALTERNATIVES if probabilities else None, **given)
         if json:

@@ -1,4 +1,4 @@
-"""`attentif import`: somebody else's model as a run."""
+"""`attentif import`: a Hugging Face model or a GGUF file as a run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,18 +13,20 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A Hugging Face folder, or a model's name there: org/name, org/name@revision.", show_default=False
+            metavar="SOURCE",
+            help="A Hugging Face folder, a model's name there (org/name, org/name@revision), or a GGUF file.",
+            show_default=False,
         ),
     ],
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Where the run goes.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the new run.", show_default=False)],
     force: Replace = False,
 ) -> None:
-    """Make a run of a Hugging Face model.
+    """Import a Hugging Face model or a GGUF file as a run.
 
-    It answers as transformers would, and every command takes it. Reads config.json, safetensors (whole or in shards), the tokenizer in
-    any of its forms and generation_config.json. Nothing in the folder is run: remote code and pickled weights are refused. The task is
-    that of the model's head; `attentif train RECIPE model.from=RUN` trains it for another. Names are looked up in the cache of
-    huggingface_hub first, then downloaded.
+    It predicts as transformers does, and every command accepts it. Reads config.json, safetensors (whole or in shards), the tokenizer in
+    any of its forms and generation_config.json. No code from the folder is executed: remote code and pickled weights are refused. The task
+    is that of the model's head; `attentif train RECIPE model.from=RUN` fine-tunes it for another. Names are looked up in the cache of
+    huggingface_hub first, then downloaded. The weights of a GGUF file become float32.
 
     For example: attentif import camembert-base/ runs/camembert && attentif fill runs/camembert "Le <mask> est bleu."
     """

@@ -1,11 +1,11 @@
-"""`attentif lab`: what the course says, measured."""
+"""`attentif lab`: the claims of the course, measured."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attentif.cli.options import Json, Threads
+from attentif.cli.options import ClusterAddress, Json, Threads
 from attentif.cli.out import print_json, print_table
 from attentif.errors import UsageError
 
@@ -19,29 +19,31 @@ CHANGED = "changed since"  # measured by other sources of the program
 def lab(
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="L4|all|book", help="Experiments to measure; none: list them.", show_default=False),
+        typer.Argument(metavar="L4|all|book", help="Experiments to run; by default list them.", show_default=False),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Measure at full size: longer, with more seeds.")] = False,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of everything that is drawn.")] = 0,
-    again: Annotated[bool, typer.Option("--again", help="With all: measure also what has been measured.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results and pages go; by default runs/lab.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Full size: longer, with more seeds.")] = False,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
+    again: Annotated[bool, typer.Option("--again", help="With all: repeat finished experiments too.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder; by default runs/lab.")] = None,
     json: Json = False,
+    cluster: ClusterAddress = None,
     threads: Threads = 0,
 ) -> None:
-    """Measure what the course claims, an experiment a claim.
+    """Run the experiments of the course, one per claim.
 
     \b
     For example:
     attentif lab            list the experiments
-    attentif lab L4         measure one
-    attentif lab all        measure all, and write the book of them
+    attentif lab L4         run one
+    attentif lab all        run all and write the book
 
-    `lab all` keeps each result as it comes and goes on where it was stopped; `lab book` writes the book again from what is kept.
+    `lab all` stores each result and resumes where it was interrupted; `lab book` writes the book from stored results.
     """
+    from attentif.cluster import open_cluster
     from attentif.lab.book import write_book, write_one
     from attentif.lab.experiment import Settings
     from attentif.lab.experiments import EXPERIMENTS
-    from attentif.lab.results import PLACE, kept, measure_all
+    from attentif.lab.results import PLACE, load_result, measure_all, measure_all_on
     from attentif.runtime import set_threads
     from attentif.training.progress import display
 
@@ -55,7 +57,7 @@ def lab(
     watch = display(machine=json)
     settings = Settings(size="full" if full else "normal", seed=seed)
     if what == ["book"]:
-        found = [result for one in EXPERIMENTS.values() if (result := kept(one, place)) is not None]
+        found = [result for one in EXPERIMENTS.values() if (result := load_result(one, place)) is not None]
         for stale in (result for result in found if not result.fresh):
             watch.say(f"{stale.experiment.name} was measured by other sources and is left out; `attentif lab all` measures it again")
         results = [result for result in found if result.fresh]
@@ -63,8 +65,13 @@ def lab(
             raise UsageError("nothing has been measured here yet; `attentif lab all` does", file=place)
     else:
         everything = what == ["all"]
-        chosen = list(EXPERIMENTS.values()) if everything else [_named(word, EXPERIMENTS) for word in what]
-        results = measure_all(chosen, settings, place, watch, again=again or not everything)
+        chosen = list(EXPERIMENTS.values()) if everything else [_find_experiment(word, EXPERIMENTS) for word in what]
+        again = again or not everything
+        if cluster is None:
+            results = measure_all(chosen, settings, place, watch, again=again)
+        else:
+            with open_cluster(cluster) as workers:
+                results = measure_all_on(workers, chosen, settings, place, watch, again=again)
     if what[0] in ("all", "book"):
         pages = [place / "book.html"]
         write_book(pages[0], results)
@@ -75,7 +82,7 @@ def lab(
     _show(results, pages, json)
 
 
-def _named(word: str, known: "dict[str, Experiment]") -> "Experiment":
+def _find_experiment(word: str, known: "dict[str, Experiment]") -> "Experiment":
     if (found := known.get(word.upper())) is None:
         raise UsageError(f"there is no experiment {word!r}; there are {', '.join(known)}")
     return found
@@ -83,11 +90,11 @@ def _named(word: str, known: "dict[str, Experiment]") -> "Experiment":
 
 def _list(experiments: "list[Experiment]", place: Path, json: bool) -> None:
     from attentif.lab.experiment import words
-    from attentif.lab.results import kept
+    from attentif.lab.results import load_result
 
     rows = []
     for one in experiments:
-        last = kept(one, place)
+        last = load_result(one, place)
         verdict = "" if last is None else str(last.verdict.outcome) if last.fresh else CHANGED
         row = {"name": one.name, "claim": one.claim.en, "verdict": verdict, "measured": "" if last is None else last.date[:10]}
         rows.append(row | ({"claim": words(one.claim)} if json else {}))

@@ -1,16 +1,18 @@
-"""`attentif list`: what there is to be named."""
+"""`attentif list`: the names that commands accept."""
 
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attentif.cli.options import Json
-from attentif.cli.out import is_narrow, print_json, print_table
+from attentif.cli.out import is_narrow, print_json, print_table, say
+from attentif.errors import UsageError
 
 if TYPE_CHECKING:
     from attentif.config import Registry
@@ -30,24 +32,32 @@ class What(StrEnum):
     data = "data"
     tokenizers = "tokenizers"
     suites = "suites"
+    runs = "runs"
 
 
 def list_(
     what: Annotated[
-        What | None, typer.Argument(metavar="WHAT", help=f"{', '.join(What)}; by default everything.", show_default=False)
+        What | None, typer.Argument(metavar="WHAT", help=f"{', '.join(What)}; by default all but runs.", show_default=False)
     ] = None,
+    folder: Annotated[Path | None, typer.Option(metavar="DIR", help="With runs: their folder; by default runs/.")] = None,
     json: Json = False,
 ) -> None:
-    """List what can be named: recipes, models, tasks, mixers, data.
+    """List recipes, models, tasks, mixers, data sets or runs.
 
-    A line on each; also what is fitted, tokenizers, and the suites of `compare`.
+    Also fitted models, tokenizers, and the suites of `compare`. `attentif list runs` prints your runs, newest first, with score, data
+    and date.
 
     For example: attentif list models
     """
+    if what is What.runs:
+        _list_runs(folder, json)
+        return
+    if folder is not None:
+        raise UsageError("--folder goes with `attentif list runs`")
     from attentif.plugin import load_installed
 
     load_installed()
-    wanted = [what] if what else list(What)
+    wanted = [what] if what else [kind for kind in What if kind is not What.runs]
     found = {kind.value: LISTERS[kind]() for kind in wanted}
     if json:
         print_json(found[what] if what else found)
@@ -57,6 +67,21 @@ def list_(
             entries = [_in_two(entry) for entry in entries]
         columns = list(entries[0]) if entries else ["name"]
         print_table(columns, [[str(entry[column]) for column in columns] for entry in entries], title=TITLES.get(kind, kind))
+
+
+def _list_runs(folder: Path | None, json: bool) -> None:
+    from attentif.training.run_list import list_runs
+    from attentif.training.rundir import RUNS
+
+    found = list_runs(folder or RUNS)
+    if json:
+        print_json([asdict(run) for run in found])
+        return
+    if not found:
+        say(f"there are no runs in {folder or RUNS}: `attentif train RECIPE` makes one, --folder DIR looks elsewhere")
+        return
+    rows = [[str(run.path), run.kind, run.score, run.data, run.date, run.state] for run in found]
+    print_table(["run", "task", "score", "data", "date", "state"], rows)
 
 
 def _in_two(entry: Entry) -> Entry:
@@ -84,7 +109,7 @@ def _tasks() -> list[Entry]:
     return _kinds(TASKS)
 
 
-def _fitted() -> list[Entry]:
+def _fitted_models() -> list[Entry]:
     import attentif.tasks  # noqa: F401  registers them
     from attentif.text.fitted import FITTED
 
@@ -148,12 +173,14 @@ def _variants(cls: "type[MixerConfig]") -> "list[Mixer | CrossMixer]":
     """
     from pydantic import ValidationError
 
+    from attentif.nn.bias import BIASES
     from attentif.nn.mixer import Site
 
     variants = [{"causal": False}, {"causal": True}] if "causal" in cls.model_fields else [{}]
     try:
         configs = [cls.model_validate({"kind": cls.model_fields["kind"].default} | values) for values in variants]
-        return [config.build(Site(width=WIDTH, memory_width=WIDTH)) for config in configs]
+        bias = BIASES[cls.reads_bias].model_validate({"kind": cls.reads_bias, "width": WIDTH}).build() if cls.reads_bias else None
+        return [config.build(Site(width=WIDTH, memory_width=WIDTH, bias=bias)) for config in configs]
     except ValidationError:
         return []
 
@@ -177,7 +204,7 @@ def _state(mixer: "Mixer | CrossMixer") -> str:
                 return "it has none"
         else:  # made from a memory
             letter, sizes = "S", (8, 16)
-            states = [mixer.init_state(torch.zeros(1, size, WIDTH), Seq.padded([size])) for size in sizes]
+            states = [mixer.init_state(torch.zeros(1, size, WIDTH), Seq.from_padded([size])) for size in sizes]
     first, second = (_numbers(state) for state in states)
     growth = (second - first) // (sizes[1] - sizes[0])
     fixed = first - growth * sizes[0]
@@ -218,14 +245,14 @@ def _first_line(cls: type) -> str:
 
 OF_ITS_PARTS = "of its parts"
 TITLES = {
-    "fitted": "fitted (in one go, not step by step)",
-    "mixers": f"mixers (state: numbers that one row keeps, at width {WIDTH})",
+    "fitted": "fitted models (without gradient descent)",
+    "mixers": f"mixers (state: numbers per row, at width {WIDTH})",
 }
 LISTERS: dict[What, Callable[[], list[Entry]]] = {
     What.recipes: _recipes,
     What.models: _models,
     What.tasks: _tasks,
-    What.fitted: _fitted,
+    What.fitted: _fitted_models,
     What.mixers: _mixers,
     What.data: _data,
     What.tokenizers: _tokenizers,

@@ -6,6 +6,7 @@ Results go to stdout; progress, notes and errors to stderr. This file and those 
 `attentif --help` must not wait for torch.
 """
 
+import io
 import logging
 import os
 import signal
@@ -19,11 +20,13 @@ from typer.main import get_command
 
 import attentif
 from attentif.cli.align import align
+from attentif.cli.attention import attention
 from attentif.cli.chat import chat
 from attentif.cli.compare import compare
 from attentif.cli.curve import curve
 from attentif.cli.embed import embed
 from attentif.cli.evaluate import evaluate
+from attentif.cli.explain import explain
 from attentif.cli.export import export
 from attentif.cli.fill import fill
 from attentif.cli.generate import generate
@@ -37,13 +40,18 @@ from attentif.cli.paint import paint
 from attentif.cli.predict import predict
 from attentif.cli.profile import profile
 from attentif.cli.prune import prune
+from attentif.cli.quantize import quantize
 from attentif.cli.senses import senses
+from attentif.cli.serve import serve
 from attentif.cli.show import show
+from attentif.cli.studio import studio
 from attentif.cli.tokenizer import app as tokenizer
-from attentif.cli.train import train
+from attentif.cli.train import full_key, train
+from attentif.cli.tune import tune
 from attentif.cli.vectors import vectors
 from attentif.cli.verify import verify
 from attentif.errors import AttentifError
+from attentif.files import is_disk_full
 from attentif.runtime import limit_openmp_spinning
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -52,7 +60,7 @@ ClickError: type[Any] = next(cls for cls in typer.BadParameter.__mro__ if cls.__
 
 app = typer.Typer(
     name="attentif",
-    help="Every sequence model of the transformer family as a page of TOML: train, compare, look inside, on a laptop.",
+    help="Train, compare, inspect and serve sequence models described in TOML.",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: half the time of panels
     pretty_exceptions_enable=False,
@@ -60,15 +68,18 @@ app = typer.Typer(
 )
 for command in (
     train,
+    tune,
     compare,
     curve,
     evaluate,
     predict,
+    explain,
     generate,
     fill,
     embed,
     senses,
     maps,
+    attention,
     paint,
     show,
     chat,
@@ -78,10 +89,13 @@ for command in (
     align,
     merge,
     prune,
+    quantize,
     export,
     verify,
     lab,
     profile,
+    serve,
+    studio,
 ):
     app.command()(command)
 app.command("list")(list_)
@@ -100,7 +114,12 @@ def _load_plugins(paths: list[Path]) -> list[Path]:
 
 Plugin = Annotated[
     list[Path],
-    typer.Option("--plugin", metavar="FILE.py", help="Register mixers, tasks or data sets of your own first.", callback=_load_plugins),
+    typer.Option(
+        "--plugin",
+        metavar="FILE.py",
+        help="Python file that registers your mixers, tasks or data sets (repeatable).",
+        callback=_load_plugins,
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -119,11 +138,11 @@ def root(
 
 
 def _common(plugin: Plugin = [], debug: Debug = False) -> None:  # noqa: B006
-    """Options that every command takes, before or after its name."""
+    """Options of every command, before or after its name."""
 
 
 def command_line() -> Any:
-    """The whole tree of commands, the common options on every branch."""
+    """The tree of commands, with the common options on each."""
     holder = typer.Typer(add_completion=False)
     holder.command()(_common)
     common = get_command(holder).params
@@ -149,13 +168,13 @@ def main(words: Sequence[str] | None = None) -> None:
         if hasattr(stream, "reconfigure"):  # a terminal without é prints a question mark rather than fail
             stream.reconfigure(errors="replace")
     logging.basicConfig(format="%(message)s")
-    logging.getLogger("attentif").setLevel(logging.INFO)  # what is compiled, once
+    logging.getLogger("attentif").setLevel(logging.INFO)  # kernel compilation is logged
     signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(words))
 
 
 def run(words: list[str]) -> int:
-    """The exit code of a command; what goes wrong is said in one line."""
+    """Run a command; return its exit code and print errors in one line."""
     try:
         code = command_line().main(words, prog_name="attentif", standalone_mode=False)
         sys.stdout.flush()  # a closed pipe is noticed here, not while Python shuts down
@@ -165,6 +184,8 @@ def run(words: list[str]) -> int:
     except AttentifError as error:
         if error.exit_code in (INTERRUPTED, TERMINATED):  # a run that was stopped, saved, and says how to go on: no error
             print(error, file=sys.stderr)
+            return error.exit_code
+        if error.quiet:
             return error.exit_code
         return _fail(str(error), error, words, error.exit_code)
     except ClickError as error:
@@ -176,21 +197,29 @@ def run(words: list[str]) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `attentif list | head`: nobody reads on, which is no fault
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 1
     except MemoryError as error:
         return _fail("there is not enough memory; try a smaller train.batch_tokens or a smaller model", error, words, 1)
     except OSError as error:
+        if is_disk_full(error):
+            if isinstance(sys.stdout, io.TextIOWrapper) and error.filename is None:
+                _discard_output()  # what is buffered would fail again while Python shuts down
+            return _fail(f"{error.filename or 'output'}: no space left on the disk; free some and try again", error, words, 1)
         if error.filename is None:
-            return _unexpected(error, words)
+            return _report_bug(error, words)
         return _fail(f"{error.filename}: {(error.strerror or str(error)).lower()}", error, words, 1)
     except Exception as error:
-        return _unexpected(error, words)
+        return _report_bug(error, words)
 
 
-def _unexpected(error: Exception, words: list[str]) -> int:
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _report_bug(error: Exception, words: list[str]) -> int:
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return _fail(f"unexpected {what} (a fault of Attentif: please report it, with what --debug shows)", error, words, 1)
+    return _fail(f"unexpected {what} (a bug in Attentif: please report it with the output of --debug)", error, words, 1)
 
 
 def _fail(message: str, error: BaseException, words: list[str], code: int) -> int:
@@ -206,6 +235,8 @@ def _usage(error: Any) -> str:
     """click's message, with the command to ask for help."""
     message = str(error.format_message()).strip().rstrip(".").replace("Value error, ", "")
     path = error.ctx.command_path if getattr(error, "ctx", None) else "attentif"
+    if (option := getattr(error, "option_name", None)) and path.endswith("train") and (key := full_key(option.lstrip("-"))):
+        return f"there is no option {option}: write {key}=VALUE; see `{path} --help`"
     return f"{message[:1].lower()}{message[1:]}; see `{path} --help`"
 
 

@@ -1,4 +1,4 @@
-"""`attentif maps`: who attends to whom, by layer and head."""
+"""`attentif maps`: attention weights by layer and head."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,17 +12,17 @@ from attentif.errors import UsageError
 
 def maps(
     run: RunPath,
-    text: Annotated[str, typer.Argument(metavar="SENTENCE", help="The text to look at.", show_default=False)],
-    target: Annotated[str | None, typer.Option(metavar="TEXT", help="Translation: read this instead of the model's own.")] = None,
+    text: Annotated[str, typer.Argument(metavar="SENTENCE", help="Input text.", show_default=False)],
+    target: Annotated[str | None, typer.Option(metavar="TEXT", help="Translation: target text; by default the model's own output.")] = None,
     pair: Pair = None,
-    layers: Annotated[str | None, typer.Option(metavar="N,N", help="Only these layers, the first being 1.")] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("maps.html"),
+    layers: Annotated[str | None, typer.Option(metavar="N,N", help="Only these layers, counted from 1.")] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file.")] = Path("maps.html"),
     force: Force = False,
     device: Device = "auto",
 ) -> None:
-    """Write the attention maps of a sentence as one HTML file.
+    """Write the attention maps of a text to an HTML file.
 
-    It is to be opened in a browser, offline too.
+    The page works offline.
 
     For example: attentif maps runs/reviews-1 "On ne s'ennuie jamais." --out maps.html
     """

@@ -5,9 +5,9 @@ from attentif.cli.out import say
 
 
 def merge(run: OwnRun, out: NewRun, force: Replace = False) -> None:
-    """Write a run of adapters (LoRA) as a plain run.
+    """Merge LoRA adapters into their base model.
 
-    The new run no longer needs the one that the adapters began with.
+    The new run no longer needs the base run.
 
     For example: attentif merge runs/reviews-2 runs/reviews-merged
     """

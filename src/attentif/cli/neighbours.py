@@ -1,4 +1,4 @@
-"""`attentif neighbours` and `attentif analogy`: words as vectors, looked at."""
+"""`attentif neighbours` and `attentif analogy`: queries on word vectors."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,21 +10,23 @@ from attentif.cli.options import Json, RunPath
 from attentif.cli.out import print_json, print_table
 
 if TYPE_CHECKING:
-    from attentif.text.vectors import Neighbour
+    from attentif.text.vectors import WordNeighbour
 
-Count = Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="How many words to show.")]
+Count = Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="Number of words.")]
 
 
 def neighbours(
     run: RunPath,
-    word: Annotated[str, typer.Argument(metavar="WORD", help="The word to look around.", show_default=False)],
-    others: Annotated[list[str] | None, typer.Argument(metavar="OTHER", help="Compare it with these instead.", show_default=False)] = None,
+    word: Annotated[str, typer.Argument(metavar="WORD", help="Word.", show_default=False)],
+    others: Annotated[
+        list[str] | None, typer.Argument(metavar="OTHER", help="Compare with these words instead.", show_default=False)
+    ] = None,
     count: Count = 10,
     json: Json = False,
 ) -> None:
-    """Show the words nearest to a word, or how near others are.
+    """Print the nearest neighbours of a word.
 
-    How near is told by the cosine, the angle and the distance.
+    With cosine, angle and distance; with OTHER, those of the given words.
 
     RUN is a run of word vectors (word2vec, glove), a file of them (attentif vectors), or any trained run whose tokens are words.
 
@@ -39,22 +41,22 @@ def neighbours(
 
 def analogy(
     run: RunPath,
-    a: Annotated[str, typer.Argument(metavar="A", help="A word: roi.", show_default=False)],
-    b: Annotated[str, typer.Argument(metavar="B", help="What it goes with: homme.", show_default=False)],
-    c: Annotated[str, typer.Argument(metavar="C", help="The word it is asked of: femme.", show_default=False)],
+    a: Annotated[str, typer.Argument(metavar="A", help="First word: roi.", show_default=False)],
+    b: Annotated[str, typer.Argument(metavar="B", help="Second word: homme.", show_default=False)],
+    c: Annotated[str, typer.Argument(metavar="C", help="Third word: femme.", show_default=False)],
     count: Count = 5,
     json: Json = False,
 ) -> None:
-    """Answer an analogy: the words nearest to a − b + c.
+    """Solve an analogy: words nearest to a − b + c.
 
-    `attentif analogy runs/word2vec-1 roi homme femme` asks what is to femme as roi is to homme.
+    For example: attentif analogy runs/word2vec-1 roi homme femme
     """
     from attentif.api import load
 
     _show(f"{a} − {b} + {c}", load(run).vectors.analogy(a, b, c, count), json)
 
 
-def _show(title: str, found: "Sequence[Neighbour]", json: bool) -> None:
+def _show(title: str, found: "Sequence[WordNeighbour]", json: bool) -> None:
     if json:
         print_json([asdict(near) for near in found])
         return

@@ -1,4 +1,4 @@
-"""Where words go: results to stdout, all else to stderr. rich is imported when a table is wanted, not before."""
+"""Output: results to stdout, all else to stderr. rich is imported only for tables."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ROOMY = 120  # columns of a terminal from which a table of many columns is reada
 
 
 def check_out(out: Path | None, force: bool) -> None:
-    """Before anything is computed: a file that could not be written, or must not be."""
+    """Refuse, before anything is computed, a file that cannot or must not be written."""
     if out is None:
         return
     if out.is_dir():
@@ -24,16 +24,16 @@ def check_out(out: Path | None, force: bool) -> None:
     if not out.parent.is_dir():
         raise UsageError(f"there is no folder {out.parent}", file=out)
     if not os.access(out.parent, os.W_OK):
-        raise UsageError("cannot be written: its folder is closed to you", file=out)
+        raise UsageError("cannot be written: no permission for its folder", file=out)
 
 
 def refuse_existing(file: Path, force: bool) -> None:
     if file.exists() and not force:
-        raise UsageError("exists already; --force writes over it, another name keeps it", file=file)
+        raise UsageError("exists; overwrite it with --force, or choose another name", file=file)
 
 
 def say(line: str) -> None:
-    """One line for the person who waits."""
+    """Print a line to stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -46,14 +46,18 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", strong: int | None = None) -> None:
-    """A table on stdout; `strong` is the row to stress. Colours only on a terminal, and not where NO_COLOR is set."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", strong: int | None = None, headed: bool = True
+) -> None:
+    """Print a table; `strong` is the row to stress. Colours only on a terminal, and not where NO_COLOR is set."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*columns, box=SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(
+        *columns, box=SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False, show_header=headed
+    )
     for number, row in enumerate(rows):
         table.add_row(*(Text(cell) for cell in row), style="bold" if number == strong else None)
     Console(width=None if sys.stdout.isatty() else WIDE).print(table)

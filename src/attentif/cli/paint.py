@@ -1,4 +1,4 @@
-"""`attentif paint`: pictures of what words ask for."""
+"""`attentif paint`: images from text."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +12,13 @@ from attentif.errors import UsageError
 
 def paint(
     run: RunPath,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to draw: 'un sept', 'a bold seven'.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The PNG to write.")] = Path("drawings.png"),
-    count: Annotated[int, typer.Option(metavar="N", min=1, max=4096, help="How many, in a grid.")] = 16,
-    temperature: Annotated[float | None, typer.Option(metavar="T", help="How freely to draw; 0 always draws the likeliest patch.")] = None,
-    top_k: Annotated[int | None, typer.Option(metavar="K", help="Draw among the K likeliest patches.")] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Prompt: 'un sept', 'a bold seven'.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output PNG file.")] = Path("drawings.png"),
+    count: Annotated[int, typer.Option(metavar="N", min=1, max=4096, help="Number of images in the grid.")] = 16,
+    temperature: Annotated[float | None, typer.Option(metavar="T", help="Sampling temperature; 0 is greedy.")] = None,
+    top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample from the K most likely patches.")] = None,
     top_p: Annotated[
-        float | None, typer.Option(metavar="P", help="Draw among the likeliest patches that make up this probability.")
+        float | None, typer.Option(metavar="P", help="Nucleus sampling: smallest set of patches with this total probability.")
     ] = None,
     seed: DrawSeed = None,
     force: Force = False,
@@ -26,7 +26,7 @@ def paint(
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Draw what words ask for, a grid of pictures in one PNG file.
+    """Generate images from a text, as a grid in one PNG file.
 
     For example: attentif paint runs/paint-1 "un sept" --count 16 --out sept.png
     """
@@ -36,7 +36,7 @@ def paint(
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     from attentif.api import load
-    from attentif.tasks.pictures.paint_report import write_sheet
+    from attentif.tasks.vision.paint_report import write_sheet
 
     write_sheet(out, list(load(run, device=device, threads=threads).paint(text, count=count, **given)))
     if json:

@@ -1,31 +1,37 @@
-"""`attentif predict`: what a run answers to new texts."""
+"""`attentif predict`: predictions for new inputs."""
 
 import json as jsonlib
 import sys
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.options import Device, Force, Json, Pair, RunPath, TextColumn, Threads
+from attentif.cli.language import pick
+from attentif.cli.options import ClusterAddress, Device, Force, Json, Pair, Precision, RunPath, SkipBad, TextColumn, Threads
 from attentif.cli.out import check_out, print_json, print_table, say
+from attentif.cli.train import is_data
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
-    from attentif.tasks.task import Example, Prediction
+    from attentif.api import Run
+    from attentif.bulk import Ahead, BulkResult
+    from attentif.tasks.base import Example, Prediction
 
 SHOWN = 3  # classes of a table
 HEADS = {"image": "picture", "audio": "sound", "signal": "signal", "question": "question"}  # what a run reads, where it is no text
 
 Texts = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Texts; - reads lines from stdin.", show_default=False)]
-File = Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of a file: its lines, or a column of CSV, TSV, JSONL, Parquet.")]
+File = Annotated[Path | None, typer.Option(metavar="FILE", help="Input file: lines of text, or a column of CSV, TSV, JSONL, Parquet.")]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A change of what it reads: task.fill=linear", show_default=False)
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change of task or data: task.fill=linear", show_default=False)
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write the answers there, one JSON object a line; as a table where its name ends in .csv."),
+    typer.Option(metavar="FILE", help="Output file: JSON Lines, or a table where the name ends in .csv."),
 ]
 
 
@@ -36,58 +42,178 @@ def predict(
     file: File = None,
     text: TextColumn = None,
     out: Out = None,
-    force: Force = False,
-    language: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Of speech, where the model is told it (Whisper): fr, en ...")
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help='Column of --file to copy to the output (repeatable; "": none); by default all.'),
     ] = None,
+    skip_bad: SkipBad = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted --file.")] = False,
+    force: Force = False,
+    language: Annotated[str | None, typer.Option(metavar="CODE", help="Speech: language of the audio (Whisper): fr, en ...")] = None,
     changes: Set = None,
     json: Json = False,
+    cluster: ClusterAddress = None,
     device: Device = "auto",
     threads: Threads = 0,
+    precision: Precision = "float32",
 ) -> None:
-    """Answer new texts: labels, translations, continuations.
+    """Predict labels, translations or continuations of new inputs.
 
-    Where a run reads pictures or sounds, TEXT is the name of a file; series are given by --file.
+    For image and audio runs, TEXT is a file name; series are given by --file. Files of millions of rows are streamed: predictions are
+    written as they come, with the columns of each row; --resume continues an interrupted command.
 
     \b
     For example:
     attentif predict runs/reviews-1 "Quel film !"
-    attentif predict runs/reviews-1 --file avis.csv --out answers.jsonl
+    attentif predict runs/reviews-1 --file avis.csv --out answers.csv --skip-bad 10
     """
-    if bool(texts) == bool(file):
-        raise UsageError("give texts, or --file FILE, or - to read lines from stdin")
-    if pair is not None and (len(texts or ()) != 1 or texts == ["-"]):
-        raise UsageError("--pair goes with one text; many pairs are given in a file, by --file")
-    if text is not None and file is None:
-        raise UsageError("--text names a column of --file")
-    check_out(out, force)
+    _check(texts, file, pair, text, out, keep, resume)
+    check_out(out, force or resume)
     from attentif.api import reopen
     from attentif.config import override
-    from attentif.files import write_text
-    from attentif.tasks.feed import counted
 
-    loaded = reopen(run, [override(word) for word in changes or ()], device=device, threads=threads)
+    loaded = reopen(run, [override(word) for word in changes or ()], device=device, threads=threads, precision=precision)
     for option, value in (("language", language), ("pair", pair)):
         if value is not None and option not in loaded.task.optional_inputs:
             raise UsageError(f"--{option}: a run of {loaded.kind} takes none")
     options = {} if language is None else {"language": language}
-    predictions = loaded.predict(loaded.read(file, text) if file else _typed(texts or [], pair), **options)
-    for note in _notes(predictions):
-        say(note)
-    if loaded.note:
-        say(loaded.note)
+    if file is not None and out is not None:
+        with _open_ahead(cluster, run, changes or [], device, options) as ahead:
+            write_answers(loaded, file, out, Choices(text, keep, skip_bad, resume, force, ahead), options, json)
+        return
+    if cluster is not None:
+        raise UsageError("--cluster answers a file into another: give --file and --out")
+    if file is not None:
+        _print_file(loaded, file, Choices(text, keep, skip_bad), options, json)
+        return
+    if loaded.tokenizers and texts and is_data(texts[0]):
+        raise UsageError(f"is a file: attentif predict {run} --file {texts[0]}", file=texts[0], code="file-as-text")
+    predictions = loaded.predict(_read_texts(texts or [], pair), **options)
+    _say_notes(loaded, _notes(predictions))
     if out is not None:
-        as_table = out.suffix.lower() == ".csv"
-        tables = _rows_of_tables(predictions) if as_table else []
-        write_text(out, _csv(tables or _rows(predictions)) if as_table else _json_lines(predictions))
-        say(f"{counted(len(tables), 'row') if tables else counted(len(predictions), 'answer')} written to {out}")
+        _write(predictions, out)
     elif json:
         print_json([asdict(prediction) for prediction in predictions])
     else:
-        _print(predictions, loaded.task.reads)
+        print_predictions(predictions, loaded.task.reads)
 
 
-def _typed(texts: list[str], pair: str | None) -> "list[str | Example]":
+@dataclass(frozen=True)
+class Choices:
+    """Options of predicting a file."""
+
+    column: str | None
+    keep: list[str] | None
+    skip_bad: int
+    resume: bool = False
+    force: bool = False
+    ahead: "Ahead | None" = None  # where a cluster answers
+
+
+@contextmanager
+def _open_ahead(cluster: str | None, run: Path, changes: list[str], device: str, options: dict[str, Any]) -> "Iterator[Ahead | None]":
+    """What a cluster answers with, where one is asked for."""
+    if cluster is None:
+        yield None
+        return
+    from attentif.cluster import open_cluster
+    from attentif.remote import RemoteRun, answer_ahead
+
+    with open_cluster(cluster) as workers:
+        yield answer_ahead(workers, RemoteRun.of(run, changes, device=device, **options))
+
+
+def _check(
+    texts: list[str] | None, file: Path | None, pair: str | None, text: str | None, out: Path | None, keep: list[str] | None, resume: bool
+) -> None:
+    if bool(texts) == bool(file):
+        raise UsageError("give texts, or --file FILE, or - to read lines from stdin")
+    if pair is not None and (len(texts or ()) != 1 or texts == ["-"]):
+        raise UsageError("--pair goes with one text; many pairs are given in a file, by --file")
+    for option, value in (("--text", text), ("--keep", keep)):
+        if value is not None and file is None:
+            raise UsageError(f"{option} names a column of --file")
+    if resume and (file is None or out is None):
+        raise UsageError("--resume goes on with answers to --file that go to --out")
+
+
+def write_answers(loaded: "Run", file: Path, out: Path, chosen: Choices, options: dict[str, Any], json: bool) -> None:
+    """Predict a file into another; `options` are those of the task's `predict`."""
+    from attentif.tasks.batches import format_count
+    from attentif.training.progress import display
+
+    watch = display(machine=json)
+    try:
+        done = loaded.predict_file(
+            *(file, out),
+            column=chosen.column,
+            keep=chosen.keep,
+            skip_bad=chosen.skip_bad,
+            resume=chosen.resume,
+            force=chosen.force,
+            ahead=chosen.ahead,
+            say=watch.say,
+            progress=lambda done, total: watch.work("predict", done, total),
+            **options,
+        )
+    finally:
+        watch.close()
+    _say_notes(loaded, [])
+    _say_skipped(done, file)
+    if json:
+        print_json({"out": str(out), "answers": done.answered, "skipped": [asdict(row) for row in done.skipped]})
+    else:
+        say(f"{format_count(done.answered, 'answer')} written to {out}" if done.answered else f"{out} was complete already")
+
+
+def _print_file(loaded: "Run", file: Path, chosen: Choices, options: dict[str, Any], json: bool) -> None:
+    """Predict a file to stdout, chunk by chunk."""
+    from attentif.bulk import BulkResult, answer_rows, render_json
+    from attentif.data.input_rows import SkippingTolerance
+
+    asked = loaded.questions(file, chosen.column, keep=chosen.keep, tolerance=SkippingTolerance(chosen.skip_bad, []))
+    notes: list[str] = []
+    answered = 0
+    for _, found in answer_rows(asked, lambda rows: loaded.predict(rows, **options)):
+        notes += [note for note in _notes([one for _, one in found]) if note not in notes]
+        if json:
+            for row, one in found:
+                print("[" if not answered else ",", jsonlib.dumps(render_json(row, one), ensure_ascii=False, default=str), sep="\n")
+                answered += 1
+        else:
+            print_predictions([one for _, one in found], loaded.task.reads, headed=not answered)
+            answered += len(found)
+    if json:
+        print("]" if answered else "[]")
+    _say_notes(loaded, notes)
+    _say_skipped(BulkResult(answered, asked.tolerance.skipped), file)
+
+
+def _say_notes(loaded: "Run", notes: list[str]) -> None:
+    for note in [*notes, loaded.note]:
+        if note:
+            say(note)
+
+
+def _say_skipped(done: "BulkResult", file: Path) -> None:
+    from attentif.tasks.batches import format_count
+
+    if done.skipped:
+        say(f"{format_count(len(done.skipped), 'bad row')} skipped:")
+        for line in done.describe_skipped(file):
+            say(line)
+
+
+def _write(predictions: "list[Prediction]", out: Path) -> None:
+    """Write predictions to a file."""
+    from attentif.bulk import write_answers
+    from attentif.tasks.batches import format_count
+
+    written = write_answers(predictions, out)
+    say(f"{format_count(written, 'row' if written > len(predictions) else 'answer')} written to {out}")
+
+
+def _read_texts(texts: list[str], pair: str | None) -> "list[str | Example]":
     """The texts as typed, or the one with its pair; a lone - stands for the lines of stdin."""
     if pair is not None:
         return [{"text": texts[0], "pair": pair}]
@@ -99,44 +225,14 @@ def _notes(predictions: "list[Prediction]") -> list[str]:
     return [*dict.fromkeys(note for prediction in predictions for note in prediction.details.get("notes", ()))]
 
 
-def _rows_of_tables(predictions: "list[Prediction]") -> list[dict[str, Any]]:
-    """The rows of answers that are tables (forecasts), one after the other."""
-    return [row for prediction in predictions for row in prediction.details.get("table", ())]
-
-
-def _rows(predictions: "list[Prediction]") -> list[dict[str, Any]]:
-    """A row for each answer, with the probability of every label where all have the same; what JSON says beyond is left out."""
-    labels = sorted(predictions[0].scores)
-    if any(sorted(one.scores) != labels for one in predictions):  # places of a text, guesses of a word: other ones in each
-        labels = []
-    return [
-        {"input": one.input, "output": one.output, "probability": one.probability} | {f"p({label})": one.scores[label] for label in labels}
-        for one in predictions
-    ]
-
-
-def _json_lines(predictions: "list[Prediction]") -> str:
-    return "".join(jsonlib.dumps(asdict(prediction), ensure_ascii=False) + "\n" for prediction in predictions)
-
-
-def _csv(rows: list[dict[str, Any]]) -> str:
-    import csv
-    import io
-
-    written = io.StringIO(newline="")
-    writer = csv.DictWriter(written, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return written.getvalue()
-
-
-def _print(predictions: "list[Prediction]", reads: str) -> None:
-    if table := _rows_of_tables(predictions):
+def print_predictions(predictions: "list[Prediction]", reads: str, *, headed: bool = True) -> None:
+    """Answers on stdout: a table of labels, or lines that can be piped on. `headed`: the first ones of all."""
+    if table := [row for prediction in predictions for row in prediction.details.get("table", ())]:
         print_table(list(table[0]), [[f"{value:g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table])
         return
     scored = any(prediction.scores for prediction in predictions)
     if reads == "audio" and not scored:  # nobody knows sounds by their order in a folder
-        print_table(["transcript", "sound"], [[prediction.output, prediction.input] for prediction in predictions])
+        print_table(["transcript", "sound"], [[prediction.output, prediction.input] for prediction in predictions], headed=headed)
         return
     if not scored:  # translations, continuations: lines that can be piped on
         for prediction in predictions:
@@ -146,4 +242,5 @@ def _print(predictions: "list[Prediction]", reads: str) -> None:
     for prediction in predictions:
         scores = ", ".join(f"{label} {share:.1%}" for label, share in list(prediction.scores.items())[:SHOWN])
         rows.append([prediction.output, scores, prediction.input])
-    print_table(["label", "probabilities", HEADS.get(reads, "text")], rows)
+    columns = [pick("étiquette", "label"), pick("probabilités", "probabilities"), HEADS.get(reads, pick("texte", "text"))]
+    print_table(columns, rows, headed=headed)

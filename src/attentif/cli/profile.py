@@ -18,32 +18,28 @@ def profile(
         list[str] | None,
         typer.Argument(
             metavar="MIXER|PRESET|TABLE",
-            help='What to measure: attention, mamba-tiny, {kind="attention", causal=false}; none: the usual ones.',
+            help='Mixers or presets: attention, mamba-tiny, {kind="attention", causal=false}; by default a selection.',
             show_default=False,
         ),
     ] = None,
-    lengths: Annotated[str, typer.Option(metavar="A:B", help="Tokens: 128:16384 doubles from one to the other; or 128,500,2000.")] = (
+    lengths: Annotated[str, typer.Option(metavar="A:B", help="Sequence lengths: 128:16384 doubles each time; or 128,500,2000.")] = (
         "128:16384"
     ),
-    width: Annotated[int, typer.Option(metavar="N", min=1, help="Width of every model.")] = 256,
+    width: Annotated[int, typer.Option(metavar="N", min=1, help="Model width.")] = 256,
     layers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Blocks of each preset's stacks; by default one of each kind it has.")
+        int | None, typer.Option(metavar="N", min=1, help="Blocks per stack of a preset; by default one of each kind.")
     ] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", min=2, help="Rounds, of which the median is taken.")] = 5,
-    limit: Annotated[
-        float, typer.Option(metavar="S", min=0.001, help="Seconds that one pass may take; longer lengths are left out.")
-    ] = 2.0,
-    both_ways: Annotated[
-        bool, typer.Option("--both-ways", help="Mixers that may look both ways do; by default they look back only.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there: .html, or .json.")] = None,
+    repeats: Annotated[int, typer.Option(metavar="N", min=2, help="Repetitions; the median is reported.")] = 5,
+    limit: Annotated[float, typer.Option(metavar="S", min=0.001, help="Longest pass in seconds; longer lengths are skipped.")] = 2.0,
+    both_ways: Annotated[bool, typer.Option("--both-ways", help="Bidirectional where possible; by default causal.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file: .html or .json.")] = None,
     force: Force = False,
     json: Json = False,
     threads: Threads = 0,
 ) -> None:
-    """Measure time and memory against length.
+    """Measure time and memory against sequence length.
 
-    Of reading, training and decoding, with the exponents and the lengths from which one overtakes another.
+    Forward pass, training and decoding, with fitted exponents and the lengths at which one overtakes another.
 
     For example: attentif profile attention mamba lstm --lengths 128:16384 --out profile.html
     """

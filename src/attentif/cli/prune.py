@@ -1,4 +1,4 @@
-"""`attentif prune`: a mixture of experts without the experts it hardly uses."""
+"""`attentif prune`: remove experts that are hardly used."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -13,14 +13,14 @@ def prune(
     run: OwnRun,
     out: NewRun,
     experts: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Experts that stay in each mixture; by default all but one.", show_default=False)
+        int | None, typer.Option(metavar="N", min=1, help="Experts to keep in each mixture; by default all but one.", show_default=False)
     ] = None,
     force: Replace = False,
     json: Json = False,
 ) -> None:
     """Remove the least used experts of a mixture of experts.
 
-    Their use is counted on the run's validation rows; nothing is trained. What it costs is said, and the rest written as a new run.
+    Usage is counted on the run's validation rows; nothing is trained. Scores are printed before and after; the rest is a new run.
 
     For example: attentif prune runs/mixture-1 runs/smaller --experts 6
     """

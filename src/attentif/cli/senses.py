@@ -10,29 +10,28 @@ from attentif.cli.options import Device, Force, Json, RunPath, Threads
 from attentif.cli.out import check_out, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from attentif.tasks.vectors.senses import Senses
+    from attentif.tasks.embeddings.senses import Senses
 
 
 def senses(
     run: RunPath,
-    word: Annotated[str, typer.Argument(metavar="WORD", help="The word to look at.", show_default=False)],
-    sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE", help="Sentences that use it.", show_default=False)],
-    layers: Annotated[bool, typer.Option("--layers", help="Show the cosines after every layer.")] = False,
+    word: Annotated[str, typer.Argument(metavar="WORD", help="Word.", show_default=False)],
+    sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE", help="Sentences with the word.", show_default=False)],
+    layers: Annotated[bool, typer.Option("--layers", help="Print the cosines of every layer.")] = False,
     groups: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Into how many senses; by default as many as stand apart.", show_default=False),
+        typer.Option(metavar="N", min=1, help="Number of senses; by default found by silhouette.", show_default=False),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with figures there, to be opened in a browser.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page with figures to this file.")] = None,
     force: Force = False,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Compare the uses of a word by its vectors in context.
+    """Compare contextual vectors of a word in several sentences.
 
-    Their cosines stand beside that of the table of words, which knows no context. Four uses or more are grouped into senses. Give two
-    uses of the same sense as a control: cosines are to be compared with each other, not with 0. A word cut into several tokens is their
-    mean.
+    Prints cosines in context beside those of the embedding table. Four or more uses are clustered into senses. Include two uses of the
+    same sense as a control: compare cosines with each other, not with 0. A word of several tokens is represented by their mean.
 
     For example: attentif senses RUN python "Le python rampe." "J'écris en python." "Un python avale une chèvre."
     """

@@ -1,4 +1,4 @@
-"""`attentif tokenizer`: train one, look at how it came to be and how it cuts words, use it."""
+"""`attentif tokenizer`: train, inspect and apply tokenizers."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from attentif.data.corpus import Corpus
     from attentif.text import Tokenizer, TokenizerConfig
 
-app = typer.Typer(help="Train a tokenizer, see how it learned and how it cuts.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Train and inspect tokenizers.", no_args_is_help=True, rich_markup_mode=None)
 
 COLOURS = ("black on bright_cyan", "black on bright_yellow", "black on bright_green", "black on bright_magenta", "black on bright_white")
 SAMPLE = 1 << 20  # characters on which bytes per token are measured
 
-Where = Annotated[Path, typer.Argument(metavar="TOKENIZER", help="A tokenizer.json, or a run.")]
+Where = Annotated[Path, typer.Argument(metavar="TOKENIZER", help="tokenizer.json, or a run.")]
 
 
 @app.command()
 def train(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Text, CSV, TSV, JSONL or Parquet, gzipped or not.")],
-    out: Annotated[Path, typer.Option(metavar="PLACE", help="A folder, or a file name ending in .json.")],
+    out: Annotated[Path, typer.Option(metavar="PLACE", help="Output folder or .json file.")],
     kind: Annotated[str, typer.Option(metavar="KIND", help="bpe, wordpiece, unigram, word, char or byte.")] = "bpe",
-    vocab: Annotated[int | None, typer.Option(metavar="N", help="Size of the vocabulary, special tokens included.")] = None,
-    min_count: Annotated[int | None, typer.Option(metavar="N", help="Leave out what is seen less often.")] = None,
-    split_digits: Annotated[bool, typer.Option("--split-digits", help="Each digit is a token.")] = False,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Write everything in lower case first.")] = False,
-    strip_accents: Annotated[bool, typer.Option("--strip-accents", help="Remove accents first.")] = False,
-    special: Annotated[list[str], typer.Option(metavar="TOKEN", help="One more special token; may be repeated.")] = [],  # noqa: B006
+    vocab: Annotated[int | None, typer.Option(metavar="N", help="Vocabulary size, special tokens included.")] = None,
+    min_count: Annotated[int | None, typer.Option(metavar="N", help="Minimum frequency.")] = None,
+    split_digits: Annotated[bool, typer.Option("--split-digits", help="One token per digit.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Lowercase the text first.")] = False,
+    strip_accents: Annotated[bool, typer.Option("--strip-accents", help="Strip accents first.")] = False,
+    special: Annotated[list[str], typer.Option(metavar="TOKEN", help="Additional special token (repeatable).")] = [],  # noqa: B006
     text: TextColumn = None,
-    skip_bad: Annotated[int, typer.Option(metavar="N", min=0, help="Leave out up to N rows that cannot be used.")] = 0,
+    skip_bad: Annotated[int, typer.Option(metavar="N", min=0, help="Skip up to N invalid rows.")] = 0,
     force: Force = False,
 ) -> None:
-    """Learn a vocabulary from files.
+    """Train a tokenizer on files.
 
     For example: attentif tokenizer train avis.csv --vocab 4000 --out tok.json
     """
@@ -52,7 +52,7 @@ def train(
     given = {"vocab": vocab, "min_count": min_count, "split_digits": split_digits, "lowercase": lowercase, "strip_accents": strip_accents}
     config = _config({"kind": kind} | {key: value for key, value in (given | {"special": special}).items() if value})
     corpus = file_corpus(files, text, skip_bad)
-    tokenizer = _fitted(config, corpus)
+    tokenizer = _train(config, corpus)
     for note in corpus.notes:
         say(note)
     tokenizer.save(place)
@@ -62,19 +62,19 @@ def train(
 @app.command()
 def show(
     tokenizer: Where,
-    merges: Annotated[int, typer.Option(metavar="N", min=0, help="How many merges, or pieces, to list.")] = 20,
-    word: Annotated[str, typer.Option(metavar="WORD", help="Cut this word, or these, step by step.")] = "anticonstitutionnellement",
+    merges: Annotated[int, typer.Option(metavar="N", min=0, help="Number of merges or pieces to list.")] = 20,
+    word: Annotated[str, typer.Option(metavar="WORD", help="Word to tokenize step by step.")] = "anticonstitutionnellement",
     json: Json = False,
 ) -> None:
-    """Walk through the first merges and through how a word is cut.
+    """Print the first merges and the tokenization of a word, step by step.
 
     For example: attentif tokenizer show tok.json --word anticonstitutionnellement
     """
-    from attentif.text.explain import is_byte_level, learned, model_of, readable, walk
+    from attentif.text.explain import format_token, is_byte_level, list_learned, read_model, walk
     from attentif.text.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer)
-    found, cuts, model = learned(loaded, merges), walk(loaded, word), str(model_of(loaded)["type"])
+    found, cuts, model = list_learned(loaded, merges), walk(loaded, word), str(read_model(loaded)["type"])
     if json:
         print_json(
             {"model": model, "vocab": loaded.vocab, "learned": [asdict(each) for each in found], "cuts": [asdict(cut) for cut in cuts]}
@@ -83,27 +83,27 @@ def show(
     byte_level = is_byte_level(loaded)
     say(f"{model}, {loaded.vocab:,} tokens")
     if found:
-        rows = [_learned_row(each, byte_level) for each in found]
+        rows = [_format_learned(each, byte_level) for each in found]
         print_table(["", *(["pair"] if found[0].pair else []), "token", *(["log-probability"] if found[0].score else [])], rows)
     for cut in cuts:
-        print(readable(cut.word, byte_level))
+        print(format_token(cut.word, byte_level))
         for step in cut.steps:
             pair = f": {_pair(step.pair, byte_level)}" if step.pair else ""
-            _print_line(f"  {step.said + pair:<28} ", [readable(symbol, byte_level) for symbol in step.symbols])
+            _print_line(f"  {step.said + pair:<28} ", [format_token(symbol, byte_level) for symbol in step.symbols])
 
 
 @app.command()
 def encode(
     tokenizer: Where,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to encode.")],
-    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="A second text, after the first.")] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Text to encode.")],
+    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="Second text of a pair.")] = None,
     json: Json = False,
 ) -> None:
-    """Show a text as tokens, in colour, and their ids.
+    """Print the tokens and ids of a text.
 
     For example: attentif tokenizer encode tok.json "Quel film !"
     """
-    from attentif.text.explain import is_byte_level, readable
+    from attentif.text.explain import format_token, is_byte_level
     from attentif.text.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer)
@@ -123,7 +123,7 @@ def encode(
         )
         return
     byte_level = is_byte_level(loaded)
-    _print_line("", [readable(token, byte_level) for token in encoding.tokens])
+    _print_line("", [format_token(token, byte_level) for token in encoding.tokens])
     print(" ".join(map(str, encoding.ids)))
     if pair is not None:
         print(" ".join(map(str, encoding.segments)))
@@ -137,7 +137,7 @@ def _config(values: dict[str, Any]) -> "TokenizerConfig":
     return Document([Layer(values, f"tokenizer {values['kind']}")]).build(TOKENIZERS[values["kind"]])
 
 
-class _Watched:
+class _ProgressTexts:
     """A corpus' texts, as often as asked for, each pass moving a progress bar."""
 
     def __init__(self, corpus: "Corpus", bar: "Progress") -> None:
@@ -152,13 +152,13 @@ class _Watched:
         self.bar.update(self.task, total=None, description="learning")
 
 
-def _fitted(config: "TokenizerConfig", corpus: "Corpus") -> "Tokenizer":
+def _train(config: "TokenizerConfig", corpus: "Corpus") -> "Tokenizer":
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        return config.fit(_Watched(corpus, bar))
+        return config.fit(_ProgressTexts(corpus, bar))
 
 
 def _bytes_per_token(tokenizer: "Tokenizer", corpus: "Corpus") -> float:
@@ -171,17 +171,17 @@ def _bytes_per_token(tokenizer: "Tokenizer", corpus: "Corpus") -> float:
     return size / max(1, tokens)
 
 
-def _learned_row(each: Any, byte_level: bool) -> list[str]:
-    from attentif.text.explain import readable
+def _format_learned(each: Any, byte_level: bool) -> list[str]:
+    from attentif.text.explain import format_token
 
     pair = [_pair(each.pair, byte_level)] if each.pair else []
-    return [str(each.rank + 1), *pair, readable(each.result, byte_level), *([f"{each.score:.3f}"] if each.score else [])]
+    return [str(each.rank + 1), *pair, format_token(each.result, byte_level), *([f"{each.score:.3f}"] if each.score else [])]
 
 
 def _pair(pair: tuple[str, str], byte_level: bool) -> str:
-    from attentif.text.explain import readable
+    from attentif.text.explain import format_token
 
-    return " + ".join(readable(symbol, byte_level) for symbol in pair)
+    return " + ".join(format_token(symbol, byte_level) for symbol in pair)
 
 
 def _print_line(lead: str, tokens: Sequence[str]) -> None:

@@ -1,31 +1,43 @@
 """`attentif train`: from a recipe, or a TOML file, and data to a run."""
 
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.options import Changes, GroupColumn, Json, LabelColumn, Replace, Target, Test, TextColumn, Valid
+from attentif.cli.language import pick
+from attentif.cli.options import Changes, GroupColumn, Json, LabelColumn, Replace, Target, Test, TextColumn, Valid, complete_recipes
 from attentif.cli.out import print_json, print_table, say
 from attentif.cli.scores import print_results
 from attentif.errors import UsageError
+from attentif.files import unpacked_name
+
+DATA = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet", ".txt", ".conll", ".npz", ".xlsx")
+LENGTHS = ("epochs", "steps", "minutes", "lr", "batch_tokens", "seed", "patience", "threads", "device", "layers", "width", "dropout")
 
 if TYPE_CHECKING:
     from attentif.config import Layer
     from attentif.training.estimate import Estimate
 
 
+class Use(StrEnum):
+    network = "network"
+    best = "best"
+
+
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="A recipe (`attentif list recipes`) or a TOML file.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="RECIPE", help="A recipe (`attentif list recipes`) or a TOML file.", show_default=False, autocompletion=complete_recipes
+        ),
     ] = None,
     overrides: Changes = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE", help="Your own file or folder (again for each further one): tables, texts, pictures, sounds, CoNLL, SQuAD."
-        ),
+        typer.Option(metavar="FILE", help="Your own data, a file or folder (repeatable): tables, texts, images, audio, CoNLL, SQuAD."),
     ] = None,
     target: Target = None,
     valid: Valid = None,
@@ -33,54 +45,85 @@ def train(
     text: TextColumn = None,
     label: LabelColumn = None,
     group: GroupColumn = None,
-    skip_bad: Annotated[int | None, typer.Option(metavar="N", min=0, help="Leave out up to N rows that cannot be used.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the run goes; by default runs/<recipe>-<n>.")] = None,
+    skip_bad: Annotated[int | None, typer.Option(metavar="N", min=0, help="Skip up to N invalid rows.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Run folder; by default runs/<recipe>-<n>.")] = None,
     force: Replace = False,
-    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would take: sizes, memory, time.")] = False,
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of the weights, the order of the data, dropout.")] = None,
-    device: Annotated[str | None, typer.Option(metavar="D", help="auto, cpu, cuda, cuda:1, mps.")] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", min=0, help="Threads; 0: as many as torch finds.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Resume an interrupted run; with train.epochs=N, train longer.")
+    ] = None,
+    use: Annotated[
+        Use | None, typer.Option(help="What answers: the network, or a baseline where it is better on validation.", show_default=False)
+    ] = None,
+    folds: Annotated[int, typer.Option(metavar="K", min=0, help="Cross-validation with K folds of --data.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print sizes, memory and time without training.")] = False,
+    processes: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="With --dry-run: memory, traffic and time of N processes.")
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="With --dry-run: the torchrun and Slurm commands for N machines.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed.")] = None,
+    device: Annotated[str | None, typer.Option(metavar="D", help="Device: auto, cpu, cuda, cuda:1, mps.")] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=0, help="Number of threads; 0: chosen by torch.")] = None,
     json: Json = False,
 ) -> None:
-    """Train a model beside simple baselines, and write a run.
+    """Train a model and score it against simple baselines.
 
-    A run is a folder: configuration, weights, scores of the model and of the baselines, report.
+    Writes a run: a folder with configuration, weights, scores of model and baselines, and a report.
 
     For example: attentif train reviews --data avis.csv model.layers=4
     """
     files = {"target": target, "valid": valid, "test": test, "text": text, "label": label, "group": group, "skip_bad": skip_bad}
-    given = given_data(data, **files) | given_keys("train", seed=seed, device=device, threads=threads)
+    given = data_options(data, **files) | prefix_keys("train", seed=seed, device=device, threads=threads)
+    given |= prefix_keys("task", use=use and use.value)
+    if (processes or nodes) and not dry_run:
+        raise UsageError("--processes and --nodes go with --dry-run; torchrun starts several processes")
     if resume is not None:
-        if recipe or overrides or given or out or force or dry_run:
-            raise UsageError("--resume goes on with a run as it was configured: it takes no recipe, change or other option beside it")
-        _resume(resume, json)
+        changes = [*([recipe] if recipe else []), *(overrides or [])]
+        if any("=" not in word for word in changes) or given or out or force or dry_run:
+            raise UsageError("--resume goes on with a run as it was configured: beside it only its length changes, as train.epochs=N does")
+        _resume(resume, layers_of({}, changes), json)
     elif recipe is None:
         raise UsageError("give a recipe or a TOML file (`attentif list recipes`), or --resume RUN")
     elif "=" in recipe:
         raise UsageError(f"{recipe!r} is a change: give the recipe or the TOML file first")
+    elif is_data(recipe):
+        raise UsageError(
+            f"is a file of data, where a recipe is wanted: attentif train classify --data {recipe}", file=recipe, code="no-recipe"
+        )
+    elif folds:
+        if folds < 2 or valid or test or dry_run:
+            raise UsageError("--folds takes 2 or more, and cuts --data itself: leave --valid, --test and --dry-run out", code="folds")
+        _cross_validate(recipe, layers_of(given, overrides), folds, out, json)
     elif dry_run:
-        _estimate(recipe, layers_of(given, overrides), json)
+        words = [recipe, *(f"--data {file}" for file in data or ()), *(overrides or ())]
+        _estimate(recipe, layers_of(given, overrides), json, processes or nodes or 1, nodes, words)
     else:
         _train(recipe, layers_of(given, overrides), out, force, json)
 
 
-def given_data(files: list[str] | None, **named: Any) -> dict[str, Any]:
-    """The options about data that were typed, by their keys."""
-    return given_keys("data", **{name: one_or_all(value) for name, value in {"train": files, **named}.items()})
+def is_data(word: str) -> bool:
+    """Whether a word names an existing file of data."""
+    path = Path(word)
+    return path.is_file() and unpacked_name(path).suffix in DATA
+
+
+def data_options(files: list[str] | None, **named: Any) -> dict[str, Any]:
+    """Options about data, by their configuration keys."""
+    return prefix_keys("data", **{name: one_or_all(value) for name, value in {"train": files, **named}.items()})
 
 
 def one_or_all(value: Any) -> Any:
-    """A single file stands for itself."""
+    """The item of a list of one; anything else as it is."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def given_keys(table: str, **options: Any) -> dict[str, Any]:
+def prefix_keys(table: str, **options: Any) -> dict[str, Any]:
     return {f"{table}.{name}": value for name, value in options.items() if value is not None}
 
 
 def layers_of(given: dict[str, Any], overrides: list[str] | None) -> "list[Layer]":
-    """Options, then `key=value` words, each of which can be named in an error."""
+    """Options, then `key=value` arguments, as layers that errors can name."""
     from attentif.config import Layer, override
 
     layers = []
@@ -93,7 +136,22 @@ def layers_of(given: dict[str, Any], overrides: list[str] | None) -> "list[Layer
             raise UsageError(
                 f"{word!r} is a file, where a change (key=value) is wanted; several files are given one by one: --data A --data B"
             )
+        _refuse_bare_key(word)
     return layers + [override(word) for word in overrides or ()]
+
+
+def _refuse_bare_key(word: str) -> None:
+    """Refuse `epochs=3`, which lacks its table."""
+    key, _, value = word.partition("=")
+    if "." not in key and (full := full_key(key)):
+        raise UsageError(f"{word!r}: write {full}={value}", code="bare-key")
+
+
+def full_key(name: str) -> str | None:
+    """The full key of a bare name: "train.epochs"."""
+    if name not in LENGTHS:
+        return None
+    return f"model.{name}" if name in ("layers", "width", "dropout") else f"train.{name}"
 
 
 def _train(recipe: str, layers: "list[Layer]", out: Path | None, force: bool, json: bool) -> None:
@@ -103,15 +161,32 @@ def _train(recipe: str, layers: "list[Layer]", out: Path | None, force: bool, js
     _conclude(start(recipe, layers, out=out, force=force, watch=display(machine=json)), json)
 
 
-def _resume(run: Path, json: bool) -> None:
+def _resume(run: Path, changes: "list[Layer]", json: bool) -> None:
     from attentif.api import resume
     from attentif.training.progress import display
 
-    _conclude(resume(run, watch=display(machine=json)), json)
+    _conclude(resume(run, changes, watch=display(machine=json)), json)
+
+
+def _cross_validate(recipe: str, layers: "list[Layer]", folds: int, out: Path | None, json: bool) -> None:
+    from attentif.cli.language import translate
+    from attentif.lab.folds import cross_validate
+    from attentif.training.progress import display
+    from attentif.view.words import metric
+
+    found = cross_validate(recipe, layers, folds, out=out, watch=display(machine=json))
+    if json:
+        print_json(asdict(found) | {"mean": found.mean, "spread": found.spread})
+        return
+    write = lambda value: translate(metric(found.metric).write(value))
+    rows = [[name, *map(write, scores), write(sum(scores) / len(scores)), ""] for name, scores in found.baselines.items()]
+    rows.append([pick("ce modèle", "this run"), *map(write, found.scores), write(found.mean), write(found.spread)])
+    columns = ["", *(str(fold) for fold in range(1, folds + 1)), pick("moyenne", "mean"), pick("écart-type", "std. dev.")]
+    print_table(columns, rows, title=translate(metric(found.metric).title), strong=len(rows) - 1)
 
 
 def _conclude(path: Path, json: bool) -> None:
-    """The table and where the report is; under torchrun the first process says it."""
+    """Print the scores and the paths; under torchrun on rank 0 only."""
     from attentif.training.distributed import is_main_process
     from attentif.training.rundir import RunFolder, read_results
 
@@ -123,45 +198,56 @@ def _conclude(path: Path, json: bool) -> None:
         print_json({"run": str(path), "report": str(folder.report), **results})
         return
     print_results(results)
-    print(f"run     {path}")
-    print(f"report  {folder.report}")
+    for name, place in ((pick("modèle", "run"), path), (pick("rapport", "report"), folder.report)):
+        print(f"{name:7} {place}")
 
 
-def _estimate(recipe: str, layers: "list[Layer]", json: bool) -> None:
+def _estimate(recipe: str, layers: "list[Layer]", json: bool, processes: int, nodes: int | None, words: list[str]) -> None:
     from attentif.plugin import load_installed
     from attentif.training.config import RunConfig
-    from attentif.training.estimate import estimate
-    from attentif.training.fitted import load_config
-    from attentif.training.load import check_brought
+    from attentif.training.estimate import estimate, launch_commands
+    from attentif.training.load import load_config, require_own_data
 
     load_installed()
     config = load_config(recipe, layers)
-    check_brought(recipe, config.data)
+    require_own_data(recipe, config.data)
     if not isinstance(config, RunConfig):
-        raise UsageError("--dry-run measures steps of training, and what is fitted has none: it takes seconds to minutes")
-    found = estimate(config, (lambda _: None) if json else say)
+        raise UsageError("--dry-run times training steps, and fitted models have none: they take seconds to minutes")
+    if nodes and processes % nodes:
+        raise UsageError(f"--processes: {processes} cannot be shared out among {nodes} machines")
+    found = estimate(config, (lambda _: None) if json else say, processes)
+    commands = launch_commands(words, processes, nodes) if nodes else []
     if json:
-        print_json(asdict(found))
-    else:
-        _print_estimate(found)
+        print_json(asdict(found) | ({"commands": commands} if commands else {}))
+        return
+    _print_estimate(found)
+    for command in commands:
+        print(f"\n{command}")
 
 
-def _print_estimate(found: "Estimate", title: str = "what it would take") -> None:
+def _print_estimate(found: "Estimate", title: str = "estimate") -> None:
     from attentif.view.words import count, duration, size
 
     if found.pretrain is not None:
-        _print_estimate(found.pretrain, "what its first stage would take")
+        _print_estimate(found.pretrain, "estimate of the first stage")
     examples = ", ".join(f"{count(number).en} {split}" for split, number in found.examples.items())
     parameters = " + ".join(f"{count(number).en} {part}" for part, number in found.parameters.items())
     total = sum(found.parameters.values())
     memory = " + ".join(f"{size(number).en} {use}" for use, number in found.memory.items())
+    part = f"; {count(found.encoded).en} rows were encoded, all of them take more" if found.encoded < found.examples["train"] else ""
     rows = [
         ["examples", examples],
         ["parameters", f"{count(total).en} = {parameters}"],
         ["learning", "all of them" if found.learning == total else f"{count(found.learning).en} of them, {found.learning / total:.1%}"],
         ["memory", f"about {size(sum(found.memory.values())).en} = {memory}, beside Python and the data"],
+        ["peak so far", f"{size(found.peak).en} with Python and the data as they are read{part}"],
         ["steps", f"{count(found.steps).en}, {found.epochs:.3g} passes over the data"],
         ["tokens", f"{count(found.tokens).en}, {found.padding:.1%} padding"],
         ["time", f"about {duration(found.seconds).en} of training (measured on a few steps), evaluation and baselines not counted"],
     ]
+    for layout in found.layouts:
+        used = " + ".join(f"{size(number).en} {use}" for use, number in layout.memory.items())
+        traffic = f"{size(layout.traffic).en} sent by each process in a step, {layout.network:g} Gbit/s"
+        rows.append([f"{layout.processes} processes", f"train.shard={layout.shard}: {size(sum(layout.memory.values())).en} each = {used}"])
+        rows.append(["", f"about {duration(layout.seconds).en}: {traffic}"])
     print_table(["", title], rows)

@@ -1,4 +1,4 @@
-"""`attentif vectors`: word vectors to a file that other tools read."""
+"""`attentif vectors`: export word vectors."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,17 +12,17 @@ from attentif.errors import UsageError
 
 def vectors(
     run: RunPath,
-    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The file to write; gzipped where its name ends in .gz.")],
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="Output file; gzipped if the name ends in .gz.")],
     format: Annotated[
         str | None,
-        typer.Option(metavar="FORMAT", help="word2vec, word2vec-binary or glove; by default by the name: .vec, .bin, others."),
+        typer.Option(metavar="FORMAT", help="word2vec, word2vec-binary or glove; by default from the file name: .vec, .bin, others."),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Write word vectors to a file that other tools read.
+    """Export word vectors to a file.
 
-    They are a run's, or those of a file in another format: word2vec's or GloVe's. A model of your own begins with them: attentif train
-    reviews model.frontend.vectors=FILE
+    From a run, or from a file in another format (word2vec, GloVe). To initialise a model with them: attentif train reviews
+    model.frontend.vectors=FILE
 
     For example: attentif vectors runs/word2vec-1 --to mots.vec.gz
     """

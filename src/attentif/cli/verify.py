@@ -1,4 +1,4 @@
-"""`attentif verify`: are the files of a run those that were written?"""
+"""`attentif verify`: verify the checksums of runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +11,12 @@ from attentif.cli.out import print_json, say
 
 def verify(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
-    accept: Annotated[bool, typer.Option("--accept", help="Record the files as they are now, after a change of your own.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Update the checksums after a deliberate change.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare every file of a run with its checksum.
+    """Verify the checksums of a run.
 
-    Commands that use a run verify it first; this one also checks the report, the scores and the metrics, and lists all that differs.
+    Every command verifies the files it needs; this one checks all of them, reports and metrics included, and lists the differences.
 
     For example: attentif verify runs/reviews-1
     """

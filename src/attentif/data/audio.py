@@ -23,16 +23,17 @@ from numpy.typing import NDArray
 from attentif.data.columns import ASKED, Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.load import load_rows, load_table, table_rows
-from attentif.data.pulse import Pulse, Say
+from attentif.data.progress import Pulse, Say
 from attentif.data.readers import Row, Tolerance
 from attentif.data.split import sample
 from attentif.data.table import Table, digest_of
 from attentif.errors import ConfigError, DataError
+from attentif.extras import require_extra
 from attentif.limits import SOUND_RATES, check_sound
 
 Wave = NDArray[np.float32]
-SPEECH = Roles(("audio", "text"))
-LABELLED = Roles(("audio", "text"), classes="text")
+SPEECH = Roles(("audio", "text"), guess_group=True)
+LABELLED = Roles(("audio", "text"), classes="text", guess_group=True)
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au")
 UNKNOWN_SIZE = (0, 0xFFFFFFFF)  # what a program that writes to a pipe puts for the size of the data
 UNKNOWN_FRAMES = 2**62  # libsndfile's count of what it cannot seek in is larger
@@ -66,7 +67,7 @@ def load_sounds(config: DataConfig, rate: int | None, say: Say, roles: Roles = S
     tables = {split: getattr(splits, split) for split in SPLITS}
     tolerance = Tolerance(config.skip_bad)
     rate = rate or min(_first_rate(splits.train), HIGHEST_RATE)
-    sounds = {split: _heard(table, rate, tolerance, say) for split, table in tables.items()}
+    sounds = {split: _decode_sounds(table, rate, tolerance, say) for split, table in tables.items()}
     notes = [*splits.notes, *tolerance.notes]
     return SoundSplits(sounds["train"], sounds["valid"], sounds["test"], rate, notes, _digest(sounds))
 
@@ -75,7 +76,7 @@ def load_sound_rows(config: DataConfig, rate: int, say: Say) -> tuple[Sounds, li
     """Every row of the `train` files, to be scored."""
     table, notes = load_rows(config, SPEECH, say, open_rows=sound_rows)
     tolerance = Tolerance(config.skip_bad)
-    return _heard(table, rate, tolerance, say), notes + tolerance.notes
+    return _decode_sounds(table, rate, tolerance, say), notes + tolerance.notes
 
 
 def sound_rows(
@@ -132,7 +133,7 @@ def _sound_files(place: Path) -> list[Path]:
     return sorted(files)
 
 
-def _heard(table: Table, rate: int, tolerance: Tolerance, say: Say) -> Sounds:
+def _decode_sounds(table: Table, rate: int, tolerance: Tolerance, say: Say) -> Sounds:
     """The sounds of a table; rows that cannot be heard are left to the tolerance."""
     pulse, waves, kept = Pulse(say), [], []
     for row, path in enumerate(table["audio"]):
@@ -164,7 +165,7 @@ def _built_in(config: DataConfig, rate: int | None) -> SoundSplits:
         texts = {role: values for role, values in columns.items() if role in ("text", "group")}
         names = [f"{entry.name}/{split}/{number}" for number in range(1, count + 1)]
         table = Table(split, {"audio": names, **texts}, [f"{entry.name}/{split}"], places)
-        waves = [resampled(wave.astype(np.float32), own, rate or own) for wave in columns["audio"]]
+        waves = [resample(wave.astype(np.float32), own, rate or own) for wave in columns["audio"]]
         if split == "train" and 0 < config.limit < count:
             chosen = sample(table, config.limit, config.seed)
             waves, table = [waves[line - 1] for line in chosen.places[:, 1]], chosen
@@ -186,6 +187,7 @@ def _digest(sounds: Mapping[Split, Sounds]) -> str:
 
 def read_sound(path: Path, rate: int) -> Wave:
     """The samples of a file, both channels as one, at `rate`; DataError says what is wrong with it."""
+    require_extra("soundfile")
     import soundfile
 
     _check_bytes(path)
@@ -203,7 +205,7 @@ def read_sound(path: Path, rate: int) -> Wave:
         raise DataError("has samples that are no numbers", file=path)
     if wave.min() == wave.max():
         raise DataError("is silent: all its samples are the same", file=path)
-    return resampled(wave, own, rate)
+    return resample(wave, own, rate)
 
 
 def _decode(file: Any, path: Path) -> Wave:
@@ -221,6 +223,7 @@ def _decode(file: Any, path: Path) -> Wave:
 
 def _first_rate(table: Table) -> int:
     """Of the first file that can be read; those that cannot are told about when all are."""
+    require_extra("soundfile")
     import soundfile
 
     for path in table["audio"]:
@@ -259,7 +262,7 @@ def _check_bytes(path: Path) -> None:
         raise DataError(f"cannot be read: {(error.strerror or str(error)).lower()}", file=path) from None
 
 
-def resampled(wave: Wave, own: int, rate: int) -> Wave:
+def resample(wave: Wave, own: int, rate: int) -> Wave:
     """The same sound with `rate` samples a second; what a lower rate cannot hold is filtered out first."""
     if own == rate:
         return np.ascontiguousarray(wave)

@@ -28,7 +28,7 @@ def plan(lengths: Lengths, budget: int, *, seed: int, epoch: int, shuffle: bool 
         raise ValueError(f"budget {budget} has room for no token")
     sizes = np.maximum(_sides(lengths), 1)
     if not shuffle:
-        return _cut(np.lexsort(-sizes.T[::-1]), sizes, budget, packed)
+        return _cut_batches(np.lexsort(-sizes.T[::-1]), sizes, budget, packed)
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = random.permutation(len(sizes))
     *first, last = (sizes * (1 + random.uniform(-NOISE, NOISE, (len(sizes), 1)))).T
@@ -36,11 +36,11 @@ def plan(lengths: Lengths, budget: int, *, seed: int, epoch: int, shuffle: bool 
     chunks = max(1, round(int(sizes.sum()) / (budget * CHUNK)))
     chunk = np.empty(len(sizes), dtype=np.int64)
     chunk[order] = np.arange(len(sizes)) * chunks // max(1, len(sizes))
-    batches = _cut(np.lexsort((last, *map(np.rint, first), chunk)), sizes, budget, packed)  # the last key counts most
+    batches = _cut_batches(np.lexsort((last, *map(np.rint, first), chunk)), sizes, budget, packed)  # the last key counts most
     return [batches[place] for place in random.permutation(len(batches))]
 
 
-def _cut(order: Rows, sizes: Rows, budget: int, packed: bool) -> list[Rows]:
+def _cut_batches(order: Rows, sizes: Rows, budget: int, packed: bool) -> list[Rows]:
     """Consecutive runs of the order, each as long as the budget allows."""
     sorted_sizes = sizes[order]
     ends = np.cumsum(sorted_sizes.sum(1))

@@ -1,4 +1,4 @@
-"""Which column plays which role: asked for by name, or recognised by its name, and said."""
+"""Roles of columns: given in the configuration, or recognised by name and reported."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,9 @@ NAMES: dict[str, tuple[str, ...]] = {
     "label": (
         "label", "labels", "polarity", "class", "sentiment", "target", "category", "rating", "stars",
         "polarite", "classe", "etiquette", "note", "categorie",
+    ),
+    "value": (
+        "value", "score", "rating", "stars", "note", "price", "prix", "valeur", "etoiles", "label", "target", "y", "cible",
     ),
     "labels": ("labels", "label", "tags", "classes", "categories", "genres", "topics", "themes", "etiquettes", "sujets"),
     "pair": ("text2", "textb", "pair", "sentence2", "hypothesis", "phrase2", "texte2"),
@@ -44,6 +47,7 @@ OPTIONS = {  # how to name the column oneself
     "text": "--text NAME",
     "label": "--label NAME",
     "labels": "--label NAME",
+    "value": "--label NAME",
     "pair": "data.pair=NAME",
     "source": "data.source=NAME",
     "target": "data.target_column=NAME",
@@ -106,7 +110,7 @@ def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: 
     found: dict[str, str] = {}
     for role in (*roles.required, *roles.optional, *(["group"] if config.group else [])):
         asked = config.column(role)
-        column = _named(asked, role, columns, path) if asked else _recognised(role, columns, path, roles)
+        column = _find_named(asked, role, columns, path) if asked else _recognise(role, columns, path, roles)
         if column is not None:
             found[role] = column
     for role, column in found.items():
@@ -115,14 +119,14 @@ def find_columns(columns: Sequence[str], path: Path, config: DataConfig, roles: 
     return found
 
 
-def _named(asked: str, role: str, columns: Sequence[str], path: Path) -> str:
+def _find_named(asked: str, role: str, columns: Sequence[str], path: Path) -> str:
     if asked in columns:
         return asked
     kind = NoGroupError if role == "group" else DataError
-    raise kind(f"no column is called {asked!r} (asked for as {role}){did_you_mean(asked, columns)}{_listed(columns)}", file=path)
+    raise kind(f"no column is called {asked!r} (asked for as {role}){did_you_mean(asked, columns)}{_list_names(columns)}", file=path)
 
 
-def _recognised(role: str, columns: Sequence[str], path: Path, roles: Roles) -> str | None:
+def _recognise(role: str, columns: Sequence[str], path: Path, roles: Roles) -> str | None:
     candidates = [column for column in columns if bare(column) in NAMES[role]]
     if len(candidates) == 1:
         return candidates[0]
@@ -130,11 +134,11 @@ def _recognised(role: str, columns: Sequence[str], path: Path, roles: Roles) -> 
         several = " and ".join(map(repr, candidates))
         raise DataError(f"{several} could each be the {role}; name one: {roles.way(role)}", file=path)
     if role in roles.required:
-        raise DataError(f"no column looks like the {role}; name it: {roles.way(role)}{_listed(columns)}", file=path)
+        raise DataError(f"no column looks like the {role}; name it: {roles.way(role)}{_list_names(columns)}", file=path)
     return None
 
 
-def _listed(columns: Sequence[str]) -> str:
+def _list_names(columns: Sequence[str]) -> str:
     if not columns:
         return "; the file is plain text and has no columns"
     shown = ", ".join(repr(name if len(name) <= 30 else name[:29] + "…") for name in columns[:12])

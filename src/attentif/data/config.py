@@ -1,4 +1,4 @@
-"""Where the examples come from."""
+"""Configuration of the data."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -20,36 +20,36 @@ class DataConfig(Config):
 
     name: str | None = Field(None, description="a built-in set (`attentif list data`); empty where files are given")
     train: str | list[str] | None = Field(None, description="file or files of training examples")
-    valid: str | list[str] | None = Field(None, description="file or files to choose by; cut from `train` where not given")
-    test: str | list[str] | None = Field(None, description="file or files to score at the end; cut from `train` where not given")
-    target: str | None = Field(None, description="translation: the file whose lines answer those of `train`")
-    valid_target: str | None = Field(None, description="the same for `valid`")
-    test_target: str | None = Field(None, description="the same for `test`")
-    text: str | None = Field(None, description="name of the column of texts, where it is not to be detected")
-    label: str | None = Field(None, description="name of the column of labels")
-    pair: str | None = Field(None, description="name of the column of second texts")
-    source: str | None = Field(None, description="translation: name of the column to translate")
-    target_column: str | None = Field(None, description="translation: name of the column of translations")
-    columns: dict[str, ColumnName] = Field({}, description='names of other columns by role: columns = { audio = "wav", date = "jour" }')
+    valid: str | list[str] | None = Field(None, description="validation file or files; by default split off `train`")
+    test: str | list[str] | None = Field(None, description="test file or files; by default split off `train`")
+    target: str | None = Field(None, description="translation: file with the target lines of `train`")
+    valid_target: str | None = Field(None, description="target lines of `valid`")
+    test_target: str | None = Field(None, description="target lines of `test`")
+    text: str | None = Field(None, description="column of texts; by default detected")
+    label: str | None = Field(None, description="column of labels; by default detected")
+    pair: str | None = Field(None, description="column of second texts")
+    source: str | None = Field(None, description="translation: source column")
+    target_column: str | None = Field(None, description="translation: target column")
+    columns: dict[str, ColumnName] = Field({}, description='other columns by role: columns = { audio = "wav", date = "jour" }')
     pattern: str = Field(
-        "", description='sounds in a folder: what their names say, "{text}_{speaker}_{take}"; its fields are columns, as those of a table'
+        "", description='folders of sounds: pattern of the file names, "{text}_{speaker}_{take}"; its fields become columns'
     )
     group: str | None = Field(
         None, description='name of a column (an author, a series) whose rows stay together when `train` is cut; "": none, not even a guess'
     )
-    valid_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to choose by, where no `valid` is given")
-    test_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` kept to score at the end, where no `test` is given")
+    valid_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` used for validation if `valid` is not given")
+    test_fraction: float = Field(0.1, gt=0, lt=1, description="share of `train` used as test set if `test` is not given")
     options: dict[str, int | float | str] = Field(
-        {}, description="of a generated set: how many rows and how hard (`attentif list data` names them): options.length = 256"
+        {}, description="options of a generated set, such as its size (see `attentif list data`): options.length = 256"
     )
-    seed: int = Field(0, ge=0, lt=2**63, description="decides which rows are kept apart, and makes the built-in sets")
-    limit: int = Field(0, ge=0, description="train on this many examples only, the same ones each time, some of each class (0: all)")
-    limit_seed: int | None = Field(None, ge=0, lt=2**63, description="decides which examples `limit` keeps; by default `seed`")
-    skip_bad: int = Field(0, ge=0, description="leave out up to this many rows that cannot be used")
-    normalise_labels: bool = Field(False, description='take labels that differ in case or spaces as one: "Positif" and "positif "')
+    seed: int = Field(0, ge=0, lt=2**63, description="random seed of the splits and of generated sets")
+    limit: int = Field(0, ge=0, description="number of training examples to use, stratified by class (0: all)")
+    limit_seed: int | None = Field(None, ge=0, lt=2**63, description="random seed of `limit`; by default `seed`")
+    skip_bad: int = Field(0, ge=0, description="skip up to this many unusable rows")
+    normalise_labels: bool = Field(False, description='merge labels that differ only in case or spaces: "Positif" and "positif "')
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> Self:
+    def _check_options(self) -> Self:
         if self.name:
             self._check_builtin()
         elif not self.train:
@@ -78,7 +78,7 @@ class DataConfig(Config):
         if given := [key for key in (*fixed, *columns) if getattr(self, key)]:
             raise ValueError(f"{given[0]}: goes with files, but `name` asks for the built-in set {self.name!r}; give one of them")
         if self.options:
-            BUILTIN[self.name].settled(self.options)
+            BUILTIN[self.name].with_options(self.options)
 
     def files(self, split: Split) -> list[Path]:
         """The files of a split; none where it is cut from `train`."""

@@ -32,12 +32,12 @@ NO_WORD = re.compile(r"\d+[-.]\d+")  # of the first column of .conllu
 AS_BIOES = {"L": "E", "U": "S"}
 
 
-def joined(values: Sequence[str]) -> str:
+def encode_list(values: Sequence[str]) -> str:
     """Tokens, or tags, as one text."""
     return "\n".join(values)
 
 
-def parts(text: str) -> list[str]:
+def decode_list(text: str) -> list[str]:
     return text.split("\n")
 
 
@@ -62,7 +62,7 @@ def tagged_rows(
     table = open_reader(file, tolerance)
     names = find_columns(table.columns, file, config, roles)
     notes.append(f"{file} ({table.format}): " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
-    return list(names), _listed(table.cells(list(names.values())), config.group, file, tolerance)
+    return list(names), _list_rows(table.cells(list(names.values())), config.group, file, tolerance)
 
 
 def untagged_rows(file: Path) -> list[str] | None:
@@ -80,7 +80,7 @@ def untagged_rows(file: Path) -> list[str] | None:
     for line, (tokens,) in table.cells([names["tokens"]]):
         if problem := _values_problem("tokens", tokens):
             raise DataError(problem, file=file, line=line)
-        found.append(joined(tokens))
+        found.append(encode_list(tokens))
     return found
 
 
@@ -94,13 +94,13 @@ def line_of(file: Path, line: int, word: int) -> int:
     return line + word if in_columns(file) and suffix_of(file) != UNIVERSAL else line
 
 
-def _listed(rows: Iterator[tuple[int, Sequence[Any]]], group: str | None, file: Path, tolerance: Tolerance) -> Iterator[Row]:
+def _list_rows(rows: Iterator[tuple[int, Sequence[Any]]], group: str | None, file: Path, tolerance: Tolerance) -> Iterator[Row]:
     for line, (tokens, tags, *grouped) in rows:
         told = [cell_text(cell, str(group)) for cell in grouped]
         if problem := _list_problem(tokens, tags) or next((problem for _, problem in told if problem), None):
             tolerance.bad(problem, file, line)
         else:
-            yield line, [joined(tokens), joined(tags), *(text for text, _ in told)]
+            yield line, [encode_list(tokens), encode_list(tags), *(text for text, _ in told)]
 
 
 def _list_problem(tokens: Any, tags: Any) -> str | None:
@@ -158,7 +158,7 @@ class Conll:
             if not line.strip():
                 if words and sound:
                     tokens, tags = zip(*words, strict=True)
-                    yield start, [joined(tokens), joined(tags)]
+                    yield start, [encode_list(tokens), encode_list(tags)]
                 words, sound = [], True
                 continue
             fields = self.separator.split(line)
@@ -205,11 +205,11 @@ def detect_scheme(sentences: Sequence[Sequence[str]]) -> Scheme:
         return "none"
     if any(tag[0] in "ESLU" for tag in entities):
         return "BIOES"
-    wrong = {scheme: sum(sum(1 for _ in broken(sentence, scheme)) for sentence in sentences) for scheme in ("IOB2", "IOB1")}
+    wrong = {scheme: sum(sum(1 for _ in find_broken(sentence, scheme)) for sentence in sentences) for scheme in ("IOB2", "IOB1")}
     return "IOB1" if wrong["IOB1"] < wrong["IOB2"] else "IOB2"
 
 
-def broken(tags: Sequence[str], scheme: Scheme) -> Iterator[tuple[int, str]]:
+def find_broken(tags: Sequence[str], scheme: Scheme) -> Iterator[tuple[int, str]]:
     """Each tag that the scheme does not allow where it stands, and why."""
     if scheme == "none":
         return
@@ -218,14 +218,14 @@ def broken(tags: Sequence[str], scheme: Scheme) -> Iterator[tuple[int, str]]:
         mark, own = split_tag(tag)
         if tag != OUTSIDE and mark == OUTSIDE:
             yield place, f"the tag {tag!r} is neither O nor a letter and a type, such as B-PER"
-        elif why := _misplaced(mark, before, scheme, goes_on=own == kind):
+        elif why := _explain_break(mark, before, scheme, goes_on=own == kind):
             yield place, f"{tag} {'after ' + tags[place - 1] if place else 'at the beginning'} {why}"
         before, kind = mark, own
     if scheme == "BIOES" and before in "BI":
         yield len(tags) - 1, f"{tags[-1]} at the end leaves an entity open in BIOES"
 
 
-def _misplaced(mark: str, before: str, scheme: Scheme, *, goes_on: bool) -> str:
+def _explain_break(mark: str, before: str, scheme: Scheme, *, goes_on: bool) -> str:
     """What is wrong with a tag after another; `goes_on`: both are of one type."""
     if scheme == "IOB1":
         return "" if mark != "B" or (before in "BI" and goes_on) else "is no second entity of its type, which is what IOB1 writes B- for"
@@ -236,17 +236,17 @@ def _misplaced(mark: str, before: str, scheme: Scheme, *, goes_on: bool) -> str:
     return "goes on with no entity in BIOES" if mark in "IE" else ""
 
 
-def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+def find_entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     """(type, first word, last word) of each entity, broken tags read as generously as seqeval and conlleval do."""
     from seqeval.metrics.sequence_labeling import get_entities
 
     return [(kind, first, last) for kind, first, last in get_entities([tag if ENTITY.fullmatch(tag) else OUTSIDE for tag in tags])]
 
 
-def repaired(tags: Sequence[str], scheme: Scheme) -> list[str]:
+def repair_tags(tags: Sequence[str], scheme: Scheme) -> list[str]:
     """The same entities in sound tags."""
     fixed = [OUTSIDE] * len(tags)
-    for kind, first, last in entities(tags):
+    for kind, first, last in find_entities(tags):
         touches = first > 0 and split_tag(fixed[first - 1])[1] == kind
         for place in range(first, last + 1):
             mark = "B" if place == first and (scheme != "IOB1" or touches) else "I"

@@ -1,4 +1,4 @@
-"""Text of any size, read again and again from its files and never held in memory whole.
+"""Text of any size, streamed from its files.
 
 A corpus is a series of *pieces*, (text, ends): a plain text file is one document, given in pieces of whole lines; each row of a table is
 a document. `ends` is true on the last piece of a document. Where `blank_lines` is asked for, the blank lines of a plain text file part
@@ -19,7 +19,7 @@ from pathlib import Path
 from attentif.data.columns import LANGUAGE, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.readers import PlainText, Tolerance, open_reader, text_lines, text_problem
-from attentif.data.split import drawn
+from attentif.data.split import seeded_order
 from attentif.data.table import content_of, digest_of
 from attentif.errors import ConfigError, DataError
 from attentif.files import UNPACK_ERRORS, open_bytes, unpack_error
@@ -129,7 +129,7 @@ class Files:
                 self.parted.add(file)
                 said = ": blank lines part its documents"
             self.notes.append(f"{file} ({reader.format}){said}")
-        measured = {file: _measured(file) for file in self.columns}
+        measured = {file: _measure_text(file) for file in self.columns}
         self.sizes = {file: size for file, (size, _) in measured.items()}
         self.digest = digest_of(
             f"{self.columns[file]} {content}{' parted' if file in self.parted else ''}" for file, (_, content) in measured.items()
@@ -148,7 +148,7 @@ class FileCorpus(Corpus):
     def __iter__(self) -> Iterator[Piece]:
         tolerance = Tolerance(self._files.skip_bad)
         found = False
-        for piece in self._limited(self._pieces(tolerance)):
+        for piece in self._take_first(self._pieces(tolerance)):
             found = found or bool(piece[0].strip())
             yield piece
         if not found:
@@ -156,7 +156,7 @@ class FileCorpus(Corpus):
             raise DataError(what, file=next(iter(self._files.sizes)))
         self.notes = tolerance.notes
 
-    def _limited(self, pieces: Iterator[tuple[Piece, bool]]) -> Iterator[Piece]:
+    def _take_first(self, pieces: Iterator[tuple[Piece, bool]]) -> Iterator[Piece]:
         """The first rows of tables and lines of plain text, where a limit is asked for."""
         left = self._limit
         for (text, ends), plain in pieces:
@@ -175,7 +175,7 @@ class FileCorpus(Corpus):
         for file, column in self._files.columns.items():
             if column is None:
                 texts = _plain_pieces(file, start, stop, tolerance)
-                yield from ((piece, True) for piece in _ended(texts, parted=file in self._files.parted))
+                yield from ((piece, True) for piece in _mark_ends(texts, parted=file in self._files.parted))
                 start, stop = start - sizes[file], stop - sizes[file]
             else:
                 yield from (((text, True), False) for text in self._rows(file, column, tolerance))
@@ -185,11 +185,11 @@ class FileCorpus(Corpus):
         for line, (text,) in open_reader(file, tolerance).rows([column]):
             if not text.strip():
                 tolerance.bad("the text is empty", file, line)
-            elif self._share == EVERYTHING or low <= drawn(self._files.seed, content_of(text)) < high:
+            elif self._share == EVERYTHING or low <= seeded_order(self._files.seed, content_of(text)) < high:
                 yield text
 
 
-def _measured(file: Path) -> tuple[int, str]:
+def _measure_text(file: Path) -> tuple[int, str]:
     """Bytes and SHA-256 of a file's content, unpacked: the same text gzipped or not is the same text."""
     size, digest = 0, hashlib.sha256()
     for block in _blocks(file, 1 << 20):
@@ -207,7 +207,7 @@ def _blocks(file: Path, size: int) -> Iterator[bytes]:
         raise unpack_error(error, file) from None
 
 
-def _ended(texts: Iterator[str], *, parted: bool) -> Iterator[Piece]:
+def _mark_ends(texts: Iterator[str], *, parted: bool) -> Iterator[Piece]:
     """A file's texts as pieces, the last of each document saying so: the file is one, or has several, parted by blank lines."""
     before = ""
     for text in texts:
@@ -228,7 +228,7 @@ def _plain_pieces(file: Path, start: int, stop: int, tolerance: Tolerance) -> It
             return
         low = 0 if start <= place else _after_line(block, start - place)
         high = len(block) if stop >= place + len(block) else _after_line(block, stop - place)
-        if low < high and (text := _decoded(block[low:high], file, line + block.count(b"\n", 0, low), tolerance)):
+        if low < high and (text := _decode_text(block[low:high], file, line + block.count(b"\n", 0, low), tolerance)):
             yield text.removeprefix("\ufeff") if place == 0 else text
         place += len(block)
         line += block.count(b"\n")
@@ -262,7 +262,7 @@ def _character_border(raw: bytes) -> int:
     return place
 
 
-def _decoded(raw: bytes, file: Path, line: int, tolerance: Tolerance) -> str:
+def _decode_text(raw: bytes, file: Path, line: int, tolerance: Tolerance) -> str:
     """Text of bytes, with line ends of one kind; lines that are no text are left to the tolerance."""
     text = raw.decode(errors="surrogateescape").replace("\r\n", "\n")
     if text_problem(text) is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attentif.data.columns import NAMES, Roles, bare, find_columns
 from attentif.data.config import DataConfig
-from attentif.data.months import MONTH
+from attentif.data.month_names import MONTH
 from attentif.data.readers import Reader, first_cells
 from attentif.errors import DataError
 
@@ -95,19 +95,19 @@ def columns_of(date: DateColumns) -> list[str]:
     return [date] if isinstance(date, str) else [date[part] for part in (*PARTS, *DAY_AND_TIME) if part in date]
 
 
-def described(date: DateColumns, order: Sequence[str] = ()) -> str:
+def describe_date(date: DateColumns, order: Sequence[str] = ()) -> str:
     """ "dates from column 'jour'", "date from columns 'jour', 'mois', 'an'" as they stand in the file."""
     if isinstance(date, str):
         return f"dates from column {date!r}"
     return f"date from columns {', '.join(map(repr, sorted(date.values(), key=list(order).index)))}"
 
 
-def joined(date: Mapping[str, str], cells: Sequence[Any]) -> datetime | str:
+def join_parts(date: Mapping[str, str], cells: Sequence[Any]) -> datetime | str:
     """The date that the cells of `columns_of(date)` make, or a day and its time in one text; ValueError where they make none."""
     columns = columns_of(date)
     if "time" in date:
         return " ".join(_present(part, column, cell) for part, column, cell in zip(DAY_AND_TIME, columns, cells, strict=True))
-    numbers = [_whole(part, column, cell) for part, column, cell in zip(PARTS, columns, cells, strict=False)]
+    numbers = [_parse_whole(part, column, cell) for part, column, cell in zip(PARTS, columns, cells, strict=False)]
     year, month, day, hour, minute, second = numbers + BEGINNING[len(numbers) :]
     try:
         return datetime(year, month, day, hour, minute, second)
@@ -116,7 +116,7 @@ def joined(date: Mapping[str, str], cells: Sequence[Any]) -> datetime | str:
         raise ValueError(f"{said} is no date; correct it") from None
 
 
-def _whole(part: str, column: str, cell: Any) -> int:
+def _parse_whole(part: str, column: str, cell: Any) -> int:
     text = _text(cell)
     if part == "month" and (named := MONTH.get(bare(text))):
         return named

@@ -1,4 +1,4 @@
-"""Rows that stay together when splits are cut: those of one author, one series, one speaker.
+"""Groups of rows that stay in one split: those of one author, series or speaker.
 
 The column that says so is named by the user, or, in a table of labels, recognised by its name and its values: what a model learns of a
 series says much about the next review of it, and nothing about the next series.
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from attentif.data.columns import NoGroupError, Roles, bare, find_columns
 from attentif.data.config import DataConfig
-from attentif.data.readers import PlainText, Reader, Tolerance, cell_text, open_reader
+from attentif.data.readers import PlainText, Reader, Tolerance, cell_text, is_plain, open_reader
 from attentif.data.table import Table
 
 Opened = TypeVar("Opened")
@@ -36,13 +36,13 @@ class Guess:
     notes: list[str]
 
 
-def guessed_group(table: Table, config: DataConfig, roles: Roles, splits: int) -> Guess | None:
+def guess_group(table: Table, config: DataConfig, roles: Roles, splits: int) -> Guess | None:
     """The column to cut by where nobody named one: of more values than splits, and of two rows or more each, on average."""
-    if not roles.guess_group or config.group is not None:
+    if not roles.guess_group or config.group is not None or any(is_plain(Path(file)) for file in table.files):  # folders of sounds too
         return None
     readers = [open_reader(Path(file), Tolerance(sys.maxsize)) for file in table.files]  # bad rows were told when the table was read
     free = [_free(reader, config, roles) for reader in readers]
-    for column in sorted({name for names in free for name in names}, key=lambda name: (BELONGING.index(_belonging(name)), name)):
+    for column in sorted({name for names in free for name in names}, key=lambda name: (BELONGING.index(_groups_by(name)), name)):
         having = [column in names for names in free]
         found = [_values(reader, column) if has else {} for reader, has in zip(readers, having, strict=True)]
         values = [found[file].get(line, "") for file, line in table.places.tolist()]
@@ -58,10 +58,10 @@ def _free(reader: Reader, config: DataConfig, roles: Roles) -> list[str]:
     if isinstance(reader, PlainText):
         return []
     used = find_columns(reader.columns, reader.path, config, roles).values()
-    return [name for name in reader.columns if _belonging(name) in BELONGING and name not in used]
+    return [name for name in reader.columns if _groups_by(name) in BELONGING and name not in used]
 
 
-def _belonging(column: str) -> str:
+def _groups_by(column: str) -> str:
     name = bare(column)
     for more in ("id", "name", "title"):
         name = name.removesuffix(more) or name
@@ -87,7 +87,7 @@ def with_groups(
             without[place] = error
     if without and not opened:
         raise without[0]
-    opened |= {place: open_file(files[place], ungrouped(config)) for place in without}
+    opened |= {place: open_file(files[place], without_groups(config)) for place in without}
     notes += own_groups([files[place] for place in without], str(config.group))
     return [opened[place] for place in range(len(files))]
 
@@ -99,5 +99,5 @@ def own_groups(without: Sequence[Path], column: str) -> list[str]:
     return [f"{lacking} {have} no column {column!r}: each of {their} rows is a group of its own"] if without else []
 
 
-def ungrouped(config: DataConfig) -> DataConfig:
-    return config.changed(group="")
+def without_groups(config: DataConfig) -> DataConfig:
+    return config.replace(group="")

@@ -1,4 +1,4 @@
-"""Pictures in memory: found (`picture_files`), decoded by Pillow, brought to one size, cut into splits.
+"""Pictures in memory: found (`picture_files`), decoded by Pillow, resized, split.
 
 They are decoded once, into one array of bytes (N, C, H, W): training passes over them many times, and a photo takes longer to decode than
 to augment. At 224 × 224 pixels a colour picture takes 150 kB, one of MNIST 784 bytes.
@@ -15,12 +15,23 @@ from typing import Any
 import numpy as np
 
 from attentif.data.config import SPLITS, DataConfig, Split
-from attentif.data.groups import ungrouped, with_groups
+from attentif.data.groups import with_groups, without_groups
 from attentif.data.labels import check_labels, class_names, label_key
 from attentif.data.load import built_in
-from attentif.data.picture_decoding import DATA_URI, Fit, Frame, as_shown, data_uri, decoded, open_picture, usual_size
+from attentif.data.picture_decoding import (
+    DATA_URI,
+    Fit,
+    Frame,
+    as_shown,
+    data_uri,
+    decode,
+    film_uri,
+    open_picture,
+    stack_frames,
+    usual_size,
+)
 from attentif.data.picture_files import LABELLED, SUFFIXES, Bytes, Entry, entries_of
-from attentif.data.pulse import Pulse, Say
+from attentif.data.progress import Pulse, Say
 from attentif.data.readers import Tolerance
 from attentif.data.split import cut_apart, duplicate_notes, sample
 from attentif.data.table import Table
@@ -49,6 +60,7 @@ class Pictures:
 
     table: Table
     pixels: Bytes
+    frames: int = 1  # of each film; their channels stand one after the other
 
     @property
     def name(self) -> str:
@@ -66,9 +78,13 @@ class Pictures:
     def place(self, row: int) -> str:
         return self.table.place(row)
 
-    def shown(self, row: int) -> Bytes:
-        """(H, W), or (H, W, 3): as picture libraries have them."""
-        return as_shown(self.pixels[row])
+    def to_image(self, row: int) -> Bytes:
+        """(H, W), or (H, W, 3): as picture libraries have them; frames of a film side by side."""
+        return as_shown(stack_frames(self.pixels[row], self.frames))
+
+    def to_uri(self, row: int) -> str:
+        """The picture, or the film, inside an address."""
+        return data_uri(self.to_image(row)) if self.frames == 1 else film_uri(self.pixels[row], self.frames)
 
 
 @dataclass(frozen=True)
@@ -95,14 +111,14 @@ def load_pictures(config: DataConfig, frame: Frame, say: Say | None = None) -> P
     """Labelled pictures in three splits, checked; `notes` says what was found on the way."""
     notes: list[str] = []
     if config.name:
-        tables = {split: _framed(table, frame) for split, table in built_in(config, LABELLED).items()}
+        tables = {split: _find_frame(table, frame) for split, table in built_in(config, LABELLED).items()}
     else:
         tolerance, pulse = Tolerance(config.skip_bad), Pulse(say)
         sources = _sources(config, tolerance, notes)
-        parts = {split: _decoded(split, entries, frame, tolerance, pulse) for split, entries in sources.items()}
+        parts = {split: _decode_all(split, entries, frame, tolerance, pulse) for split, entries in sources.items()}
         notes += tolerance.notes
         tables = _alike(parts, frame)
-    tables = {split: _checked(table, config) for split, table in tables.items()}
+    tables = {split: _check_table(table, config) for split, table in tables.items()}
     tables = cut_apart(tables, config, LABELLED, notes, rows="pictures")
     train, valid, test = (tables[split] for split in SPLITS)
     if 0 < config.limit < len(train):
@@ -111,9 +127,11 @@ def load_pictures(config: DataConfig, frame: Frame, say: Say | None = None) -> P
     labels = class_names(train, [valid, test])
     counts = Counter(train["label"])
     shown = ", ".join(f"{label} ({counts[label]:,})" for label in labels[:20])
-    stacked = tuple(_stacked(table) for table in (train, valid, test))
-    channels, height, width = stacked[0].shape
-    notes.append(f"pictures of {height} × {width} pixels, {'grey' if channels == 1 else f'{channels} channels'}; in train: {shown}")
+    stacked = tuple(_stack(table, frame.frames) for table in (train, valid, test))
+    layers, height, width = stacked[0].shape
+    channels = layers // frame.frames
+    what = "pictures" if frame.frames == 1 else f"films of {frame.frames} frames"
+    notes.append(f"{what} of {height} × {width} pixels, {'grey' if channels == 1 else f'{channels} channels'}; in train: {shown}")
     if (total := sum(part.pixels.nbytes for part in stacked)) > LARGE:
         notes.append(f"their pixels take {total / 1e9:.1f} GB of memory")
     return PictureSplits(stacked[0], stacked[1], stacked[2], labels, notes + duplicate_notes(train, valid, test))
@@ -125,14 +143,14 @@ def load_picture_rows(config: DataConfig, frame: Frame, say: Say | None = None) 
     tolerance = Tolerance(config.skip_bad)
     entries: list[Entry] = []
     for source in config.files("train"):
-        parts = entries_of(source, ungrouped(config), tolerance, notes)
+        parts = entries_of(source, without_groups(config), tolerance, notes)
         entries += parts.get("test") or parts.get(None) or [entry for own in parts.values() for entry in own]
         if "test" in parts:
             notes.append(f"{source}: its own test split is scored")
-    table = _alike({"test": _decoded("test", entries, frame, tolerance, Pulse(say))}, frame)["test"]
+    table = _alike({"test": _decode_all("test", entries, frame, tolerance, Pulse(say))}, frame)["test"]
     if config.normalise_labels:
-        table = _checked(table, config)
-    return _stacked(table), notes + tolerance.notes
+        table = _check_table(table, config)
+    return _stack(table, frame.frames), notes + tolerance.notes
 
 
 def picture_inputs(source: Path) -> list[str]:
@@ -140,7 +158,7 @@ def picture_inputs(source: Path) -> list[str]:
     if source.is_file():
         if source.suffix.lower() in SUFFIXES:
             return [str(source)]
-        return [data_uri(as_shown(decoded(entry.picture, Frame()))) for entry in _unsplit(source)]
+        return [data_uri(as_shown(decode(entry.picture, Frame()))) for entry in _unsplit(source)]
     if not source.is_dir():
         raise DataError("no such file or folder", file=source)
     found = sorted(str(path) for path in source.rglob("*") if path.suffix.lower() in SUFFIXES and not path.name.startswith("."))
@@ -162,7 +180,7 @@ def _sources(config: DataConfig, tolerance: Tolerance, notes: list[str]) -> dict
     found: dict[Split, list[Entry]] = {}
     own: dict[Split, list[Entry]] = {}
     for split in SPLITS:
-        files, asked = config.files(split), config if split == "train" else ungrouped(config)
+        files, asked = config.files(split), config if split == "train" else without_groups(config)
         opened = with_groups(files, asked, notes, lambda source, own: entries_of(source, own, tolerance, notes))
         for source, parts in zip(files, opened, strict=True):
             found.setdefault(split, []).extend(parts.pop(split, []) or parts.pop(None, []))
@@ -183,12 +201,12 @@ class _Decoded:
     pictures: list[Bytes]
 
 
-def _decoded(split: Split, entries: Sequence[Entry], frame: Frame, tolerance: Tolerance, pulse: Pulse) -> _Decoded:
+def _decode_all(split: Split, entries: Sequence[Entry], frame: Frame, tolerance: Tolerance, pulse: Pulse) -> _Decoded:
     pictures: list[Bytes] = []
     kept: list[Entry] = []
     for entry in entries:
         try:
-            pictures.append(decoded(entry.picture, frame))
+            pictures.append(decode(entry.picture, frame))
             kept.append(entry)
         except ValueError as error:
             of_a_row = f"{entry.picture}: " if entry.row and isinstance(entry.picture, Path) else ""
@@ -215,7 +233,7 @@ def _source_of(entries: Sequence[Entry]) -> str:
 
 def _alike(parts: dict[Split, _Decoded], frame: Frame) -> dict[str, Table]:
     """All pictures in one shape: grey ones become colour where others are; other sizes are refused with the way out."""
-    channels = frame.channels or max(len(picture) for part in parts.values() for picture in part.pictures)
+    channels = (frame.channels or 0) * frame.frames or max(len(picture) for part in parts.values() for picture in part.pictures)
     size = usual_size(picture for part in parts.values() for picture in part.pictures)
     usual = (part.table.place(row) for part in parts.values() for row, picture in enumerate(part.pictures) if picture.shape[1:] == size)
     tables: dict[str, Table] = {}
@@ -226,9 +244,9 @@ def _alike(parts: dict[Split, _Decoded], frame: Frame) -> dict[str, Table]:
                 way_out = f"task.height={size[0]} task.width={size[1]}"
                 raise DataError(f"{part.table.place(row)} has {here} pixels and {next(usual)} {there}; bring all to one size: {way_out}")
             if len(picture) != channels:
-                if len(picture) != 1:
+                if len(picture) != frame.frames:
                     raise DataError(f"{part.table.place(row)} has {len(picture)} channels where others have {channels}")
-                part.pictures[row] = np.repeat(picture, channels, axis=0)
+                part.pictures[row] = np.repeat(picture, channels // frame.frames, axis=0)
         tables[split] = _with_pictures(part.table, part.pictures)
     return tables
 
@@ -240,13 +258,13 @@ def _with_pictures(table: Table, pictures: list[Bytes]) -> Table:
     return together
 
 
-def _framed(table: Table, frame: Frame) -> Table:
+def _find_frame(table: Table, frame: Frame) -> Table:
     """A built-in set's pictures, in the frame."""
-    pictures: list[Any] = [decoded(np.asarray(pixels), frame) for pixels in table["image"]]
+    pictures: list[Any] = [decode(np.asarray(pixels), frame) for pixels in table["image"]]
     return _with_pictures(table, pictures)
 
 
-def _checked(table: Table, config: DataConfig) -> Table:
+def _check_table(table: Table, config: DataConfig) -> Table:
     """Labels that are classes."""
     for row, label in enumerate(table["label"]):
         if not label.strip():
@@ -260,7 +278,7 @@ def _checked(table: Table, config: DataConfig) -> Table:
     return table
 
 
-def _stacked(table: Table) -> Pictures:
+def _stack(table: Table, frames: int) -> Pictures:
     pixels = np.stack([np.asarray(picture) for picture in table["image"]])
     kept = Table(table.name, {role: values for role, values in table.columns.items() if role != "image"}, table.files, table.places)
-    return Pictures(kept, pixels)
+    return Pictures(kept, pixels, frames)

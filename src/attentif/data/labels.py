@@ -1,4 +1,4 @@
-"""Checks that labels are classes, before anything is trained on them."""
+"""Checks that labels are classes."""
 
 import re
 import unicodedata
@@ -11,19 +11,20 @@ from attentif.errors import DataError
 MOST_CLASSES = 1000
 SEPARATORS = ";|,"  # that stand between several labels of one cell
 DECIMAL_COMMA = re.compile(r"([+-]?\d+),(\d+)")
+REGRESSION = "attentif train regress --data FILE"
 MANY = 0.1  # rows with several labels in one, as a share, from which it is said
 
 
 def label_key(label: str) -> str:
     """What two spellings of one label have in common: case, spaces and 1 / 1.0 do not count."""
     bare = " ".join(unicodedata.normalize("NFC", label).casefold().split())
-    number = _number(bare)
+    number = read_number(bare)
     if number is None:
         return bare
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-def _number(label: str) -> float | None:
+def read_number(label: str) -> float | None:
     """What a label says as a number, if it is one: 4.5, or 4,5 as Excel writes it where the comma is decimal."""
     try:
         return float(DECIMAL_COMMA.sub(r"\1.\2", label.strip()))
@@ -34,7 +35,7 @@ def _number(label: str) -> float | None:
 def several_in_one(labels: Sequence[str]) -> str | None:
     """What to say where many labels look like lists of them: pieces between separators that other labels have too."""
     counts = Counter(labels)
-    if all(_number(label) is not None for label in counts):
+    if all(read_number(label) is not None for label in counts):
         return None
     for separator in SEPARATORS:
         pieces = {label: {piece for part in label.split(separator) if (piece := part.strip())} for label in counts}
@@ -48,6 +49,18 @@ def several_in_one(labels: Sequence[str]) -> str | None:
     return None
 
 
+def decimals(labels: Sequence[str]) -> str | None:
+    """What to say where labels are numbers, some of them with decimals: each is read as a class of its own, without order."""
+    counts = Counter(labels)
+    numbers = [read_number(label) for label in counts]
+    if any(number is None for number in numbers) or not any(number and not number.is_integer() for number in numbers):
+        return None
+    example = next(label for label in counts if not (read_number(label) or 0.0).is_integer())
+    return (
+        f"labels are numbers with decimals, such as {example}: each is read as a class, without order; to predict the number: {REGRESSION}"
+    )
+
+
 def check_labels(table: Table, *, normalised: bool, hint: str | None = None) -> None:
     """Refuse labels that are no classes: one only, one for each row, or two spellings of the same. The hint is a way out of the second."""
     counts = Counter(table["label"])
@@ -56,9 +69,11 @@ def check_labels(table: Table, *, normalised: bool, hint: str | None = None) -> 
         who = f"all {len(table):,} rows have" if len(table) > 1 else "the only row has"
         raise DataError(f"{who} the label {table['label'][0]!r}: there is nothing to tell apart", file=file)
     if len(counts) > MOST_CLASSES or (len(table) >= 20 and len(counts) > len(table) // 2):
-        what = "a number to predict" if _mostly_numbers(counts) else "an identifier or free text"
+        what, way_out = "an identifier or free text", ""
+        if _mostly_numbers(counts):
+            what, way_out = "a number to predict", f"; to predict the number: {REGRESSION}"
         problem = f"{len(counts):,} different labels in {len(table):,} rows"
-        raise DataError(f"{problem}; {hint}" if hint else f"{problem}: that looks like {what}, not like classes", file=file)
+        raise DataError(f"{problem}; {hint}" if hint else f"{problem}: that looks like {what}, not like classes{way_out}", file=file)
     if normalised:
         return
     spellings: dict[str, list[str]] = defaultdict(list)
@@ -95,7 +110,7 @@ def refuse_one(table: Table, role: str) -> None:
 
 def _order(label: str) -> tuple[bool, float, str]:
     """Numbers by value, then words by alphabet."""
-    number = _number(label)
+    number = read_number(label)
     return number is None, number or 0.0, label
 
 

@@ -1,4 +1,4 @@
-"""From a configuration to examples in memory."""
+"""Load the examples of a configuration into memory."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -8,9 +8,9 @@ import numpy as np
 
 from attentif.data.columns import NoGroupError, Roles, find_columns, refuse_group
 from attentif.data.config import SPLITS, DataConfig, Split
-from attentif.data.groups import ungrouped, with_groups
-from attentif.data.labels import check_labels, class_names, label_key, several_in_one
-from attentif.data.pulse import Pulse, Say
+from attentif.data.groups import with_groups, without_groups
+from attentif.data.labels import check_labels, class_names, decimals, label_key, several_in_one
+from attentif.data.progress import Pulse, Say
 from attentif.data.readers import PlainText, Row, Tolerance, is_plain, open_reader, text_lines
 from attentif.data.split import cut_apart, duplicate_notes, sample
 from attentif.data.table import Splits, Table
@@ -34,7 +34,7 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open
     if labelled:
         hint = several_in_one(tables["train"]["label"]) if "label" in roles.lists else None
         tables = {split: _checked_labels(table, config, hint) for split, table in tables.items()}
-        notes += [hint] if hint else []
+        notes += [note for note in (hint, decimals(tables["train"]["label"])) if note]
     tables = cut_apart(tables, config, roles, notes)
     train, valid, test = (tables[split] for split in SPLITS)
     if 0 < config.limit < len(train):
@@ -56,10 +56,10 @@ def load_rows(config: DataConfig, roles: Roles, say: Say | None = None, *, open_
     try:
         read = _read(config, "train", roles, tolerance, notes, Pulse(say), open_rows)
     except NoGroupError:  # nothing is cut here: other files than the run's own need not have its groups
-        read = _read(ungrouped(config), "train", roles, tolerance, notes, Pulse(say), open_rows)
+        read = _read(without_groups(config), "train", roles, tolerance, notes, Pulse(say), open_rows)
     table = Table("test", read.columns, read.files, read.places)  # what is scored is never left out for its length
     if config.normalise_labels and "label" in table.columns:
-        table = _normalised(table)
+        table = _normalise_text(table)
     return table, notes + tolerance.notes
 
 
@@ -85,7 +85,7 @@ def _read(
     columns: dict[str, list[str]] = {}
     files = config.files(split)
     places: list[tuple[int, int]] = []
-    grouping = config if split == "train" else ungrouped(config)
+    grouping = config if split == "train" else without_groups(config)
     opened = with_groups(files, grouping, notes, lambda file, asked: (open_rows or table_rows)(asked, split, file, roles, tolerance, notes))
     grouped = any("group" in names for names, _ in opened)
     for number, (file, (names, rows)) in enumerate(zip(files, opened, strict=True)):
@@ -120,7 +120,7 @@ def table_rows(
             raise DataError(f"a second, line-aligned file ({target}) is for translation only", file=file)
         refuse_group(config, file)
         notes.append(f"{split}: each line of {file} is translated by the same line of {target}")
-        return ["source", "target"], _aligned(file, target, tolerance)
+        return ["source", "target"], _align_lines(file, target, tolerance)
     reader = open_reader(file, tolerance)
     if isinstance(reader, PlainText):
         if len(roles.required) > 1:
@@ -139,7 +139,7 @@ def table_rows(
     return list(names), reader.rows(list(names.values()), {names[role]: way_out for role, way_out in roles.lists.items() if role in names})
 
 
-def _aligned(source: Path, target: Path, tolerance: Tolerance) -> Iterator[Row]:
+def _align_lines(source: Path, target: Path, tolerance: Tolerance) -> Iterator[Row]:
     for file in (source, target):
         if not is_plain(file):
             raise DataError("line-aligned files are plain text; a table has both texts in its columns", file=file)
@@ -187,11 +187,11 @@ def _same_columns(tables: dict[str, Table], roles: Roles) -> None:
 
 def _checked_labels(table: Table, config: DataConfig, hint: str | None) -> Table:
     if config.normalise_labels:
-        table = _normalised(table)
+        table = _normalise_text(table)
     if table.name == "train":
         check_labels(table, normalised=config.normalise_labels, hint=hint)
     return table
 
 
-def _normalised(table: Table) -> Table:
+def _normalise_text(table: Table) -> Table:
     return Table(table.name, table.columns | {"label": [label_key(label) for label in table["label"]]}, table.files, table.places)

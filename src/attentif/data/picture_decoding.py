@@ -7,7 +7,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from attentif.data.picture_files import Bytes
 from attentif.errors import DataError
+from attentif.extras import require_extra
 
 Fit = Literal["crop", "pad", "stretch"]
 GREY = ("1", "L", "LA", "La", "I;16", "I;16L", "I;16B")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # no other: Pillow hands some (EPS) to programs outside
 DATA_URI = "data:image/"
+FILM_PIXELS = 1_000_000_000  # of all frames of one animation
 DAMAGES = (OSError, SyntaxError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError)  # by what is damaged, and where
 
 
@@ -32,6 +34,7 @@ class Frame:
     height: int | None = None
     width: int | None = None
     fit: Fit = "crop"  # where the sides have another ratio: cut the longer one, pad the shorter one, or stretch
+    frames: int = 1  # of an animation, from its beginning to its end at even distances; more than 1: a film, (frames · C, H, W)
 
     @property
     def sized(self) -> bool:
@@ -42,23 +45,29 @@ def open_picture(source: str | Path | bytes, frame: Frame) -> Bytes:
     """One picture (C, H, W) from a file, its bytes, or a data URI; DataError says why it is none."""
     if isinstance(source, str) and source.startswith(DATA_URI):
         try:
-            return decoded(base64.b64decode(source.partition(",")[2], validate=True), frame)
+            return decode(base64.b64decode(source.partition(",")[2], validate=True), frame)
         except ValueError as error:
             raise DataError(f"a picture given as data: {error}") from None
     path = source if isinstance(source, bytes) else Path(source)
     try:
-        return decoded(path, frame)
+        return decode(path, frame)
     except ValueError as error:
         raise DataError(str(error), file=None if isinstance(path, bytes) else path) from None
 
 
-def decoded(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
+def decode(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
     """(C, H, W); ValueError in words for what is no picture."""
+    if isinstance(source, np.ndarray) and frame.frames > 1:
+        if len(source) < frame.frames:
+            raise ValueError(f"is a film of {len(source)} frames; {frame.frames} are wanted")
+        one = replace(frame, frames=1)
+        return np.concatenate([decode(source[number], one) for number in _spread(len(source), frame.frames)])
     if isinstance(source, np.ndarray):
         pixels = source[..., 0] if source.ndim == 3 and source.shape[2] == 1 else source
         wanted = frame.channels in (None, 1 if pixels.ndim == 2 else pixels.shape[2])
         if wanted and (not frame.sized or pixels.shape[:2] == (frame.height, frame.width)):
             return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, 2, 0)
+    require_extra("PIL")
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -66,11 +75,11 @@ def decoded(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
             warnings.simplefilter("ignore")  # what Pillow mends itself; a picture of too many pixels is refused below
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             if isinstance(source, np.ndarray):
-                return _framed(Image.fromarray(pixels), frame)
+                return _fit_frame(Image.fromarray(pixels), frame)
             with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as opened:
                 if frame.sized:
                     opened.draft(None, (2 * (frame.width or 0), 2 * (frame.height or 0)))  # JPEG: decoded at a half, a quarter, an eighth
-                return _framed(opened, frame)
+                return _fit_frame(opened, frame) if frame.frames == 1 else _fit_film(opened, frame)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise ValueError("has more pixels than can be decoded safely; make it smaller first") from None
     except UnidentifiedImageError:
@@ -84,8 +93,9 @@ def decoded(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
         raise ValueError(f"is a damaged picture: {reason.lower()}") from None
 
 
-def _framed(image: Any, frame: Frame) -> Bytes:
+def _fit_frame(image: Any, frame: Frame) -> Bytes:
     """A Pillow image as (C, H, W) bytes: upright, on white where it is transparent, in the frame."""
+    require_extra("PIL")
     from PIL import Image, ImageOps
 
     image = ImageOps.exif_transpose(image)
@@ -108,6 +118,46 @@ def _framed(image: Any, frame: Frame) -> Bytes:
     return pixels[None] if channels == 1 else np.moveaxis(pixels, 2, 0)
 
 
+def _fit_film(opened: Any, frame: Frame) -> Bytes:
+    """The frames of an animation, below each other's channels."""
+    count = getattr(opened, "n_frames", 1)
+    if count < frame.frames:
+        raise ValueError(f"is no film of {frame.frames} frames or more, but of {count}; task.frames says how many are read")
+    if count * opened.size[0] * opened.size[1] > FILM_PIXELS:
+        size = f"{opened.size[0]} × {opened.size[1]}"
+        raise ValueError(f"has {count} frames of {size} pixels, more than can be decoded safely; make it smaller")
+    frames = []
+    for number in _spread(count, frame.frames):
+        opened.seek(number)
+        frames.append(_fit_frame(opened.copy(), replace(frame, channels=frame.channels or 3)))
+    film = np.concatenate(frames)
+    colours = film.reshape(frame.frames, 3, *film.shape[1:]) if frame.channels is None else None
+    if colours is not None and (colours[:, :1] == colours).all():  # grey frames, stored in a palette
+        return np.ascontiguousarray(colours[:, 0])
+    return film
+
+
+def _spread(count: int, wanted: int) -> list[int]:
+    """`wanted` numbers of frames from the first of `count` to the last."""
+    return np.linspace(0, count - 1, wanted).round().astype(int).tolist()
+
+
+def stack_frames(pixels: Bytes, frames: int) -> Bytes:
+    """A film (frames · C, H, W) as one wide picture (C, H, frames · W)."""
+    return np.concatenate(np.split(pixels, frames), axis=2)
+
+
+def film_uri(pixels: Bytes, frames: int) -> str:
+    """A film (frames · C, H, W) as an animated PNG inside an address."""
+    require_extra("PIL")
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    first, *others = (Image.fromarray(np.ascontiguousarray(as_shown(part))) for part in np.split(pixels, frames))
+    first.save(buffer, "PNG", save_all=True, append_images=others, duration=100)
+    return f"{DATA_URI}png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
 def usual_size(pictures: Iterable[Bytes]) -> tuple[int, int]:
     """Height and width of most pictures; the first ones' where several sizes are as frequent."""
     return Counter((picture.shape[1], picture.shape[2]) for picture in pictures).most_common(1)[0][0]
@@ -120,6 +170,7 @@ def as_shown(pixels: Bytes) -> Bytes:
 
 def data_uri(pixels: Bytes) -> str:
     """A picture (H, W) or (H, W, 3) as a PNG inside an address: any input that is a path may be this instead."""
+    require_extra("PIL")
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Where pictures are found, and what each is called: folders by class, idx, npz, Parquet, tables of paths.
+"""Find pictures and their labels: folders by class, idx, npz, Parquet, tables of paths.
 
 | source                                    | pictures                                           | classes                              |
 |-------------------------------------------|----------------------------------------------------|--------------------------------------|
@@ -76,7 +76,7 @@ def entries_of(source: Path, config: DataConfig, tolerance: Tolerance, notes: li
         return {split: _classes(path, notes) for split, path in named.items()}
     packed = [path for path in sorted(source.iterdir()) if path.is_file() and _is_packed(path)]
     if packed:
-        return _packed(source, packed, config, tolerance, notes)
+        return _find_packed(source, packed, config, tolerance, notes)
     refuse_group(config, source)
     return {None: _classes(source, notes)}
 
@@ -115,7 +115,7 @@ def _is_packed(path: Path) -> bool:
     return _is_images(path) or suffix_of(path) in (".npz", ".parquet")
 
 
-def _packed(folder: Path, files: list[Path], config: DataConfig, tolerance: Tolerance, notes: list[str]) -> Parts:
+def _find_packed(folder: Path, files: list[Path], config: DataConfig, tolerance: Tolerance, notes: list[str]) -> Parts:
     """Files that hold many pictures each: those of one split follow one another."""
     together: Parts = {}
     for path in files:

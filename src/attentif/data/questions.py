@@ -19,7 +19,7 @@ from attentif.data.images import Frame, open_picture
 from attentif.data.load import built_in, load_rows, load_table, table_rows
 from attentif.data.picture_decoding import usual_size
 from attentif.data.picture_files import Bytes
-from attentif.data.pulse import Pulse, Say
+from attentif.data.progress import Pulse, Say
 from attentif.data.readers import PlainText, Row, Tolerance, open_reader
 from attentif.data.split import sample
 from attentif.data.table import Splits, Table
@@ -71,8 +71,8 @@ def load_questions(config: DataConfig, frame: Frame, say: Say | None = None) -> 
         texts = load_table(config, ABOUT_PICTURES, say, open_rows=_rows)
         notes = list(texts.notes)
         tolerance = Tolerance(config.skip_bad)
-        parts = [_decoded(getattr(texts, split), frame, tolerance, Pulse(say)) for split in SPLITS]
-        notes += tolerance.notes + _shared(parts)
+        parts = [_decode_pictures(getattr(texts, split), frame, tolerance, Pulse(say)) for split in SPLITS]
+        notes += tolerance.notes + _share_pictures(parts)
         _alike(parts)
     for split, part in zip(SPLITS, parts, strict=True):
         notes.append(f"{split}: {len(part.table):,} questions about {len(part.pixels):,} pictures")
@@ -84,12 +84,12 @@ def load_question_rows(config: DataConfig, frame: Frame, say: Say | None = None)
     """Every question of the `train` files, to be answered and scored."""
     table, notes = load_rows(config, ABOUT_PICTURES, say, open_rows=_rows)
     tolerance = Tolerance(config.skip_bad)
-    part = _decoded(table, frame, tolerance, Pulse(say))
+    part = _decode_pictures(table, frame, tolerance, Pulse(say))
     _alike([part])
     return part, notes + tolerance.notes
 
 
-def asked_in(file: Path, question: str | None = None) -> list[dict[str, str]]:
+def read_questions(file: Path, question: str | None = None) -> list[dict[str, str]]:
     """The questions of a table that nobody has answered yet: {"image": path, "question": ...}; `question` names their column."""
     reader = open_reader(file, Tolerance())
     if isinstance(reader, PlainText):
@@ -115,13 +115,13 @@ def _rows(
     names, rows = table_rows(config, split, file, roles, tolerance, notes)
     place = names.index("image")
 
-    def resolved() -> Iterator[Row]:
+    def resolve() -> Iterator[Row]:
         for line, values in rows:
             path = str(file.parent / values[place])
             own = [] if "group" in names else [values[place]]  # as written: the cut must not depend on where the folder lies
             yield line, [*values[:place], path, *values[place + 1 :], *own]
 
-    return [*names, *([] if "group" in names else ["group"])], resolved()
+    return [*names, *([] if "group" in names else ["group"])], resolve()
 
 
 def _built_in(config: DataConfig) -> tuple[Splits, dict[str, Bytes]]:
@@ -150,7 +150,7 @@ def _with_arrays(table: Table, pictures: dict[str, Bytes]) -> Questions:
     return Questions(table, np.stack([pictures[name] for name in names]), np.array([number[name] for name in table["image"]]))
 
 
-def _decoded(table: Table, frame: Frame, tolerance: Tolerance, pulse: Pulse) -> Questions:
+def _decode_pictures(table: Table, frame: Frame, tolerance: Tolerance, pulse: Pulse) -> Questions:
     """The pictures of a table; a row whose picture cannot be read is a bad row."""
     pictures: dict[str, Bytes] = {}
     unreadable: dict[str, str] = {}
@@ -200,7 +200,7 @@ def _alike(parts: Sequence[Questions]) -> None:
             )
 
 
-def _shared(parts: Sequence[Questions]) -> list[str]:
+def _share_pictures(parts: Sequence[Questions]) -> list[str]:
     """What to say about pictures that stand in two splits."""
     notes = []
     names = [set(part.table["image"]) for part in parts]

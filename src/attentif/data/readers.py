@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from attentif.errors import DataError, printable, refuse_damaged
-from attentif.files import UNPACK_ERRORS, open_bytes, unpack_error
+from attentif.files import UNPACK_ERRORS, is_packed, open_bytes, unpack_error, unpacked_name
 from attentif.limits import ROW_BYTES, check_unpacked
 
 Row = tuple[int, list[str]]  # line (or row number of a Parquet file), values in the order asked for
@@ -105,7 +105,7 @@ def first_cells(path: Path, columns: Sequence[str]) -> list[Sequence[Any]]:
 
 def suffix_of(path: Path) -> str:
     """The suffix that tells the format: `.csv` of avis.csv.gz."""
-    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    return unpacked_name(path).suffix.lower()
 
 
 def is_plain(path: Path) -> bool:
@@ -121,7 +121,7 @@ class Csv(Reader):
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         super().__init__(path, tolerance)
         header = next(text_lines(path, newline=""), "")
-        self.delimiter = "\t" if suffix_of(path) in (".tsv", ".tab") else self._sniffed(header)
+        self.delimiter = "\t" if suffix_of(path) in (".tsv", ".tab") else self._sniff(header)
         self.format = f"fields separated by {DELIMITERS[self.delimiter]}"
         try:
             self.columns = [name.strip() for name in next(self._parser(), [])]
@@ -132,7 +132,7 @@ class Csv(Reader):
         self._check_texts(1)
         self._check_names("is the header line missing?", line=1)
 
-    def _sniffed(self, header: str) -> str:
+    def _sniff(self, header: str) -> str:
         csv.field_size_limit(LONGEST_FIELD)
         widths = {delimiter: len(next(csv.reader([header], delimiter=delimiter), [])) for delimiter in DELIMITERS}
         widest = [delimiter for delimiter, width in widths.items() if width == max(widths.values())]
@@ -224,7 +224,7 @@ class Parquet(Reader):
         """The file as pyarrow has it, once its own header asks for nothing out of proportion."""
         import pyarrow.parquet
 
-        whole = io.BytesIO(_decompress(self.path)) if self.path.suffix.lower() == ".gz" else self.path
+        whole = io.BytesIO(_decompress(self.path)) if is_packed(self.path) else self.path
         packed = whole.getbuffer().nbytes if isinstance(whole, io.BytesIO) else self.path.stat().st_size
         with refuse_damaged(self.path, "Parquet file"), pyarrow.parquet.ParquetFile(whole) as table:
             about = table.metadata
@@ -318,7 +318,7 @@ def check_file(path: Path) -> None:
     try:
         with path.open("rb") as raw:
             start = raw.read(4)
-        packed = path.suffix.lower() == ".gz"
+        packed = is_packed(path)
         if start and packed:
             with open_bytes(path) as raw:
                 start = raw.read(4)

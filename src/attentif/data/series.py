@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.data.clocks import WAY_OUT, repeats_an_hour, skips_an_hour
 from attentif.data.config import SPLITS, DataConfig
 from attentif.data.dates import DateColumns
-from attentif.data.pulse import Pulse, Say
+from attentif.data.daylight_saving import WAY_OUT, repeats_an_hour, skips_an_hour
+from attentif.data.progress import Pulse, Say
 from attentif.data.readers import Tolerance
 from attentif.data.series_rows import Fill, Measured, Wanted, built_in
-from attentif.data.steps import DAY, Dates, Ints, Step, step_of, written
+from attentif.data.steps import DAY, Dates, Ints, Step, format_date, step_of
 from attentif.data.table import digest_of
 from attentif.errors import ConfigError, DataError
 
@@ -56,7 +56,7 @@ class Series:
         return DataError(message, file=self.files[int(self.places[row, 0])], line=int(self.places[row, 1]))
 
     def when(self, moment: np.datetime64) -> str:
-        return written(moment, utc=self.utc)
+        return format_date(moment, utc=self.utc)
 
     def each(self) -> Iterator[tuple[str, slice]]:
         """Every series by name, with its rows."""
@@ -94,12 +94,12 @@ def load_series(config: DataConfig, wanted: Wanted, say: Say | None = None) -> t
             for file in config.files(split):
                 read.file(file, part, config, tolerance, notes, pulse)
         notes += tolerance.notes
-    series = _assembled(read)
-    notes.append(_described(series))
+    series = _assemble(read)
+    notes.append(_describe(series))
     return _even(series, wanted, notes), notes
 
 
-def _assembled(read: Measured) -> Series:
+def _assemble(read: Measured) -> Series:
     """Series after series, each in the order of its rows."""
     values = np.frombuffer(read.values, dtype=np.float64).reshape(-1, len(read.columns))
     columns = (read.moments, read.series_of, read.lines, read.file_of, read.part_of)
@@ -169,7 +169,7 @@ def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:
     filled = []
     steps = holes = ahead = 0
     for name, whole in series.each():
-        rows = _measured(series, whole)
+        rows = _find_gaps(series, whole)
         ahead += whole.stop - rows.stop
         part, added = (_part(series, rows), 0) if wanted.uneven else _gaps(series, name, rows, wanted.fill)
         missing = np.isnan(part.values)
@@ -180,7 +180,7 @@ def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:
                 raise part.error(f"{series.columns[column]}: is missing{more}; fill in what is missing: task.fill=linear", row)
             if len(empty := np.flatnonzero(missing.sum(0) == len(part))):
                 raise part.error(f"{series.columns[empty[0]]}: has no number at all{_of(name)}", 0)
-            part = replace(part, values=_filled(part.values, wanted.fill))
+            part = replace(part, values=_fill_missing(part.values, wanted.fill))
         steps, holes = steps + added, holes + int(missing.sum()) - added * len(series.columns)
         filled.append(part)
     if ahead:
@@ -191,7 +191,7 @@ def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:
     return replace(series, **together, borders=np.cumsum([0, *(len(part) for part in filled)]))
 
 
-def _measured(series: Series, rows: slice) -> slice:
+def _find_gaps(series: Series, rows: slice) -> slice:
     """The rows up to the last that holds a number: what a spreadsheet has ready for the future is no measurement."""
     held = np.flatnonzero(~np.isnan(series.values[rows]).all(1))
     return slice(rows.start, rows.start + int(held[-1]) + 1) if len(held) else rows
@@ -240,7 +240,7 @@ def _gaps(series: Series, name: str, rows: slice, fill: Fill) -> tuple[Series, i
     return replace(part, values=values, dates=dates, places=part.places[source], parts=part.parts[source]), added
 
 
-def _filled(values: Floats, how: Fill) -> Floats:
+def _fill_missing(values: Floats, how: Fill) -> Floats:
     """Cells that are missing, on the line between their neighbours, as the one before (at both ends the nearest one), or 0."""
     if how == "zero":
         return np.nan_to_num(values)
@@ -259,7 +259,7 @@ def _of(name: str) -> str:
     return f" of series {name!r}" if name else ""
 
 
-def _described(series: Series) -> str:
+def _describe(series: Series) -> str:
     first, last = series.when(series.dates.min()), series.when(series.dates.max())
     many = f"{len(series.names):,} series, " if len(series.names) > 1 else ""
     return f"{many}{len(series):,} rows from {first} to {last}, {series.step.name} apart"

@@ -1,4 +1,4 @@
-"""The rows of tables of measurements as their files have them: dates, numbers, and the place of each."""
+"""Rows of tables of measurements: dates, numbers and locations."""
 
 from array import array
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from attentif.data.config import DataConfig
-from attentif.data.dates import DateColumns, columns_of, described, find_date, joined
-from attentif.data.measures import in_points, is_french, is_number, number_of
-from attentif.data.pulse import Pulse
+from attentif.data.dates import DateColumns, columns_of, describe_date, find_date, join_parts
+from attentif.data.numeric import in_points, is_french, is_number, number_of
+from attentif.data.progress import Pulse
 from attentif.data.readers import PlainText, Reader, Tolerance, first_cells, open_reader, text_problem
-from attentif.data.steps import parsed
+from attentif.data.steps import parse_date
 from attentif.errors import DataError
 
 Fill = Literal["none", "linear", "previous", "zero"]
@@ -58,11 +58,11 @@ class Measured:
             if name not in reader.columns:
                 raise DataError(f"no column is called {name!r}; the columns are {', '.join(map(repr, reader.columns[:12]))}", file=path)
         if self.wanted.date_format and not isinstance(self.date, str) and "time" not in self.date:
-            raise DataError(f"task.date_format goes with written dates, not {described(self.date, reader.columns)}", file=path)
+            raise DataError(f"task.date_format goes with written dates, not {describe_date(self.date, reader.columns)}", file=path)
         if not self.columns:
             self._find_columns(reader, keys, notes)
         if not self.files:
-            said = f"{described(self.date, reader.columns)}, numbers from {', '.join(map(repr, self.columns))}"
+            said = f"{describe_date(self.date, reader.columns)}, numbers from {', '.join(map(repr, self.columns))}"
             notes.append(f"{path} ({reader.format}): {said}")
         number = len(self.files)
         self.files.append(str(path))
@@ -114,9 +114,9 @@ class Measured:
         return number_of(column, value)
 
     def _moment(self, cells: Sequence[Any]) -> tuple[int, int | None]:
-        value = cells[0] if isinstance(self.date, str) else joined(self.date, cells)
+        value = cells[0] if isinstance(self.date, str) else join_parts(self.date, cells)
         try:
-            moment, zone = parsed(value, self.wanted.date_format)
+            moment, zone = parse_date(value, self.wanted.date_format)
         except (ValueError, OverflowError):
             as_asked = f"as {self.wanted.date_format}" if self.wanted.date_format else "such as 2024-02-01 or 2024-02-01 13:00"
             way_out = 'say how they are written: task.date_format="%d/%m/%Y %H:%M"'
@@ -163,7 +163,7 @@ def built_in(config: DataConfig, wanted: Wanted) -> Measured:
     for part, (split, columns) in enumerate(entry.load(config.seed).items()):
         read.files.append(f"{entry.name}/{split}")
         count = len(columns["date"])
-        read.moments.extend(parsed(moment, None)[0] for moment in columns["date"])
+        read.moments.extend(parse_date(moment, None)[0] for moment in columns["date"])
         read.values.extend(np.stack([columns[name] for name in read.columns], axis=1).astype(np.float64).ravel().tolist())
         read.lines.extend(range(1, count + 1))
         for numbers, number in ((read.series_of, 0), (read.file_of, part), (read.part_of, part)):

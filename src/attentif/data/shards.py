@@ -16,7 +16,9 @@ import os
 import shutil
 import time
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -30,10 +32,12 @@ from attentif.data.table import digest_of
 from attentif.errors import DataError, RunError
 from attentif.files import cache_folder
 from attentif.text import Tokenizer
+from attentif.text.tokenizer import IntArray
 
 FORMAT = "2"  # of the shards; part of their folder's name
 SHARD = 1 << 25  # tokens in a shard
 BATCH = 64  # pieces encoded at once; the library shares them out over the cores
+AHEAD = 2  # batches that are encoded while one is written
 STALE = 24 * 3600  # seconds after which an unfinished folder is taken as left behind by a killed run
 
 Tokens = npt.NDArray[np.unsignedinteger[Any]]  # 16 or 32 bits
@@ -74,30 +78,30 @@ def token_stream(corpus: Corpus, tokenizer: Tokenizer, *, cache: Path | None = N
     """The corpus in tokens: from the cache where it is there, whole and sound; else made, and kept there."""
     key = digest_of([FORMAT, corpus.digest, tokenizer.digest])[:32]
     folder = (cache or cache_folder()) / "shards" / key
-    if (stream := _opened(folder)) is None:
+    if (stream := _open_folder(folder)) is None:
         try:
             _make(corpus, tokenizer, folder, progress)
         except OSError as error:
             way_out = "make room, or set ATTENTIF_CACHE to another folder"
             raise RunError(f"the token cache cannot be written: {error.strerror or error}; {way_out}", file=folder.parent) from None
-        stream = _opened(folder)
+        stream = _open_folder(folder)
     if stream is None:
         raise RunError("the token cache was damaged as soon as it was written; is the disk sound?", file=folder)
     return stream
 
 
-def _opened(folder: Path) -> TokenStream | None:
+def _open_folder(folder: Path) -> TokenStream | None:
     """The shards of a folder; None where there are none, or damaged ones, which are set aside."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        shards = [_mapped(folder, entry, manifest["dtype"]) for entry in manifest["shards"]]
-        return TokenStream(shards, _mapped(folder, manifest["documents"], "<u8"), manifest["text_bytes"])
+        shards = [_map_array(folder, entry, manifest["dtype"]) for entry in manifest["shards"]]
+        return TokenStream(shards, _map_array(folder, manifest["documents"], "<u8"), manifest["text_bytes"])
     except (OSError, ValueError, KeyError, TypeError):
         _set_aside(folder)
         return None
 
 
-def _mapped(folder: Path, entry: dict[str, Any], dtype: str) -> npt.NDArray[Any]:
+def _map_array(folder: Path, entry: dict[str, Any], dtype: str) -> npt.NDArray[Any]:
     file = folder / entry["file"]
     if _sha256(file) != entry["sha256"]:
         raise ValueError(f"{file} is damaged")
@@ -131,8 +135,8 @@ def _write(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progres
             shards.append(_write_shard(np.concatenate(waiting).tobytes(), folder / f"{len(shards):05}.bin"))
             waiting.clear()
 
-    for pieces in _batches(corpus):
-        for ids, (text, ends) in zip(tokenizer.ids_batch([text for text, _ in pieces], wrap="none"), pieces, strict=True):
+    for pieces, encoded in _encode_ahead(corpus, tokenizer):
+        for ids, (text, ends) in zip(encoded, pieces, strict=True):
             waiting.append(ids.astype(dtype))
             raw = text.encode()
             text_bytes += len(raw)
@@ -150,7 +154,23 @@ def _write(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progres
         raise DataError("there is no text to make tokens of")
     documents = _write_shard(bytes(contents), folder / "documents.bin")
     manifest = {"dtype": dtype.str, "text_bytes": text_bytes, "documents": documents, "shards": shards}
-    _synced(folder / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())
+    _write_synced(folder / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())
+
+
+def _encode_ahead(corpus: Corpus, tokenizer: Tokenizer) -> Iterator[tuple[list[Piece], list[IntArray]]]:
+    """Pieces with their ids, in order; the next ones are encoded meanwhile, as the library works outside of Python's lock."""
+    waiting: deque[tuple[list[Piece], Future[list[IntArray]]]] = deque()
+    with ThreadPoolExecutor(AHEAD) as pool:
+        try:
+            for pieces in _batches(corpus):
+                waiting.append((pieces, pool.submit(tokenizer.ids_batch, [text for text, _ in pieces], wrap="none")))
+                if len(waiting) > AHEAD:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            for first, future in waiting:
+                yield first, future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _batches(corpus: Corpus) -> Iterator[list[Piece]]:
@@ -168,11 +188,11 @@ def _batches(corpus: Corpus) -> Iterator[list[Piece]]:
 
 
 def _write_shard(raw: bytes, file: Path) -> dict[str, Any]:
-    _synced(file, raw)
+    _write_synced(file, raw)
     return {"file": file.name, "bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
 
 
-def _synced(file: Path, raw: bytes) -> None:
+def _write_synced(file: Path, raw: bytes) -> None:
     with file.open("wb") as out:
         out.write(raw)
         out.flush()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from attentif.data.columns import NAMES, Roles, bare, find_columns
 from attentif.data.config import DataConfig, Split
-from attentif.data.measures import is_number, number_of
+from attentif.data.numeric import is_number, number_of
 from attentif.data.readers import PlainText, Row, Tolerance, cell_text, first_cells, open_reader
 from attentif.errors import DataError
 
@@ -51,7 +51,7 @@ def open_signals(
     def rows() -> Iterator[Row]:
         for line, cells in reader.cells([*columns, *named.values()]):
             try:
-                text = as_text(_steps(cells[0], columns[0]) if listed else _samples(cells[: len(columns)], columns))
+                text = write_signal(_steps(cells[0], columns[0]) if listed else _samples(cells[: len(columns)], columns))
             except ValueError as error:
                 tolerance.bad(str(error), file, line)
                 continue
@@ -87,7 +87,7 @@ def _samples(cells: Sequence[Any], columns: Sequence[str]) -> list[list[float]]:
 def _steps(cell: Any, column: str) -> list[list[float]]:
     """A list of numbers, a list of lists, or a text of numbers."""
     if isinstance(cell, str):
-        return parsed_signal(cell).tolist()
+        return parse_signal(cell).tolist()
     if not isinstance(cell, list | tuple):
         raise ValueError(f"{column}: holds {type(cell).__name__} where a list of numbers is wanted")
     steps = [[number_of(column, one) for one in (step if isinstance(step, list | tuple) else [step])] for step in cell]
@@ -98,11 +98,11 @@ def _steps(cell: Any, column: str) -> list[list[float]]:
     return steps
 
 
-def as_text(steps: Sequence[Sequence[float]]) -> str:
+def write_signal(steps: Sequence[Sequence[float]]) -> str:
     return " ".join(",".join(f"{value:.9g}" for value in step) for step in steps)
 
 
-def parsed_signal(text: str) -> Floats32:
+def parse_signal(text: str) -> Floats32:
     """(steps, channels) of "0.1 0.2", or of "0.1,5 0.2,4"; ValueError says what is wrong."""
     steps = [step.split(",") for step in text.split()]
     if not steps:

@@ -1,4 +1,4 @@
-"""Cutting one table in three, and looking for rows that stand in two of them.
+"""Split a table into train, valid and test, and find rows that occur in two of them.
 
 The cut depends on the seed and on what rows say, not on their order: each row, or each group of rows that must stay together, has a
 number drawn from its content, and those with the lowest numbers are kept apart. Rows that say the same stay together, so that nothing
@@ -15,12 +15,12 @@ import numpy as np
 
 from attentif.data.columns import Roles
 from attentif.data.config import SPLITS, DataConfig, Split
-from attentif.data.groups import guessed_group
+from attentif.data.groups import guess_group
 from attentif.data.table import Table
 from attentif.errors import DataError
 
 
-def drawn(seed: int, content: bytes) -> int:
+def seeded_order(seed: int, content: bytes) -> int:
     """A number for a content, the same on every machine: uniform over 64 bits."""
     return int.from_bytes(hashlib.blake2b(content, digest_size=8, salt=seed.to_bytes(16, "little")).digest(), "little")
 
@@ -47,18 +47,18 @@ def cut_apart(tables: Mapping[str, Table], config: DataConfig, roles: Roles, not
 
 def _cut_as_told(table: Table, apart: dict[str, float], config: DataConfig, roles: Roles) -> tuple[dict[str, Table], str]:
     together = {"group": repr(config.group)} if config.group else {"group": "group", **roles.together}
-    return cut(table, apart, config.seed, roles.classes, together)
+    return cut_splits(table, apart, config.seed, roles.classes, together)
 
 
 def _cut_by_guess(
     table: Table, apart: dict[str, float], config: DataConfig, roles: Roles, notes: list[str]
 ) -> tuple[dict[str, Table], str] | None:
     """By a column that nobody named, where there is one and train keeps every class."""
-    guess = guessed_group(table, config, roles, len(apart) + 1)
+    guess = guess_group(table, config, roles, len(apart) + 1)
     if guess is None:
         return None
     grouped = Table(table.name, table.columns | {"group": guess.values}, table.files, table.places)
-    parts, how = cut(grouped, apart, config.seed, together={"group": repr(guess.column)})
+    parts, how = cut_splits(grouped, apart, config.seed, together={"group": repr(guess.column)})
     if lost := sorted(_labels(table) - _labels(parts["train"])):
         notes.append(f"not cut by {guess.column!r}, as train would have no example of {lost[0]!r}")
         return None
@@ -77,7 +77,7 @@ def _row_labels(table: Table, row: int) -> set[str]:
     return {table["label"][row]} if "label" in table.columns else set()
 
 
-def cut(
+def cut_splits(
     table: Table, fractions: dict[str, float], seed: int, classes: str = "label", together: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Table], str]:
     """Parts of the table by name, each with about its fraction of the rows, and the rest as "train"; and how they were cut, in words.
@@ -86,17 +86,17 @@ def cut(
     it has its share everywhere, unless classes are so small that none has a row to give.
     """
     present = {role: name for role, name in (together or {}).items() if any(table.columns.get(role, ()))}
-    taken, how = _taken_by(present, table, fractions, seed) if present else _taken_at_random(table, fractions, seed, classes)
+    taken, how = _take_groups(present, table, fractions, seed) if present else _take_at_random(table, fractions, seed, classes)
     return {name: table.take(sorted(rows), name) for name, rows in taken.items()}, how
 
 
-def _taken_by(together: Mapping[str, str], table: Table, fractions: dict[str, float], seed: int) -> tuple[dict[str, list[int]], str]:
+def _take_groups(together: Mapping[str, str], table: Table, fractions: dict[str, float], seed: int) -> tuple[dict[str, list[int]], str]:
     """By the first of the roles of which each part can have its share; else by the last, whatever share that gives them."""
     roles, why = list(together), ""
     for place, role in enumerate(roles):
         units = _units(_keys(table, roles[place:]), seed)
         how = f"by {together[role]}{why}"
-        if all((taken := _taken([units], fractions)).values()):
+        if all((taken := _take([units], fractions)).values()):
             return taken, how
         why = f", as it has too few different {together[role]}s"
     if len(units) > len(fractions):
@@ -126,13 +126,13 @@ def _keys(table: Table, roles: Sequence[str]) -> list[bytes]:
     return [next((value.encode() for value in values if value), b"") or table.contents[row] for row, values in enumerate(said)]
 
 
-def _taken_at_random(table: Table, fractions: dict[str, float], seed: int, classes: str) -> tuple[dict[str, list[int]], str]:
+def _take_at_random(table: Table, fractions: dict[str, float], seed: int, classes: str) -> tuple[dict[str, list[int]], str]:
     units = _units(table.contents, seed)
     by_class = classes in table.columns
     how = "at random, class by class" if by_class else "at random"
-    taken = _taken(_by_class(units, table[classes]) if by_class else [units], fractions)
+    taken = _take(_by_class(units, table[classes]) if by_class else [units], fractions)
     if by_class and not all(taken.values()):
-        how, taken = "at random, not class by class, as no class has rows enough", _taken([units], fractions)
+        how, taken = "at random, not class by class, as no class has rows enough", _take([units], fractions)
     for name, rows in taken.items():
         if not rows:
             many = f"{len(table):,} rows are" if len(table) > 1 else "1 row is"
@@ -141,7 +141,7 @@ def _taken_at_random(table: Table, fractions: dict[str, float], seed: int, class
     return taken, how
 
 
-def _taken(strata: Sequence[Sequence[Unit]], fractions: dict[str, float]) -> dict[str, list[int]]:
+def _take(strata: Sequence[Sequence[Unit]], fractions: dict[str, float]) -> dict[str, list[int]]:
     """The rows of each part, of which every stratum gives its share."""
     taken: dict[str, list[int]] = {name: [] for name in (*fractions, "train")}
     for stratum in strata:
@@ -158,7 +158,7 @@ def _units(keys: Sequence[bytes], seed: int) -> list[Unit]:
     together: dict[bytes, list[int]] = defaultdict(list)
     for row, key in enumerate(keys):
         together[key].append(row)
-    return sorted((Unit(drawn(seed, key), rows) for key, rows in together.items()), key=lambda unit: unit.number)
+    return sorted((Unit(seeded_order(seed, key), rows) for key, rows in together.items()), key=lambda unit: unit.number)
 
 
 def _by_class(units: Sequence[Unit], classes: Sequence[str]) -> list[list[Unit]]:
@@ -186,7 +186,7 @@ def sample(table: Table, count: int, seed: int) -> Table:
     """`count` rows, the same ones each time, in the table's order, one of each class among them; a larger sample holds the smaller ones."""
     if not count or count >= len(table):
         return table
-    numbers = np.array([drawn(seed + 1, content) for content in table.contents], dtype=np.uint64)  # not the order of the cut
+    numbers = np.array([seeded_order(seed + 1, content) for content in table.contents], dtype=np.uint64)  # not the order of the cut
     order = np.argsort(numbers, kind="stable").tolist()
     wanted = _one_of_each_class(table, order)
     return table.take(sorted([*wanted, *(row for row in order if row not in wanted)][:count]))

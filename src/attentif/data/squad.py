@@ -35,12 +35,12 @@ class Answer:
         return self.start + len(self.text)
 
 
-def written(answers: Sequence[Answer]) -> str:
+def write_answers(answers: Sequence[Answer]) -> str:
     """The answers of a question as one text; "[]" where there is none."""
     return json.dumps([[answer.text, answer.start] for answer in answers], ensure_ascii=False)
 
 
-def answers_of(text: str) -> list[Answer]:
+def parse_answers(text: str) -> list[Answer]:
     return [Answer(*pair) for pair in json.loads(text)]
 
 
@@ -77,7 +77,7 @@ def _rows(file: Path, tolerance: Tolerance, *, titled: bool) -> Iterator[Row]:
         if problem:
             tolerance.bad(problem, file, line)
         else:
-            yield line, [asked.question, asked.context, written(answers), *([asked.title] if titled else [])]
+            yield line, [asked.question, asked.context, write_answers(answers), *([asked.title] if titled else [])]
 
 
 def _answers(asked: Question) -> tuple[list[Answer], str | None]:

@@ -1,4 +1,4 @@
-"""Time steps: what lies between two rows of a series, and what the calendar says of a date.
+"""Time steps of a series, and calendar features of dates.
 
 A step is a fixed number of seconds (an hour, a day), or of months, which are not all as long. The season that a step suggests: a day of
 hours or minutes, a week of days, a year of weeks, months or quarters.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.data.months import in_digits
+from attentif.data.month_names import in_digits
 
 Dates = NDArray[np.datetime64]  # in seconds
 Ints = NDArray[np.int64]
@@ -94,7 +94,7 @@ def calendar(dates: Dates) -> Ints:
     return np.stack([hour, weekday, day, months.astype(np.int64) % 12], axis=1)
 
 
-def parsed(value: Any, format: str | None) -> tuple[int, int | None]:
+def parse_date(value: Any, format: str | None) -> tuple[int, int | None]:
     """A date as a file has it: seconds since 1970, in UTC where it has a time zone, and the zone's distance from UTC; ValueError where
     it is none."""
     if isinstance(value, datetime):
@@ -114,7 +114,7 @@ def parsed(value: Any, format: str | None) -> tuple[int, int | None]:
     return (seconds, None) if distance is None else (seconds - round(distance.total_seconds()), round(distance.total_seconds()))
 
 
-def written(moment: np.datetime64, *, utc: bool = False) -> str:
+def format_date(moment: np.datetime64, *, utc: bool = False) -> str:
     """ "2016-07-01", or "2016-07-01 13:00" where the day is not all; "2016-07-01 00:00Z" of an instant."""
     text = str(moment.astype("datetime64[s]")).replace("T", " ")
     if utc:

@@ -1,4 +1,4 @@
-"""Examples in memory, each with the place it came from."""
+"""Examples in memory, each with its location."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -23,6 +23,17 @@ class Table:
     files: list[str]  # where rows come from
     places: np.ndarray  # (rows, 2): which of the files, and the line in it
 
+    @classmethod
+    def of_inputs(cls, columns: dict[str, list[str]]) -> "Table":
+        """A table of new inputs, whose places are their numbers."""
+        rows = len(next(iter(columns.values())))
+        return cls("input", columns, ["input"], np.stack([np.zeros(rows, np.int64), np.arange(1, rows + 1)], axis=1))
+
+    @classmethod
+    def of_files(cls, columns: dict[str, list[str]], files: list[str]) -> "Table":
+        """A table of new inputs, each of which is a whole file (or has a name of its own)."""
+        return cls("input", columns, files, np.stack([np.arange(len(files)), np.zeros(len(files), np.int64)], axis=1))
+
     def __len__(self) -> int:
         return len(self.places)
 
@@ -35,7 +46,7 @@ class Table:
         return f"{self.files[file]}:{line}" if line else self.files[file]
 
     def take(self, rows: Sequence[int] | np.ndarray, name: str | None = None) -> "Table":
-        """Some of the rows, in the order given."""
+        """Select rows, in the order given."""
         columns = {role: [values[row] for row in rows] for role, values in self.columns.items()}
         part = Table(name or self.name, columns, self.files, self.places[np.asarray(rows, dtype=np.int64)])
         part.__dict__["contents"] = [self.contents[row] for row in rows]  # as if it had worked them out itself

@@ -20,7 +20,7 @@ import torch
 from attentif.decode.limits import NEVER, Limiter
 from attentif.decode.options import GenerateOptions
 from attentif.decode.session import Session, check_prompts
-from attentif.models import Input, Model, evaluating
+from attentif.models import Input, Model, eval_mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def search_trees(
     check_prompts(model, prompts, source)
     if not prompts:
         return []
-    with evaluating(model):
+    with eval_mode(model):
         session = Session(model, prompts, options.max_tokens, source)
         searches = []
         for row, prompt in enumerate(prompts):

@@ -79,7 +79,7 @@ class Conversation:
     ) -> None:
         self.start, self.tokenizer = start, tokenizer
         self.script: Script = script or Lines(tokenizer)
-        self.options = options if options.stop or not self.script.stop else options.changed(stop=self.script.stop)
+        self.options = options if options.stop or not self.script.stop else options.replace(stop=self.script.stop)
         self.room = limit or ROOM
         self.turns = 0
         self.session: Writing | None = None
@@ -100,7 +100,7 @@ class Conversation:
             prompt = self.script.prompt()
         session, self.session = self._session(prompt), None  # no longer what was read, should the answer be broken off
         seed = None if self.options.seed is None else self.options.seed + self.turns  # no two answers by the same draws
-        options, self.turns = self.options.changed(seed=seed), self.turns + 1
+        options, self.turns = self.options.replace(seed=seed), self.turns + 1
         chosen, said = [], ""
         for token in write(session, [prompt], options, stop_tokens=self.script.ends, decode=self.tokenizer.decode):
             chosen.append(token.token)
@@ -114,6 +114,6 @@ class Conversation:
         known = len(self.read)
         if self.session is None or prompt[:known] != self.read:
             return self.start(prompt, self.room - len(prompt))
-        for token in prompt[known:]:
-            self.session.read(torch.tensor([token], device=self.session.device))
+        if known < len(prompt):
+            self.session.extend(prompt[known:])
         return self.session

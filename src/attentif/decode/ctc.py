@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.errors import DataError
-from attentif.models.heads.ctc import BLANK, frames_needed
+from attentif.models.heads.ctc import BLANK, min_frames
 
 NEVER = -math.inf
 LogP = NDArray[np.floating]
@@ -72,7 +72,7 @@ def prefix_beam(log_p: LogP, beams: int = 8, least: float = 1e-4) -> list[Transc
 def align(log_p: LogP, tokens: Sequence[int]) -> list[Heard]:
     """When each token of a transcript was heard, along its likeliest alignment."""
     states = [BLANK, *(state for token in tokens for state in (token, BLANK))]
-    needed = frames_needed(tokens)
+    needed = min_frames(tokens)
     if needed > len(log_p):
         raise DataError(f"{len(tokens)} tokens need {needed} frames, and the sound has {len(log_p)}")
     score = np.full(len(states), NEVER)
@@ -80,7 +80,7 @@ def align(log_p: LogP, tokens: Sequence[int]) -> list[Heard]:
     skips = np.array([place >= 2 and state != BLANK and state != states[place - 2] for place, state in enumerate(states)])
     came = np.zeros((len(log_p), len(states)), dtype=np.int8)  # how many states back
     for t in range(1, len(log_p)):
-        choices = np.stack([score, _shifted(score, 1), np.where(skips, _shifted(score, 2), NEVER)])
+        choices = np.stack([score, _shift(score, 1), np.where(skips, _shift(score, 2), NEVER)])
         came[t] = choices.argmax(0)
         score = choices.max(0) + log_p[t, states]
     place = len(states) - 1 if len(states) == 1 or score[-1] >= score[-2] else len(states) - 2
@@ -92,7 +92,7 @@ def align(log_p: LogP, tokens: Sequence[int]) -> list[Heard]:
     return [Heard(token, path.index(2 * n + 1), len(path) - path[::-1].index(2 * n + 1)) for n, token in enumerate(tokens)]
 
 
-def _shifted(score: NDArray[np.float64], by: int) -> NDArray[np.float64]:
+def _shift(score: NDArray[np.float64], by: int) -> NDArray[np.float64]:
     return np.concatenate([np.full(min(by, len(score)), NEVER), score[: max(len(score) - by, 0)]])
 
 

@@ -15,12 +15,13 @@ from torch import Tensor
 
 from attentif.decode.beam import beam_search
 from attentif.decode.limits import Limiter
+from attentif.decode.lookup import PromptLookup
 from attentif.decode.options import GenerateOptions
 from attentif.decode.sampling import Sampler
 from attentif.decode.session import Session, Writing, check_prompts
 from attentif.decode.text import Decode, Writer
 from attentif.errors import UsageError
-from attentif.models import Input, Model, evaluating
+from attentif.models import Input, Model, eval_mode
 
 Finish = Literal["token", "text", "length", "limit"]  # a stop token, a stop text, max_tokens, the longest the model can hold
 
@@ -116,8 +117,10 @@ def _steps(
     decode: Decode | None,
     alternatives: int | None,
 ) -> Iterator[Token]:
-    with evaluating(model):
-        session = Session(model, prompts, options.max_tokens, source)
+    with eval_mode(model):
+        session: Writing = Session(model, prompts, options.max_tokens, source)
+        if source is None and options.lookup and isinstance(session, Session) and PromptLookup.suits(session):
+            session = PromptLookup(session, prompts[0])
         yield from write(session, prompts, options, stop_tokens=stop_tokens, decode=decode, alternatives=alternatives)
 
 

@@ -51,7 +51,7 @@ class Limiter:
         if never:
             scores = scores.index_fill(1, self._index(scores, never), NEVER)
         n = limits.no_repeat_ngram
-        if n and (pairs := [(row, token) for row, text in enumerate(texts) for token in repeating(text, n)]):
+        if n and (pairs := [(row, token) for row, text in enumerate(texts) for token in find_repeats(text, n)]):
             rows, tokens = self._index(scores, pairs).T
             scores = scores.index_put((rows, tokens), scores.new_tensor(NEVER))
         return scores
@@ -61,7 +61,7 @@ class Limiter:
         return torch.tensor(numbers, device=like.device)
 
 
-def repeating(text: Sequence[int], n: int) -> set[int]:
+def find_repeats(text: Sequence[int], n: int) -> set[int]:
     """The tokens that would end n tokens which the text holds already."""
     text = tuple(text)
     end = text[len(text) - n + 1 :] if n > 1 else ()

@@ -19,6 +19,7 @@ class GenerateOptions(Limits):
     beams: int = Field(1, gt=0, description="continuations searched side by side; 1: no search")
     length_penalty: float = Field(1.0, description="α of a beam's score log P / n^α: 0 favours short texts, 1 is the mean of a token")
     early_stopping: bool = Field(False, description="end a search with the first `beams` complete texts, even if a better one may follow")
+    lookup: bool = Field(True, description="verify guesses copied from the text, several at once: the same tokens, sooner (one text, CPU)")
     stop: Annotated[tuple[str, ...], Field(strict=False)] = Field((), description="texts to stop before")
     seed: int | None = Field(None, ge=0, description="of the draws; by default different each time")
 

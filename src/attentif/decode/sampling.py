@@ -46,7 +46,7 @@ def keep_min_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(probability < p * probability.amax(-1, keepdim=True), NEVER)
 
 
-def adjusted(logits: Tensor, options: GenerateOptions, seen: Tensor | None = None) -> Tensor:
+def adjust_logits(logits: Tensor, options: GenerateOptions, seen: Tensor | None = None) -> Tensor:
     """All of the above, in order; without a temperature only the penalty, which alone changes what is largest."""
     if options.repetition_penalty != 1.0 and seen is not None:
         logits = penalise(logits, seen, options.repetition_penalty)
@@ -85,7 +85,7 @@ class Sampler:
 
     def choose(self, logits: Tensor) -> Tensor:
         """(B, V) to (B,)."""
-        logits = adjusted(logits, self.options, self.seen)
+        logits = adjust_logits(logits, self.options, self.seen)
         if self.random:
             tokens = draw(logits, torch.tensor([random.random() for random in self.random], dtype=torch.float64, device=logits.device))
         else:

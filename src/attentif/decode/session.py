@@ -1,15 +1,26 @@
 """A model in the middle of a text: the prompts are read, a state is kept, one more token of every row is read at a time."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
+from attentif.decode.engine.engine import MOST_ROWS, Engine
+from attentif.decode.engine.pool import borrow_engine
 from attentif.errors import NonFiniteError, UsageError
 from attentif.models import Input, Model
 from attentif.models.heads import LanguageHead
 from attentif.nn.seq import Seq
+from attentif.nn.state import StateTree
+from attentif.nn.tape import is_recording
+
+if TYPE_CHECKING:  # it imports numba
+    from attentif.decode.engine.runner import Binding
+
+CHUNK = 2048  # tokens of a prompt that are read at once
+FEW = 32  # tokens of a prompt up to which fused steps read it sooner than `forward`
 
 
 class Writing(Protocol):
@@ -20,6 +31,8 @@ class Writing(Protocol):
     device: torch.device
 
     def read(self, tokens: Tensor) -> None: ...
+
+    def extend(self, tokens: Sequence[int]) -> None: ...
 
     def select(self, rows: Sequence[int]) -> None: ...
 
@@ -37,16 +50,71 @@ class Session:
         capacity = longest + max_tokens if self.limit is None else min(longest + max_tokens, self.limit)
         self.state = model.init_state(len(prompts), capacity, *memory)
         ids = torch.tensor([[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts], device=self.device)
-        seq = Seq.padded(torch.tensor(lengths, device=self.device), longest)
+        seq = Seq.from_padded(torch.tensor(lengths, device=self.device), longest)
+        if len(prompts) == 1 and longest > CHUNK:  # a long prompt's activations would take more memory than its state
+            begin = self._read_but_last_chunk(ids)
+            ids, seq = ids[:, begin:], Seq.from_padded(torch.tensor([longest - begin], device=self.device), start=begin)
+        self.stepper = Stepper(model, capacity)
+        self._bindings: dict[int, Binding] = {}  # of so many tokens that are verified
+        self.logits: Tensor
+        if (
+            len(prompts) == 1
+            and longest <= FEW
+            and not torch.is_grad_enabled()
+            and not is_recording()
+            and self.stepper.drafting is not None
+        ):
+            self._read_few(prompts[0])
+            return
         x, _ = model.decode(Input(ids, seq), state=self.state)
-        self.upcoming = seq.following()
-        self.logits: Tensor = _refuse_nan(model.head(x.flatten(0, 1)[seq.last(), None], self.upcoming)[:, 0])
+        self.upcoming = seq.next_step()
+        self.logits = refuse_nan(model.head(x.flatten(0, 1)[seq.last(), None], self.upcoming)[:, 0])
+
+    def _read_few(self, prompt: Sequence[int]) -> None:
+        """Read a short prompt by fused steps of several tokens: they take less time than the layers of `forward` one by one."""
+        for begin in range(0, len(prompt), MOST_ROWS):
+            self.go_to(begin)
+            self.logits = self.verify(prompt[begin : begin + MOST_ROWS])[-1:]
+        self.go_to(len(prompt))
+
+    def _read_but_last_chunk(self, ids: Tensor) -> int:
+        """Read a long prompt in chunks; where the last of them begins, which is still to be read."""
+        begin = 0
+        while ids.shape[1] - begin > CHUNK:
+            seq = Seq.from_padded(torch.tensor([CHUNK], device=self.device), start=begin)
+            self.model.decode(Input(ids[:, begin : begin + CHUNK], seq), state=self.state)
+            begin += CHUNK
+        return begin
 
     def read(self, tokens: Tensor) -> None:
         """One more token (B,) of every row."""
-        seq, self.upcoming = self.upcoming, self.upcoming.following()
-        x, _ = self.model.decode(Input(tokens[:, None], seq), state=self.state)
-        self.logits = _refuse_nan(self.model.head(x, seq)[:, 0])
+        seq, self.upcoming = self.upcoming, self.upcoming.next_step()
+        self.logits = refuse_nan(self.stepper.step(tokens, seq, [self.state]))
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Several more tokens of the only row, read at once."""
+        assert self.upcoming.start is not None
+        seq = Seq.from_padded(torch.tensor([len(tokens)], device=self.device), start=int(self.upcoming.start[0]))
+        x, _ = self.model.decode(Input(torch.tensor([tokens], device=self.device), seq), state=self.state)
+        self.upcoming = seq.next_step()
+        self.logits = refuse_nan(self.model.head(x[:, -1:], self.upcoming)[:, 0])
+        self.stepper.forget()
+        self._bindings = {}
+
+    def verify(self, tokens: Sequence[int]) -> Tensor:
+        """The logits (T, V) behind each of these tokens of the only row, read at once; they are not yet part of its text: see `go_to`."""
+        engine = self.stepper.drafting
+        assert engine is not None
+        ids = torch.tensor(tokens, device=self.device)
+        begin = 0 if self.upcoming.start is None else int(self.upcoming.start[0])
+        seq = Seq.from_padded(torch.ones_like(ids), 1, begin + torch.arange(len(ids), device=self.device))
+        if len(tokens) not in self._bindings:
+            self._bindings[len(tokens)] = engine.bind([self.state], len(tokens))
+        return refuse_nan(engine.step(ids, seq, self._bindings[len(tokens)]))
+
+    def go_to(self, place: int) -> None:
+        """Go on at this place of the only row: what stands there in the state, or behind it, is read anew."""
+        self.upcoming = Seq.from_padded(torch.tensor([1], device=self.device), 1, torch.tensor([place], device=self.device))
 
     def select(self, rows: Sequence[int]) -> None:
         """Go on with these rows, in this order; a row may be taken several times."""
@@ -56,10 +124,51 @@ class Session:
         self.state = self.state.select(index)
         self.logits = self.logits[index]
         assert self.upcoming.start is not None  # a prompt was read
-        self.upcoming = Seq.padded(torch.ones_like(index), 1, self.upcoming.start[index])
+        self.upcoming = Seq.from_padded(torch.ones_like(index), 1, self.upcoming.start[index])
 
 
-def _refuse_nan(logits: Tensor) -> Tensor:
+class Stepper:
+    """Decoding steps of a model: fused where its engine has all it takes, by `forward` elsewhere. The engine is built at the first step."""
+
+    def __init__(self, model: Model, capacity: int) -> None:
+        self.model, self.capacity = model, capacity
+        self._engine: Engine | None = None
+        self._drafting: Engine | None = None
+        self._sought, self._sought_drafting = False, False
+        self._binding: tuple[list[StateTree], Binding] | None = None
+
+    @property
+    def engine(self) -> Engine | None:
+        """The fused step; None where this model has none."""
+        if not self._sought:
+            self._engine, self._sought = borrow_engine(self, self.model, self.capacity), True
+        return self._engine
+
+    @property
+    def drafting(self) -> Engine | None:
+        """The fused step of several tokens of one text; None where this model has none."""
+        if not self._sought_drafting:
+            self._drafting, self._sought_drafting = borrow_engine(self, self.model, self.capacity, one_text=True), True
+        return self._drafting
+
+    def forget(self) -> None:
+        """Look up states anew: `forward` has read with them, and may have replaced what they hold."""
+        self._binding = None
+
+    def step(self, tokens: Tensor, seq: Seq, states: list[StateTree]) -> Tensor:
+        """Read a token (R,) of each row; the logits (R, V) of what follows. Each state holds some of the rows, in order."""
+        if len(tokens) <= MOST_ROWS and not torch.is_grad_enabled() and not is_recording() and (engine := self.engine) is not None:
+            if self._binding is None or any(a is not b for a, b in zip_longest(self._binding[0], states)):
+                self._binding = (list(states), engine.bind(states))
+            return engine.step(tokens, seq, self._binding[1])
+        self.forget()
+        (state,) = states
+        x, _ = self.model.decode(Input(tokens[:, None], seq), state=state)
+        logits: Tensor = self.model.head(x, seq)[:, 0]
+        return logits
+
+
+def refuse_nan(logits: Tensor) -> Tensor:
     if logits.isnan().any():
         raise NonFiniteError
     return logits

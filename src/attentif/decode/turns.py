@@ -23,7 +23,7 @@ class Turns:
         self.messages = [] if system is None else [{"role": "system", "content": system}]
         name = lambda token: str(tokenizer.rust.id_to_token(token))
         self.names = {f"{part}_token": name(token) for part, token in tokenizer.special.items()}
-        self.typed = _typed(tokenizer, template)
+        self.typed = _compile_special(tokenizer, template)
         self.ends, self.stop = self._ends()
         self._rendered: list[int] | None = None
 
@@ -39,7 +39,7 @@ class Turns:
 
     def prompt(self) -> list[int]:
         if self._rendered is None:
-            marked = [message | {"content": self._marked(message["content"])} for message in self.messages]
+            marked = [message | {"content": self._mark(message["content"])} for message in self.messages]
             self._rendered = self._ids(self.template.render(marked, self.names))
         return self._rendered
 
@@ -54,7 +54,7 @@ class Turns:
             del self.messages[first : first + 2]
             self._rendered = None
 
-    def _marked(self, text: str) -> str:
+    def _mark(self, text: str) -> str:
         return self.typed.sub(rf"{OPEN}\g<0>{CLOSE}", text.replace(OPEN, "").replace(CLOSE, ""))
 
     def _ids(self, text: str) -> list[int]:
@@ -79,7 +79,7 @@ class Turns:
         return self.tokenizer.ends, (after,) if after.strip() else ()
 
 
-def _typed(tokenizer: Tokenizer, template: ChatTemplate) -> re.Pattern[str]:
+def _compile_special(tokenizer: Tokenizer, template: ChatTemplate) -> re.Pattern[str]:
     """What must not pass for a token where it is typed: special tokens, and those that the template writes."""
     added = tokenizer.rust.get_added_tokens_decoder().values()
     names = {token.content for token in added if token.special or (token.content.strip() and token.content in template.source)}

@@ -6,20 +6,26 @@ A matrix that the output shares with the embedding is saved once, or twice by so
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from attentif.errors import RunError
 from attentif.hub.files import CONFIG, Tensors
+from attentif.hub.gguf.read import GgufTensors
+from attentif.hub.peft.read import AdaptedTensors
 from attentif.hub.rows import Matched, Row, match
 from attentif.hub.stream import on_meta
+from attentif.hub.tying import OUTPUT
 
 SHOWN = 4  # names in an error
-OUTPUT, EMBEDDINGS = "head.linear.weight", ("target.tokens.weight", "frontend.tokens.weight")
 
 
 def accounted(
-    folder: Path, table: Sequence[Row], tensors: Tensors, own: Mapping[str, Tensor], layers: int, ignored: Iterable[str]
+    folder: Path,
+    table: Sequence[Row],
+    tensors: Tensors | GgufTensors | AdaptedTensors,
+    own: Mapping[str, Tensor],
+    layers: int,
+    ignored: Iterable[str],
 ) -> Matched:
     """The tensors of the folder and those of a model of `layers` blocks, in pairs; one line about all that is wrong with them."""
     matched = match(table, tensors, own, layers, ignored)
@@ -40,20 +46,10 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
-def _misshapen(matched: Matched, tensors: Tensors, own: Mapping[str, Tensor]) -> Iterator[str]:
+def _misshapen(matched: Matched, tensors: Tensors | GgufTensors | AdaptedTensors, own: Mapping[str, Tensor]) -> Iterator[str]:
     on_paper = on_meta(own)
     for their_names, our_names, operation in matched.pairs:
         asked = operation.write([on_paper[name] for name in our_names]) if our_names else []
         for name, tensor in zip(their_names, asked, strict=bool(our_names)):
             if (found := tensors.shape(name)) != tuple(tensor.shape):
                 yield f"{name} ({found} for {tuple(tensor.shape)})"
-
-
-def has_own_output(table: Sequence[Row], tensors: Tensors) -> bool:
-    """Whether the output has a matrix that is not the embedding's, whatever config.json says: transformers goes by the file too."""
-    output = next((row.theirs for row in table if row.ours == OUTPUT and row.theirs in tensors), None)
-    embedding = next((row.theirs for ours in EMBEDDINGS for row in table if row.ours == ours and row.theirs in tensors), None)
-    if output is None or embedding is None:
-        return False
-    mine, shared = tensors[output], tensors[embedding]
-    return mine.dtype != shared.dtype or not torch.equal(mine, shared)

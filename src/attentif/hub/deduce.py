@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attentif.errors import ConfigError
 from attentif.hub.family import FAMILIES, Family, HeadOf, family_of
-from attentif.hub.folder import configuration, described, differences, settled
-from attentif.hub.keys import write_keys
+from attentif.hub.folder import configuration, described, differing, settled, written
 from attentif.models import ModelConfig
 
 UNLIKE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # a table meets values that it was not written for
@@ -34,7 +33,7 @@ def deduced(
             else:
                 return form, head
     _, nearest = min(refused, key=lambda pair: pair[0])
-    raise ConfigError(nearest if family is not None else f"no family at Hugging Face can say this model; the nearest: {nearest}")
+    raise ConfigError(nearest if family is not None else f"no Hugging Face architecture can represent this model; the nearest: {nearest}")
 
 
 def forms(kind: str, model: ModelConfig) -> Iterator[tuple[Family, HeadOf]]:
@@ -48,7 +47,7 @@ def distance(model: ModelConfig, family: Family, head: HeadOf) -> int:
     """In how many values a model differs from the one that the family would make of it."""
     values = settled(model.model_dump())
     try:
-        config = family.whole({"model_type": family.kind, **family.like, **write_keys(values, [*family.keys, *head.keys])})
-        return sum(1 for _ in differences(values, settled(configuration(config, family, head).model_dump())))
+        config = written(values, family, head)
+        return sum(1 for _ in differing(values, settled(configuration(config, family, head).model_dump())))
     except (ConfigError, *UNLIKE):
         return FAR - 1

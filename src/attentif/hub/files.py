@@ -5,6 +5,7 @@ Weights are mapped into memory, not read: a tensor costs nothing until it is loo
 
 import json
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from torch import Tensor
 from attentif.errors import RunError
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+# models of texts and pictures: their text model, and its class
+TEXT_OF = {"gemma3": ("gemma3_text", "Gemma3ForCausalLM")}
+TEXT_PREFIX = "language_model."  # before the names of the text model's tensors
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -55,12 +59,30 @@ def read_config(folder: Path) -> dict[str, Any]:
     for key in ("auto_map", "trust_remote_code", "custom_pipelines"):
         if config.get(key):
             raise RunError(f"asks for code that comes with the weights ({key}): Attentif runs none", file=folder / CONFIG)
-    return config
+    return text_of(config)
+
+
+def text_of(config: dict[str, Any]) -> dict[str, Any]:
+    """Of a model that reads pictures too, the configuration of its text model; what the others say stays, for nobody to read."""
+    if config.get("model_type") not in TEXT_OF or not isinstance(text := config.get("text_config"), dict):
+        return config
+    kind, architecture = TEXT_OF[config["model_type"]]
+    shared = {key: value for key, value in config.items() if key != "text_config"}
+    return {**shared, **text, "model_type": kind, "architectures": [architecture]}
+
+
+# endings of names, as they were once and as they are
+RENAMED = {
+    ".gamma": ".weight",
+    ".beta": ".bias",
+    ".conv.weight_g": ".conv.parametrizations.weight.original0",
+    ".conv.weight_v": ".conv.parametrizations.weight.original1",
+}
 
 
 def modern(name: str) -> str:
-    """Norms had a gamma and a beta where BERT came from, and its files still say so."""
-    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+    """Norms had a gamma and a beta where BERT came from, and its files still say so; normalised convolutions had a g and a v."""
+    for old, new in RENAMED.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name
@@ -69,16 +91,16 @@ def modern(name: str) -> str:
 class Tensors(Mapping[str, Tensor]):
     """The tensors of a folder by name, in one file or in shards."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, weights: str = WEIGHTS) -> None:
         self.files: dict[str, Path] = {}
-        if (folder / INDEX).is_file():
+        if (folder / INDEX).is_file() and weights == WEIGHTS:
             self._shards(folder)
-        elif (folder / WEIGHTS).is_file():
-            self.files = dict.fromkeys(_opened(folder / WEIGHTS).keys(), folder / WEIGHTS)
+        elif (folder / weights).is_file():
+            self.files = dict.fromkeys(_open_tensors(folder / weights).keys(), folder / weights)
         else:
             _refuse_pickles(folder)
-            raise RunError(f"has no {WEIGHTS}", file=folder)
-        self._open = {path: _opened(path) for path in set(self.files.values())}
+            raise RunError(f"has no {weights}", file=folder)
+        self._open = {path: _open_tensors(path) for path in set(self.files.values())}
         self._names = {modern(name): name for name in self.files}
 
     def _shards(self, folder: Path) -> None:
@@ -86,10 +108,19 @@ class Tensors(Mapping[str, Tensor]):
         for name in sorted(set(where.values())):
             if not (folder / name).is_file():
                 raise RunError(f"names {name}, which is not there", file=folder / INDEX)
-            there = set(_opened(folder / name).keys())
+            there = set(_open_tensors(folder / name).keys())
             if lost := [tensor for tensor, file in where.items() if file == name and tensor not in there]:
                 raise RunError(f"does not hold {lost[0]}, as {INDEX} says", file=folder / name)
         self.files = {tensor: folder / name for tensor, name in where.items()}
+
+    def text(self) -> "Tensors":
+        """Those of the text model alone, in a folder of a model that reads pictures too."""
+        names = {name.removeprefix(TEXT_PREFIX): own for name, own in self._names.items() if name.startswith(TEXT_PREFIX)}
+        if not names:
+            return self
+        found = copy(self)
+        found._names = names
+        return found
 
     def __getitem__(self, name: str) -> Tensor:
         name = self._names[name]
@@ -104,7 +135,7 @@ class Tensors(Mapping[str, Tensor]):
         return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self.files)
+        return len(self._names)
 
 
 def shards_of(folder: Path) -> dict[str, str]:
@@ -117,12 +148,7 @@ def shards_of(folder: Path) -> dict[str, str]:
     return where
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """The files that the weights are in."""
-    return sorted(set(Tensors(folder).files.values()))
-
-
-def _opened(path: Path) -> Any:
+def _open_tensors(path: Path) -> Any:
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:

@@ -14,20 +14,23 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 from tokenizers import processors
+from torch import Tensor
 
 from attentif.config import problems_of
 from attentif.errors import ConfigError, RunError
 from attentif.files import write_json
-from attentif.hub.account import accounted, has_own_output, listed
+from attentif.hub.account import accounted, listed
 from attentif.hub.family import Family, HeadOf, family_of
-from attentif.hub.files import CONFIG, WEIGHTS, Tensors, read_config
+from attentif.hub.files import CONFIG, WEIGHTS, read_config
 from attentif.hub.generation import FILE as GENERATION
 from attentif.hub.generation import Decoding, read_decoding
-from attentif.hub.keys import Always, read_keys, without_gaps, write_keys
+from attentif.hub.keys import Always, read_keys, unread_keys, without_gaps, write_keys
+from attentif.hub.layers import STACKS, alike, in_order
 from attentif.hub.pooling import pooled_as
-from attentif.hub.rows import match, ours_from, theirs_from
+from attentif.hub.rows import Matched, Repeated, match, ours_from, theirs_from
 from attentif.hub.stream import on_meta, write_stream
 from attentif.hub.vocabulary import read_target_tokenizer, read_tokenizer
+from attentif.hub.weights import open_tensors
 from attentif.models import Model, ModelConfig, build
 from attentif.text import Tokenizer
 
@@ -45,6 +48,7 @@ class Imported:
     special: dict[str, int]  # ids of special tokens by the names of config.json: {"pad_token_id": 0}
     config: dict[str, Any]  # config.json
     decoding: Decoding  # how it writes, where it does
+    unread: list[str]  # keys of config.json that nobody reads
 
 
 def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> Imported:
@@ -54,12 +58,13 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
         family = family_of(config.get("model_type"), config.get("architectures"))
         head = pooled_as(head_named(family, config), folder)
         model_config = configuration(config, family, head)
+        ignored_keys = unread(config, family, head)
         labels = labels_of(config)
     with understood(folder / GENERATION):
         decoding = read_decoding(folder, config, two_stacks=model_config.encoder is not None and model_config.decoder is not None)
-    tensors = Tensors(folder)
-    if getattr(model_config.head, "tied", False) and has_own_output(family.rows(head, model_config, tensors), tensors):
-        model_config = model_config.with_head(model_config.head.changed(tied=False))
+    tensors = open_tensors(folder)
+    with understood(folder / CONFIG):
+        model_config = family.tie(head, model_config, tensors)
     if deepest(model_config) > len(tensors):  # before so many blocks are built
         raise RunError(f"asks for {deepest(model_config):,} blocks, and there are {len(tensors)} tensors", file=folder / CONFIG)
     model = build(model_config, device="meta")
@@ -69,7 +74,7 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
     model.load_state_dict(weights, assign=True)
     special = {key: value for key, value in config.items() if key.endswith("_token_id") and value is not None}
     tokenizer, target = framed(read_tokenizer(folder, config)), framed(read_target_tokenizer(folder, config))
-    return Imported(model.eval(), tokenizer, target, family, head, labels, special, config, decoding)
+    return Imported(model.eval(), tokenizer, target, family, head, labels, special, config, decoding, ignored_keys)
 
 
 @contextmanager
@@ -113,12 +118,18 @@ def framed(tokenizer: Tokenizer | None) -> Tokenizer | None:
 
 def configuration(config: Mapping[str, Any], family: Family, head: HeadOf) -> ModelConfig:
     """Our configuration of what config.json describes."""
-    config, template = family.older(dict(config)), {**family.template, "head": dict(head.head)}
+    config, template = family.settle(config), {**family.template, "head": dict(head.head)}
     if template["head"].get("kind") == "language":
         template["head"]["tied"] = bool(config.get("tie_word_embeddings", family.tied))
     elif template["head"].get("classes", 0) is None:
         template["head"]["classes"] = len(config.get("id2label") or {}) or int(config.get("num_labels", 2))
-    return ModelConfig.model_validate(settled(read_keys(config, [*family.keys, *head.keys], template, {*family.like, *family.harmless})))
+    return ModelConfig.model_validate(settled(alike(read_keys(config, [*family.keys, *head.keys], template))))
+
+
+def unread(config: Mapping[str, Any], family: Family, head: HeadOf) -> list[str]:
+    """Keys of config.json that neither transformers' class of this family nor we read."""
+    known = {*family.like, *family.harmless, *family.defaults, *family.aliases}
+    return unread_keys(family.settle(config), [*family.keys, *head.keys], known)
 
 
 def write_folder(
@@ -135,13 +146,11 @@ def write_folder(
     named = None if architecture is None else [architecture]
     kind = family_of(family, named)
     head = kind.head_of(named)
-    config = described(model.config, kind, head, labels, special)
-    table = kind.rows(head, model.config)
-    names = [name for row in table for their_names, _ in row.pairs(deepest(model.config)) for name in their_names]
-    own = model.state_dict()
-    matched = match(table, names, own, deepest(model.config))
-    if matched.unmet:
-        raise ConfigError(f"{kind.kind} has no place for {listed(matched.unmet)}")
+    config, own = described(model.config, kind, head, labels, special), model.state_dict()
+    matched = match_own(kind, head, model.config, own)
+    for _, names, operation in matched.pairs:
+        if isinstance(operation, Repeated):  # refused before anything is written
+            operation.write([own[name] for name in names])
     folder.mkdir(parents=True, exist_ok=True)
     write_stream(folder / WEIGHTS, dict(theirs_from(matched, on_meta(own))), theirs_from(matched, own))
     if tokenizer is not None:
@@ -149,9 +158,19 @@ def write_folder(
     write_json(folder / CONFIG, config | dict(special or {}))
 
 
+def match_own(family: Family, head: HeadOf, config: ModelConfig, own: Mapping[str, Tensor]) -> Matched:
+    """Our tensors and the names that the family writes them by."""
+    table = family.rows(head, config)
+    names = [name for row in table for their_names, _ in row.pairs(deepest(config)) for name in their_names]
+    matched = match(table, names, own, deepest(config))
+    if matched.unmet:
+        raise ConfigError(f"{family.kind} has no place for {listed(matched.unmet)}")
+    return matched
+
+
 def deepest(config: ModelConfig) -> int:
     """Blocks of the deeper stack; rows of blocks that the other does not have are passed over."""
-    return max(stack.layers or config.layers for stack in (config.encoder, config.decoder) if stack is not None)
+    return max(config.layers if stack.layers is None else stack.layers for stack in (config.encoder, config.decoder) if stack is not None)
 
 
 def described(
@@ -161,23 +180,30 @@ def described(
     values = settled(model.model_dump())
     for key in (key for key in (*family.keys, *head.keys) if isinstance(key, Always)):  # RoBERTa's places are counted from [PAD]'s id on
         if special and special.get(key.theirs, key.value) != key.value:
-            raise ConfigError(f"{family.kind} cannot say that {key.theirs} = {special[key.theirs]} (it would be {key.value})")
-    config = {"model_type": family.kind, "architectures": [head.architecture], **family.like}
+            raise ConfigError(f"{family.kind} cannot represent {key.theirs} = {special[key.theirs]} (it would be {key.value})")
     try:
-        keys = [*family.keys, *head.keys]
-        config = without_gaps(family.whole(config | write_keys(values, keys)), keys)
+        config = {"architectures": [head.architecture], **written(values, family, head)}
     except ConfigError as error:
-        raise ConfigError(f"{family.kind} cannot say that {error.message}") from None
+        raise ConfigError(f"{family.kind} cannot represent {error.message}") from None
     if values["head"]["kind"] == "language":
         config["tie_word_embeddings"] = values["head"]["tied"]
     elif (classes := values["head"].get("classes")) is not None:
         config["id2label"] = {str(number): label for number, label in enumerate(labels or [f"LABEL_{n}" for n in range(classes)])}
     again = settled(configuration(config, family, head).model_dump())
+    if family.embeddings and not values["shared"]:  # which the file says, by holding two embeddings
+        config["tie_word_embeddings"], again["shared"] = False, False
     if values["head"]["kind"] == "embed":  # how its vectors are pooled stands in files of its own (pooling.py)
         again["head"] = values["head"]
-    if difference := next(differences(values, again), None):
-        raise ConfigError(f"{family.kind} cannot say that {difference}")
+    if difference := next(differing(values, again), None):
+        raise ConfigError(f"{family.kind} cannot represent {difference}")
     return config
+
+
+def written(values: Mapping[str, Any], family: Family, head: HeadOf) -> dict[str, Any]:
+    """config.json's keys for settled values of ours."""
+    keys = [*family.keys, *head.keys]
+    config = {"model_type": family.kind, **family.like, **write_keys(in_order(values) if family.by_layer else values, keys)}
+    return without_gaps(family.whole(config), keys)
 
 
 def settled(values: dict[str, Any], width: int | None = None) -> dict[str, Any]:
@@ -196,6 +222,8 @@ def settled(values: dict[str, Any], width: int | None = None) -> dict[str, Any]:
         if result["kind"] == "attention":
             result["kv_heads"] = result.get("kv_heads") or heads
         result["head_width"] = result.get("head_width") or width // heads
+    if result.get("kind") in ("rwkv-time", "rwkv-channel"):
+        result["hidden"] = result.get("hidden") or (width if result["kind"] == "rwkv-time" else 4 * width)
     if result.get("kind") == "mamba":
         result["rank"] = result.get("rank") or -(-width // 16)
     if result.get("kind") == "feed-forward" and result.get("hidden") is None:
@@ -212,6 +240,12 @@ def _settled_below(value: Any, width: int | None) -> Any:
 
 PASSED_OVER = {"base", "from_", "init", "version"}  # how a model began is no part of what it is
 TRAINED_WITH = "dropout"  # nor is, wherever it stands, what is done in training alone
+
+
+def differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[str]:
+    """Where two models differ, in words; blocks of several kinds may be said in more than one way."""
+    several = any((side.get(name) or {}).get("blocks") for side in (left, right) for name in STACKS)
+    return differences(in_order(left), in_order(right)) if several else differences(left, right)
 
 
 def differences(left: Any, right: Any, path: str = "") -> Iterator[str]:

@@ -4,7 +4,8 @@
     Key("hidden_act", "encoder.block.ffn.mixer.activation", code=Words(...))       another word for the same thing
     Always("position_embedding_type", "absolute")                                  the only value that is understood
 
-A key that changes the mathematics and that no row knows is an error: a model that is nearly the right one is worse than none.
+A table knows every key that transformers' class of the family reads (`tests/parity/test_hub_defaults.py` enumerates them): those that
+change the numbers are honoured or refused. Any other key is read by nobody; it is noted, and ignored.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,12 @@ HARMLESS = {
     "remove_invalid_values", "repetition_penalty", "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p",
     "typical_p",
 }  # fmt: skip
+
+# keys of any family that change the numbers, and why they are not read
+REFUSED = {
+    "quantization_config": "quantised weights are not read; use the original ones, or a GGUF file",
+    "compression_config": "compressed weights are not read; use the original ones",
+}
 
 
 @dataclass(frozen=True)
@@ -84,12 +91,13 @@ class Always:
 SPELT_OUT = (Always("pruned_heads", {}), Always("cross_attention_hidden_size", None), Always("add_cross_attention", False))
 
 
-def read_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], template: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Our configuration: the template with the values of config.json. `known` are keys that the caller reads itself."""
+def read_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], template: Mapping[str, Any]) -> dict[str, Any]:
+    """Our configuration: the template with the values of config.json."""
     values: dict[str, Any] = copied(template)
-    seen = HARMLESS | set(known)
+    for name in REFUSED:
+        if config.get(name):
+            raise ConfigError(f"{name}: {REFUSED[name]}")
     for key in (*SPELT_OUT, *keys):
-        seen.add(key.theirs)
         if isinstance(key, Always):
             if (found := config.get(key.theirs, key.value)) != key.value:
                 raise ConfigError(f"{key.theirs}: {found!r} is not understood (only {key.value!r})")
@@ -103,16 +111,17 @@ def read_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], template:
             raise ConfigError(f"{key.theirs}: {error.message}") from None
         for place in key.places:
             put(values, place, copied(value))
-    if unknown := sorted(set(config) - seen):
-        raise ConfigError(
-            f"{unknown[0]}: this key is not understood, and it may change what is computed ({unknown[0]} = {config[unknown[0]]!r})"
-        )
     return values
+
+
+def unread_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], known: Iterable[str]) -> list[str]:
+    """Keys of config.json that nobody reads. `known` are those of the family that change nothing."""
+    return sorted(set(config) - HARMLESS - {*REFUSED} - {key.theirs for key in (*SPELT_OUT, *keys)} - set(known))
 
 
 def write_keys(values: Mapping[str, Any], keys: Iterable[Key | Always]) -> dict[str, Any]:
     """config.json's keys of a configuration of ours, given as plain values."""
-    return {key.theirs: key.value if isinstance(key, Always) else _written(key, get(values, key.places[0])) for key in keys}
+    return {key.theirs: key.value if isinstance(key, Always) else _write_value(key, get(values, key.places[0])) for key in keys}
 
 
 def without_gaps(config: Mapping[str, Any], keys: Iterable[Key | Always]) -> dict[str, Any]:
@@ -121,7 +130,7 @@ def without_gaps(config: Mapping[str, Any], keys: Iterable[Key | Always]) -> dic
     return {name: value for name, value in config.items() if value is not None or name not in filled}
 
 
-def _written(key: Key, value: Any) -> Any:
+def _write_value(key: Key, value: Any) -> Any:
     try:
         return key.code.write(value)
     except ConfigError as error:
@@ -138,6 +147,14 @@ def copied(value: Any) -> Any:
 
 
 def put(values: dict[str, Any], place: str, value: Any) -> None:
+    """Set the value at a place; behind a `*`, which is every element of a list, where the tables that lead to it are there."""
+    before, star, behind = place.partition(".*.")
+    if star:
+        *tables, last = behind.split(".")
+        for element in get(values, before) or ():
+            if isinstance(table := get(element, ".".join(tables)) if tables else element, dict):
+                table[last] = copied(value)
+        return
     *tables, last = place.split(".")
     found: Any = values
     for table in tables:
@@ -146,6 +163,12 @@ def put(values: dict[str, Any], place: str, value: Any) -> None:
 
 
 def get(values: Mapping[str, Any], place: str) -> Any:
+    """The value at a place; behind a `*`, the first that there is."""
+    before, star, behind = place.partition(".*.")
+    if star:
+        *tables, last = behind.split(".")
+        owners = (get(element, ".".join(tables)) if tables else element for element in get(values, before) or ())
+        return next((table[last] for table in owners if isinstance(table, Mapping) and last in table), None)
     found: Any = values
     for step in place.split("."):
         found = found[int(step)] if isinstance(found, list | tuple) else found.get(step) if isinstance(found, Mapping) else None

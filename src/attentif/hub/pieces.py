@@ -52,6 +52,7 @@ class Pieces:
     algorithm: int  # UNIGRAM or BPE
     byte_fallback: bool  # unknown characters are spelt in bytes
     characters: bytes  # the compiled table that brings text to one form (NFKC and the like); nothing: text is left alone
+    ranked: bool = False  # merges are in the order of the scores, not of the ids
 
     @property
     def scores(self) -> list[tuple[str, float]]:
@@ -63,7 +64,8 @@ class Pieces:
         What no text can contain (control pieces, bytes) is no merge, though its letters may be pieces.
         """
         known = {piece.text for piece in self.pieces}
-        merged = [piece.text for piece in self.pieces if piece.kind in (Kind.NORMAL, Kind.USER)]
+        ordered = sorted(self.pieces, key=lambda piece: -piece.score) if self.ranked else self.pieces
+        merged = [piece.text for piece in ordered if piece.kind in (Kind.NORMAL, Kind.USER)]
         return [
             (text[:place], text[place:])
             for text in merged
@@ -85,12 +87,12 @@ def read_pieces(path: Path) -> Pieces:
 def write_pieces(path: Path, found: Pieces) -> None:
     """A `.model` that SentencePiece reads: the rest is as its trainer leaves it (a blank before every text, no doubled ones)."""
     pieces = (
-        _written(1, _written(1, piece.text.encode()) + _key(2, FIXED32) + struct.pack("<f", piece.score) + _number(3, piece.kind))
+        _encode_field(1, _encode_field(1, piece.text.encode()) + _key(2, FIXED32) + struct.pack("<f", piece.score) + _number(3, piece.kind))
         for piece in found.pieces
     )
     training = _number(3, found.algorithm) + (_number(35, 1) if found.byte_fallback else b"")
     with replacing(path) as temporary:
-        temporary.write_bytes(b"".join(pieces) + _written(2, training) + _written(3, _written(2, found.characters)))
+        temporary.write_bytes(b"".join(pieces) + _encode_field(2, training) + _encode_field(3, _encode_field(2, found.characters)))
 
 
 def _key(number: int, written: int) -> bytes:
@@ -101,7 +103,7 @@ def _number(number: int, value: int) -> bytes:
     return _key(number, VARINT) + _as_varint(value)
 
 
-def _written(number: int, value: bytes) -> bytes:
+def _encode_field(number: int, value: bytes) -> bytes:
     return _key(number, BYTES) + _as_varint(len(value)) + value
 
 

@@ -15,6 +15,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from attentif.errors import ConfigError
+
 PARTS = ("weight", "bias")
 Names = tuple[str, ...]
 
@@ -147,6 +149,21 @@ class Stacked:
 
 
 @dataclass(frozen=True)
+class Repeated(_OneName):
+    """One of theirs that several blocks use, as a tensor of each block's own; written where they are still the same."""
+
+    count: int
+
+    def read(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        return [theirs[0], *(theirs[0].clone() for _ in range(self.count - 1))]  # else training one would change all
+
+    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        if not ours[0].is_meta and any(not torch.equal(ours[0], other) for other in ours[1:]):
+            raise ConfigError("the blocks share their weights there, and these have weights that differ")
+        return [ours[0]]
+
+
+@dataclass(frozen=True)
 class Made(_OneName):
     """A tensor that nothing here reads, because it follows from the configuration: passed over when read, made when written."""
 
@@ -160,6 +177,17 @@ class Made(_OneName):
 
 
 @dataclass(frozen=True)
+class Skipped(_OneName):
+    """A tensor of theirs that is not read: another one is used in its place."""
+
+    def read(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        return []
+
+    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        return []
+
+
+@dataclass(frozen=True)
 class Row:
     """One line of a family's table."""
 
@@ -167,6 +195,7 @@ class Row:
     ours: str | Names
     operation: Operation = Same()
     blocks: range | None = None  # which blocks, where it is not all of them
+    untied: str | None = None  # the name that is read instead where a file has it; written besides where the output is not tied
 
     def pairs(self, layers: int) -> Iterator[tuple[Names, Names]]:
         """The names on either side, block by block, weights and biases."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer as Rust
 
-from attentif.hub import dress
-from attentif.hub.dress import Source
+from attentif.hub import slow_tokenizers as slow
+from attentif.hub.slow_tokenizers import Source
 
 VOCAB_TXT, VOCAB_JSON, MERGES = "vocab.txt", "vocab.json", "merges.txt"
 SPIECE, SPM_BPE, LLAMA_MODEL = "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"
@@ -41,30 +41,28 @@ GPT_NAMES = dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>")
 T5_NAMES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 
 STYLES: dict[str, Style] = {
-    "BertTokenizer": Style((VOCAB_TXT,), dress.wordpiece, BERT_NAMES, BERT_FRAME),
-    "GPT2Tokenizer": Style((VOCAB_JSON, MERGES), dress.byte_level, GPT_NAMES),
-    "GPTNeoXTokenizer": Style((VOCAB_JSON, MERGES), dress.byte_level, GPT_NAMES),
-    "RobertaTokenizer": Style((VOCAB_JSON, MERGES), dress.byte_level, FAIRSEQ_NAMES, FAIRSEQ_FRAME, trims=True),
-    "Qwen2Tokenizer": Style((VOCAB_JSON, MERGES), dress.qwen, dict.fromkeys(("unk", "eos", "pad"), "<|endoftext|>")),
-    "WhisperTokenizer": Style((VOCAB_JSON, MERGES), dress.byte_level, GPT_NAMES, WHISPER_FRAME),
-    "T5Tokenizer": Style((SPIECE,), dress.t5, T5_NAMES, EOS_FRAME),
-    "CamembertTokenizer": Style((SPM_BPE,), dress.camembert, FAIRSEQ_NAMES, FAIRSEQ_FRAME, swallows=frozenset({"mask"})),
-    "XLMRobertaTokenizer": Style((SPM_BPE,), dress.xlm_roberta, FAIRSEQ_NAMES, FAIRSEQ_FRAME),
+    "BertTokenizer": Style((VOCAB_TXT,), slow.wordpiece, BERT_NAMES, BERT_FRAME),
+    "GPT2Tokenizer": Style((VOCAB_JSON, MERGES), slow.byte_level, GPT_NAMES),
+    "GPTNeoXTokenizer": Style((VOCAB_JSON, MERGES), slow.byte_level, GPT_NAMES),
+    "RobertaTokenizer": Style((VOCAB_JSON, MERGES), slow.byte_level, FAIRSEQ_NAMES, FAIRSEQ_FRAME, trims=True),
+    "Qwen2Tokenizer": Style((VOCAB_JSON, MERGES), slow.qwen, dict.fromkeys(("unk", "eos", "pad"), "<|endoftext|>")),
+    "WhisperTokenizer": Style((VOCAB_JSON, MERGES), slow.byte_level, GPT_NAMES, WHISPER_FRAME),
+    "T5Tokenizer": Style((SPIECE,), slow.t5, T5_NAMES, EOS_FRAME),
+    "CamembertTokenizer": Style((SPM_BPE,), slow.camembert, FAIRSEQ_NAMES, FAIRSEQ_FRAME, swallows=frozenset({"mask"})),
+    "XLMRobertaTokenizer": Style((SPM_BPE,), slow.xlm_roberta, FAIRSEQ_NAMES, FAIRSEQ_FRAME),
     "BigBirdTokenizer": Style(
         (SPIECE,),
-        dress.big_bird,
+        slow.big_bird,
         FAIRSEQ_NAMES | {"sep": "[SEP]", "mask": "[MASK]", "cls": "[CLS]"},
         BERT_FRAME,
         swallows=frozenset({"mask"}),
         normalised=True,
     ),
-    "LlamaTokenizer": Style((LLAMA_MODEL,), dress.llama, {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}),
-    "GemmaTokenizer": Style(
-        (LLAMA_MODEL,), dress.gemma, {"unk": "<unk>", "bos": "<bos>", "eos": "<eos>", "pad": "<pad>", "mask": "<mask>"}
-    ),
-    "ReformerTokenizer": Style((SPIECE,), dress.reformer, {"eos": "</s>", "unk": "<unk>"}),
-    "MarianTokenizer": Style(("source.spm", VOCAB_JSON), dress.marian, T5_NAMES, (("A", "eos"), ("A", "B", "eos"))),
-    "Wav2Vec2CTCTokenizer": Style((VOCAB_JSON,), dress.characters, {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>"}),
+    "LlamaTokenizer": Style((LLAMA_MODEL,), slow.llama, {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}),
+    "GemmaTokenizer": Style((LLAMA_MODEL,), slow.gemma, {"unk": "<unk>", "bos": "<bos>", "eos": "<eos>", "pad": "<pad>", "mask": "<mask>"}),
+    "ReformerTokenizer": Style((SPIECE,), slow.reformer, {"eos": "</s>", "unk": "<unk>"}),
+    "MarianTokenizer": Style(("source.spm", VOCAB_JSON), slow.marian, T5_NAMES, (("A", "eos"), ("A", "B", "eos"))),
+    "Wav2Vec2CTCTokenizer": Style((VOCAB_JSON,), slow.characters, {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>"}),
 }
 
 # Other classes that dress a vocabulary the same way, and the class of a model where no file names one.
@@ -81,11 +79,11 @@ OF_MODEL = {
     **dict.fromkeys(("qwen2", "qwen3", "qwen3_moe"), "Qwen2Tokenizer"),
     **dict.fromkeys(("llama", "mistral", "mixtral", "deepseek_v2", "deepseek_v3"), "LlamaTokenizer"),
     **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma3_text"), "GemmaTokenizer"),
-    **dict.fromkeys(("wav2vec2", "wav2vec2-conformer"), "Wav2Vec2CTCTokenizer"),
+    **dict.fromkeys(("wav2vec2", "wav2vec2-conformer", "hubert"), "Wav2Vec2CTCTokenizer"),
     "gpt2": "GPT2Tokenizer",
     "camembert": "CamembertTokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",
-    "t5": "T5Tokenizer",
+    **dict.fromkeys(("t5", "mt5"), "T5Tokenizer"),
     "marian": "MarianTokenizer",
     "whisper": "WhisperTokenizer",
     "big_bird": "BigBirdTokenizer",

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer as Rust
 
 from attentif.errors import ConfigError
 from attentif.files import write_json, write_text
-from attentif.hub.dress import qwen_steps, undressed
 from attentif.hub.pieces import write_pieces
+from attentif.hub.slow_tokenizers import qwen_steps, split_marian
 from attentif.hub.vocabulary import PARTS, SAID, SPECIAL, TOKENIZER
 from attentif.text import Tokenizer
 from attentif.text.chat_template import FILE as CHAT_TEMPLATE
@@ -47,7 +47,7 @@ def write_tokenizer_files(
     if max_len is not None:
         said["model_max_length"] = max_len
     folder.mkdir(parents=True, exist_ok=True)
-    if family == "wav2vec2-conformer":
+    if family in ("wav2vec2", "wav2vec2-conformer", "hubert"):
         said |= {"tokenizer_class": CHARACTERS, **_spelling(rust)}
         write_json(folder / "vocab.json", dict(sorted(rust.get_vocab().items(), key=lambda own: own[1])))
     else:
@@ -62,7 +62,7 @@ def write_tokenizer_files(
 
 def write_two_tokenizers(folder: Path, reading: Tokenizer, writing: Tokenizer, *, max_len: int) -> None:
     """Marian's files: a SentencePiece model for each language, one vocabulary."""
-    source, target = undressed(reading.rust), undressed(writing.rust)
+    source, target = split_marian(reading.rust), split_marian(writing.rust)
     if source is None or target is None or source[1] != target[1]:
         raise ConfigError(
             "this run has a tokenizer for each side (task.separate_vocab), and Marian, the only family with two, "
@@ -78,7 +78,7 @@ def write_two_tokenizers(folder: Path, reading: Tokenizer, writing: Tokenizer, *
 
 
 def _spelling(rust: Rust) -> dict[str, Any]:
-    """How characters are read, as `dress.characters` dresses them; that class has no other way."""
+    """How characters are read, as `slow_tokenizers.characters` dresses them; that class has no other way."""
     said = json.loads(rust.to_str())
     steps = (said["normalizer"] or {}).get("normalizers") or [{}]
     if said["model"]["type"] != "WordLevel" or (steps[0].get("pattern") or {}).get("String") != " ":

@@ -17,12 +17,13 @@ from tokenizers import AddedToken, processors
 from tokenizers import Tokenizer as Rust
 
 from attentif.errors import AttentifError, RunError
-from attentif.hub.dress import Source, first_line
 from attentif.hub.files import CONFIG, read_json
 from attentif.hub.generation import read_decoding
 from attentif.hub.pieces import Kind
+from attentif.hub.slow_tokenizers import Source, first_line
 from attentif.hub.styles import OF_MODEL, SAME, STYLES, Style
 from attentif.text import Tokenizer
+from attentif.text.foreign import check_tokenizer
 
 TOKENIZER, SAID, SPECIAL = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ADDED = "added_tokens.json"
@@ -36,6 +37,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer | None:
     said = _said(folder)
     style = STYLES.get(_class(said, config))
     if (file := folder / TOKENIZER).is_file():
+        check_tokenizer(file)
         rust = Tokenizer.load(file).rust
         usual = {part: name for part, name in (style.names if style else {}).items() if rust.token_to_id(name) is not None}
         tokens = _special_tokens(said, None if style is None else replace(style, names=usual))

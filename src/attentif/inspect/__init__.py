@@ -1,24 +1,35 @@
-"""Looking inside a model from a notebook: plain functions from a model and a batch to tensors, by the paths of its sublayers.
+"""Inspecting a model: functions from a model and a batch to tensors by sublayer path.
 
     from attentif import inspect
 
-    batch = inspect.batch_of([run.tokenizer.encode("Une phrase").ids])
+    batch = inspect.make_batch([run.tokenizer.encode("Une phrase").ids])
     inspect.residual_norms(run.model, batch)["decoder.blocks.0.attn"].stream
 
-None of them changes the model or what it computes; each runs it in evaluation mode and leaves it in the mode it was in. `attentif.record`
-keeps attention maps; what the figures of these are is in `attentif.view.figures`.
+None of them changes the model; each runs it in evaluation mode and restores its mode. `attentif.record` records attention maps, and
+`attentif.view.figures` draws them.
 """
 
 from attentif.inspect.activations import Norms, activations, residual_norms
-from attentif.inspect.batches import batch_of
+from attentif.inspect.architecture import ModelArchitecture, architecture
+from attentif.inspect.attention_steps import AttentionSteps, attention_steps
+from attentif.inspect.batches import make_batch
 from attentif.inspect.gradients import distance_norms, gradient_by_distance, gradient_norms, stream_gradients
-from attentif.inspect.heads import head_ablation, head_gates, head_importance, heads_of, without_heads
+from attentif.inspect.heads import count_heads, head_ablation, head_gates, head_importance, without_heads
+from attentif.inspect.interventions import Change, HeadEffect, intervene, rank_heads
+from attentif.inspect.lens import LogitLens, logit_lens
 from attentif.inspect.states import gates, implied_map, routing, step_sizes
 
 __all__ = [
+    "AttentionSteps",
+    "Change",
+    "HeadEffect",
+    "LogitLens",
+    "ModelArchitecture",
     "Norms",
     "activations",
-    "batch_of",
+    "architecture",
+    "attention_steps",
+    "count_heads",
     "distance_norms",
     "gates",
     "gradient_by_distance",
@@ -26,8 +37,11 @@ __all__ = [
     "head_ablation",
     "head_gates",
     "head_importance",
-    "heads_of",
     "implied_map",
+    "intervene",
+    "logit_lens",
+    "make_batch",
+    "rank_heads",
     "residual_norms",
     "routing",
     "step_sizes",

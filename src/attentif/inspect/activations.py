@@ -1,4 +1,4 @@
-"""What flows through a model: the residual stream after each sublayer, and what each mixer adds to it."""
+"""Activations: the residual stream after each sublayer, and each mixer's output."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attentif.models import Batch, Model, evaluating
+from attentif.models import Batch, Model, eval_mode
 from attentif.nn.block import Sublayer
 from attentif.nn.seq import Seq
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One sublayer's part: the stream that leaves it, and what its mixer gave. Padding holds any numbers."""
+    """One sublayer's output stream and its mixer's output. Padding holds arbitrary numbers."""
 
     stream: Tensor  # (B, T, D), or packed (N, D)
     branch: Tensor
@@ -31,25 +31,25 @@ class Norms:
 
 
 @contextmanager
-def watched(model: nn.Module) -> Iterator[dict[str, Flow]]:
-    """While it is open, every forward fills in what each sublayer did; the tensors are those of the computation, history and all."""
+def capture_flows(model: nn.Module) -> Iterator[dict[str, Flow]]:
+    """While open, every forward fills in each sublayer's outputs, still attached to the graph."""
     kept: dict[str, Flow] = {}
     branches: dict[str, Tensor] = {}
     hooks = []
 
-    def listen(path: str, sublayer: Sublayer) -> None:
-        def heard(_: nn.Module, __: Any, output: Tensor) -> None:
+    def attach(path: str, sublayer: Sublayer) -> None:
+        def save_branch(_: nn.Module, __: Any, output: Tensor) -> None:
             branches[path] = output
 
-        def left(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        def save_stream(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
             kept[path] = Flow(output, branches[path], inputs[1])
 
-        hooks.append(sublayer.mixer.register_forward_hook(heard))
-        hooks.append(sublayer.register_forward_hook(left))
+        hooks.append(sublayer.mixer.register_forward_hook(save_branch))
+        hooks.append(sublayer.register_forward_hook(save_stream))
 
     for name, module in model.named_modules():
         if isinstance(module, Sublayer):
-            listen(name, module)
+            attach(name, module)
     try:
         yield kept
     finally:
@@ -58,16 +58,16 @@ def watched(model: nn.Module) -> Iterator[dict[str, Flow]]:
 
 
 def activations(model: Model, batch: Batch) -> dict[str, Flow]:
-    """What each sublayer did with this batch, by its path, from the first to the last.
+    """Return each sublayer's outputs on this batch by path, first to last.
 
     Reversible stacks, and the branches of a parallel sublayer, have no stream of their own to show and are left out.
     """
-    with evaluating(model), watched(model) as kept:
+    with eval_mode(model), capture_flows(model) as kept:
         model.hidden(batch)
     return dict(kept)
 
 
 def residual_norms(model: Model, batch: Batch) -> dict[str, Norms]:
-    """How long the stream's vectors are after each sublayer, and how long what the sublayer's mixer gave, padding left out."""
+    """Return mean norms of the stream and of the mixer's output at each sublayer, without padding."""
     mean = lambda vectors, seq: float(torch.linalg.vector_norm(vectors[seq.valid].float(), dim=-1).mean())
     return {path: Norms(mean(flow.stream, flow.seq), mean(flow.branch, flow.seq)) for path, flow in activations(model, batch).items()}

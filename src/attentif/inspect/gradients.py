@@ -1,10 +1,10 @@
-"""How gradients travel: by layer, and by distance.
+"""Gradients by layer and by distance.
 
 ‖∂y_T / ∂x_t‖_F² = Σ_c ‖∂y_T[c] / ∂x_t‖²          c over the D components of the last vector: exact, D backward passes
                  ≈ mean over probes of ‖vᵀ ∂y_T / ∂x_t‖²,   v ~ N(0, I)      unbiased (Hutchinson 1990), a pass for each probe
 
-x_t     what the stack reads at place t: the embedding
-y_T     what it gives at the last place of the row
+x_t     the embedding at position t
+y_T     its output at the last position of the row
 """
 
 from collections.abc import Callable, Sequence
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from attentif.errors import UsageError
-from attentif.inspect.activations import watched
-from attentif.models import Batch, Model, evaluating
+from attentif.inspect.activations import capture_flows
+from attentif.models import Batch, Model, eval_mode
 from attentif.nn.block import Sublayer
 
 Loss = Callable[[Model, Batch], Tensor]  # a scalar: `lambda model, batch: task.step(model, batch).total`
@@ -23,7 +23,7 @@ Loss = Callable[[Model, Batch], Tensor]  # a scalar: `lambda model, batch: task.
 def distance_norms(
     read: Callable[[Tensor], Tensor], x: Tensor, lengths: Sequence[int], *, probes: int | None = None, seed: int = 0
 ) -> Tensor:
-    """(B, T): entry d is ‖∂y_T / ∂x_{T−d}‖ of each row of x (B, T, D), T its last place; nan where the row has no such place."""
+    """(B, T): entry d is ‖∂y_T / ∂x_{T−d}‖ of each row of x (B, T, D), T its last position; or nan."""
     x = x.detach().requires_grad_()
     last = torch.as_tensor(lengths, device=x.device) - 1
     with torch.enable_grad():
@@ -42,11 +42,11 @@ def distance_norms(
 
 
 def gradient_by_distance(model: Model, batch: Batch, *, probes: int | None = None, seed: int = 0) -> Tensor:
-    """The same of a model's last stack: how much its last vector depends on each embedding, by distance. (B, T)"""
+    """(B, T): norms of the gradient of the last output by distance of the embedding."""
     source = batch.source if model.target is None else batch.target
     if source is None or source.seq.is_packed or model.config.bridge or model.config.reverse:
-        raise UsageError("gradients by distance are of padded rows that one stack reads from the left, without a bridge")
-    with evaluating(model):
+        raise UsageError("gradients by distance need padded rows and a model without a bridge or reversed encoder")
+    with eval_mode(model):
         x, seq = (model.target or model.frontend)(source)
         if model.encoder is None or model.decoder is None:
             stack = model.decoder or model.encoder
@@ -59,7 +59,7 @@ def gradient_by_distance(model: Model, batch: Batch, *, probes: int | None = Non
 
 
 def gradient_norms(model: Model, total: Tensor) -> dict[str, float]:
-    """The norm of a loss's gradient with respect to the weights of each sublayer, and of each other part (frontend, norms, head)."""
+    """Return the norm of a loss's gradient for the weights of each sublayer and other part."""
     named = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True, retain_graph=True)
     paths = [name for name, module in model.named_modules() if isinstance(module, Sublayer)]
@@ -71,14 +71,14 @@ def gradient_norms(model: Model, total: Tensor) -> dict[str, float]:
 
 
 def _part(name: str) -> str:
-    """ "encoder.norm.weight" belongs to "encoder.norm", "head.out.bias" to "head"."""
+    """Map "encoder.norm.weight" to "encoder.norm", "head.out.bias" to "head"."""
     parts = name.split(".")
     return ".".join(parts[:2]) if parts[0] in ("encoder", "decoder") else parts[0]
 
 
 def stream_gradients(model: Model, batch: Batch, loss: Loss) -> dict[str, float]:
-    """The norm of the loss's gradient with respect to the residual stream after each sublayer, over the tokens of the batch."""
-    with evaluating(model), torch.enable_grad(), watched(model) as kept:
+    """Return the norm of the loss's gradient for the residual stream after each sublayer."""
+    with eval_mode(model), torch.enable_grad(), capture_flows(model) as kept:
         total = loss(model, batch)
         flows = dict(kept)
     gradients = torch.autograd.grad(total, [flow.stream for flow in flows.values()], allow_unused=True)

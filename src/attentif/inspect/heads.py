@@ -1,4 +1,4 @@
-"""Which heads matter (Michel, Levy & Neubig 2019).
+"""Head importance and ablation (Michel, Levy & Neubig 2019).
 
 A gate ξ_h = 1 multiplies what head h gives, before the output projection mixes the heads:
 
@@ -15,17 +15,17 @@ from torch import Tensor, nn
 
 from attentif.errors import UsageError
 from attentif.inspect.gradients import Loss
-from attentif.models import Batch, Model, evaluating
+from attentif.models import Batch, Model, eval_mode
 from attentif.nn.mixer import CrossMixer, Mixer
 from attentif.nn.tape import sublayer_path
 
 
-def heads_of(model: nn.Module) -> dict[str, int]:
-    """Every mixer with heads that an output projection joins, by its path: how many it has."""
-    return {path: heads for path, (_, heads) in _joined(model).items()}
+def count_heads(model: nn.Module) -> dict[str, int]:
+    """Return the number of heads of every multi-head mixer by path."""
+    return {path: heads for path, (_, heads) in _find_heads(model).items()}
 
 
-def _joined(model: nn.Module) -> dict[str, tuple[nn.Linear, int]]:
+def _find_heads(model: nn.Module) -> dict[str, tuple[nn.Linear, int]]:
     found = {}
     for name, module in model.named_modules():
         heads, out = getattr(module, "heads", None), getattr(module, "out", None)
@@ -41,18 +41,18 @@ def _joined(model: nn.Module) -> dict[str, tuple[nn.Linear, int]]:
 
 @contextmanager
 def head_gates(model: nn.Module, gates: Mapping[str, Tensor]) -> Iterator[None]:
-    """While it is open, each head's output is multiplied by its gate: (H,) for all rows, or (B, H), by the path of its mixer."""
-    known = _joined(model)
+    """While open, multiply each head's output by its gate (H,) or (B, H), by path of the mixer."""
+    known = _find_heads(model)
     with ExitStack() as hooks:
         for path, gate in gates.items():
             if path not in known:
                 raise UsageError(f"there are no heads at {path!r}; there are: {', '.join(known) or 'none'}")
             out, heads = known[path]
-            hooks.callback(out.register_forward_pre_hook(_gated(gate, heads)).remove)
+            hooks.callback(out.register_forward_pre_hook(_make_gate_hook(gate, heads)).remove)
         yield
 
 
-def _gated(gate: Tensor, heads: int) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Tensor]]:
+def _make_gate_hook(gate: Tensor, heads: int) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Tensor]]:
     def hook(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor]:
         y = inputs[0].unflatten(-1, (heads, -1))  # (B, T, H, K), or (N, H, K)
         if gate.dim() == 1:
@@ -66,8 +66,8 @@ def _gated(gate: Tensor, heads: int) -> Callable[[nn.Module, tuple[Any, ...]], t
 
 @contextmanager
 def without_heads(model: nn.Module, removed: Mapping[str, Sequence[int]]) -> Iterator[None]:
-    """While it is open, these heads give nothing: `without_heads(model, {"encoder.blocks.0.attn": [1, 3]})`."""
-    known = heads_of(model)
+    """While open, zero these heads: `without_heads(model, {"encoder.blocks.0.attn": [1, 3]})`."""
+    known = count_heads(model)
     device = next(model.parameters()).device
     gates = {}
     for path, numbers in removed.items():
@@ -81,15 +81,15 @@ def without_heads(model: nn.Module, removed: Mapping[str, Sequence[int]]) -> Ite
 
 
 def head_importance(model: Model, batches: Iterable[Batch], loss: Loss) -> dict[str, Tensor]:
-    """I_h (H,) of every mixer with heads. The loss must be a sum over the examples of a batch: each then has a gradient of its own."""
-    known = heads_of(model)
+    """Return I_h (H,) of every multi-head mixer; the loss must be a sum over the examples."""
+    known = count_heads(model)
     device = next(model.parameters()).device
     totals = {path: torch.zeros(heads, device=device) for path, heads in known.items()}
     examples = 0
     for batch in batches:
         rows = batch.source.seq.batch
         gates = {path: torch.ones(rows, heads, device=device, requires_grad=True) for path, heads in known.items()}
-        with evaluating(model), torch.enable_grad(), head_gates(model, gates):
+        with eval_mode(model), torch.enable_grad(), head_gates(model, gates):
             total = loss(model, batch)
         gradients = torch.autograd.grad(total, list(gates.values()), allow_unused=True)
         for path, gradient in zip(known, gradients, strict=True):
@@ -99,12 +99,12 @@ def head_importance(model: Model, batches: Iterable[Batch], loss: Loss) -> dict[
 
 
 def head_ablation(model: Model, batches: Sequence[Batch], loss: Loss) -> dict[str, Tensor]:
-    """A_h (H,): how much the loss over these batches grows when a head is removed, one at a time."""
+    """Return A_h (H,): how much the loss grows when a head is removed, one at a time."""
     measured = lambda: sum(float(loss(model, batch)) for batch in batches)
-    with evaluating(model):
+    with eval_mode(model):
         whole = measured()
         found = {}
-        for path, heads in heads_of(model).items():
+        for path, heads in count_heads(model).items():
             changes = []
             for head in range(heads):
                 with without_heads(model, {path: [head]}):

@@ -20,7 +20,7 @@ from torch import Tensor
 def attention_weights(
     q: Tensor, k: Tensor, *, scale: float, mask: Tensor | None = None, bias: Tensor | None = None, softcap: float | None = None
 ) -> Tensor:
-    """The (B, H, T, S) matrix itself. A query that may look nowhere (padding) weighs nothing."""
+    """Compute the (B, H, T, S) weights; zero for a query that may attend to nothing."""
     scores = (scale * q) @ _for_heads(k, q.shape[1]).mT
     if bias is not None:
         scores = scores + bias
@@ -60,21 +60,21 @@ def attention(
     softcap: float | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """The same by torch's fused kernel. `causal` says that queries and keys stand at the same places, and each looks back only."""
+    """Attention by torch's fused kernel; `causal`: queries and keys have the same positions."""
     if causal and (mask is not None or bias is not None or softcap is not None):  # the fused kernel takes one or the other
         back = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
         mask, causal = back if mask is None else mask & back, False
     if softcap is not None:
-        return _softcapped(q, k, v, scale, mask, bias, softcap, dropout)
+        return _attend_with_softcap(q, k, v, scale, mask, bias, softcap, dropout)
     if bias is not None:
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
     return F.scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale=scale, enable_gqa=k.shape[1] != q.shape[1])
 
 
-def _softcapped(
+def _attend_with_softcap(
     q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, bias: Tensor | None, softcap: float, dropout: float
 ) -> Tensor:
-    """No fused kernel has a soft cap: queries by chunks, so that memory stays linear in S without gradients."""
+    """Attend by chunks of queries: no fused kernel has a soft cap."""
     k, v = (_for_heads(t, q.shape[1]) for t in (k, v))
     chunk, parts = 256, []
     for start in range(0, q.shape[2], chunk):
@@ -85,7 +85,7 @@ def _softcapped(
 
 
 def _for_heads(t: Tensor, heads: int) -> Tensor:
-    """(B, G, S, K) keys or values, each repeated for the heads that share it."""
+    """Repeat keys or values (B, G, S, K) for the heads that share them."""
     return t if t.shape[1] == heads else t.repeat_interleave(heads // t.shape[1], 1)
 
 

@@ -1,4 +1,4 @@
-"""Attention over a part of the keys, in time and memory that grow with T·w instead of T².
+"""Sliding-window and block-sparse attention, in time and memory O(T·w) instead of O(T²).
 
     y_i = Σ_j a_ij v_j,     a_i = softmax of c(s q_i·k_j + b_ij) over the keys j that query i may see
 
@@ -30,7 +30,7 @@ SEGMENT = 1024  # queries of one call: the gradients of their neighbourhoods are
 def window_attention_naive(
     q: Tensor, k: Tensor, v: Tensor, *, left: int, right: int, scale: float, bias: Tensor | None = None, softcap: float | None = None
 ) -> Tensor:
-    """The definition, (T, H, V): the band of a full matrix. `bias` (H, left + right + 1) is by offset, from −left to right."""
+    """The definition, (T, H, V): a band of the full matrix, bias (H, left + right + 1) by offset."""
     T, S = q.shape[1], k.shape[1]
     mask, spread = _band(T, S, T - S, left, right, bias, q.device)
     y = attention_naive(q[None], k[None], v[None], scale=scale, mask=mask, bias=spread, softcap=softcap)
@@ -63,7 +63,7 @@ def window_attention(
     parts_of_q = q.split([last - first for first, last in queries], 1)
     parts = []
     for own, near_k, near_v, (first, last), (lowest, _) in zip(
-        parts_of_q, _overlapping(k, keys), _overlapping(v, keys), queries, keys, strict=True
+        parts_of_q, _overlap_spans(k, keys), _overlap_spans(v, keys), queries, keys, strict=True
     ):
         if first == last:
             continue
@@ -76,7 +76,7 @@ def window_attention(
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
-def gathered_attention(
+def block_sparse_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -92,9 +92,9 @@ def gathered_attention(
     softcap: float | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """(T, H, V), by blocks of queries that begin at multiples of `block` places.
+    """Attention (T, H, V) by blocks of queries that start at multiples of `block`.
 
-    A block reads [its own places, `left` before and `right` after | the places `shared` (C,) | the blocks of keys `own` (H, M, R)],
+    A block reads [its own positions, `left` before and `right` after | the positions `shared` (C,) | the blocks of keys `own` (H, M, R)],
     M being the number of blocks of queries; `mask` (M, 1 or H, 1 or block, keys) and `bias` (M, H, block, keys) are in this order, and
     False where there is no such key.
     """
@@ -108,12 +108,12 @@ def gathered_attention(
     biases = [None] * len(sizes) if bias is None else bias.split(sizes)
 
     def read(t: Tensor) -> Iterator[Tensor]:
-        """(blocks, H, keys, K) for each segment."""
+        """Yield (blocks, H, keys, K) of each segment."""
         t = t if t.shape[0] == H else t.repeat_interleave(H // t.shape[0], 0)
         front = max(0, left - begin)
         around = F.pad(t, (0, 0, front, begin + M * Q + right - S))
         offset = begin + front - left
-        near = _overlapping(around, [(offset + first * Q, offset + last * Q + left + right) for first, last in segments])
+        near = _overlap_spans(around, [(offset + first * Q, offset + last * Q + left + right) for first, last in segments])
         for_all = None if shared is None else t.index_select(1, shared)
         drawn = None if own is None else _blocks(t, own, Q).split(sizes)
         for number, size in enumerate(sizes):
@@ -130,21 +130,21 @@ def gathered_attention(
 
 
 def _blocks(t: Tensor, own: Tensor, size: int) -> Tensor:
-    """Blocks `own` (H, M, R) of `size` places of t (H, S, K): (M, H, R·size, K)."""
+    """Gather blocks `own` (H, M, R) of `size` positions of t (H, S, K): (M, H, R·size, K)."""
     H, S, K = t.shape
     blocks = F.pad(t, (0, 0, 0, -S % size)).reshape(-1, size * K)
     rows = own + torch.arange(H, device=own.device)[:, None, None] * (len(blocks) // H)
     return blocks.index_select(0, rows.transpose(0, 1).flatten()).view(own.shape[1], H, -1, K)
 
 
-def _overlapping(k: Tensor, spans: list[tuple[int, int]]) -> tuple[Tensor, ...]:
-    """Places [from, to) of k (G, S, K) for each span."""
+def _overlap_spans(k: Tensor, spans: list[tuple[int, int]]) -> tuple[Tensor, ...]:
+    """Return positions [from, to) of k (G, S, K) for each span."""
     parts: tuple[Tensor, ...] = _Overlapping.apply(k, *spans)
     return parts
 
 
 class _Overlapping(torch.autograd.Function):
-    """Views of k that overlap; their gradients are added up in one buffer, where slices would make one each."""
+    """Overlapping views of k, whose gradients are summed in one buffer."""
 
     @staticmethod
     def forward(ctx: Any, k: Tensor, *spans: tuple[int, int]) -> tuple[Tensor, ...]:
@@ -161,7 +161,7 @@ class _Overlapping(torch.autograd.Function):
 
 
 class _Unfolded(torch.autograd.Function):
-    """k (G, S, K) as overlapping runs of `reach` places, `step` apart: a view (runs, G, reach, K)."""
+    """View k (G, S, K) as overlapping runs (runs, G, reach, K), `step` apart."""
 
     @staticmethod
     def forward(ctx: Any, k: Tensor, step: int, reach: int) -> Tensor:
@@ -180,14 +180,14 @@ class _Unfolded(torch.autograd.Function):
 
 
 def _band(T: int, S: int, shift: int, left: int, right: int, bias: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """The mask (T, S) of T queries and S keys, the first key `shift` places after the first query, and the bias (H, T, S)."""
+    """Mask (T, S) and bias (H, T, S) of a band; the first key is `shift` after the first query."""
     offset = torch.arange(S, device=device) - torch.arange(T, device=device)[:, None] + shift
     spread = None if bias is None else bias[:, (offset + left).clamp(0, left + right)]
     return (offset >= -left) & (offset <= right), spread
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None, **options: Any) -> Tensor:
-    """(M, H, T, K) blocks of queries over (M, G, S, K) keys to (M, T, H, V); heads that share keys are read as more queries of one."""
+    """Attend with blocks (M, H, T, K) over keys (M, G, S, K), to (M, T, H, V)."""
     H, T, G = q.shape[1], q.shape[2], k.shape[1]
     if (heads := H // G) == 1:
         return attention(q, k, v, mask=mask, bias=bias, **options).transpose(1, 2)

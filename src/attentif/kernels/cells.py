@@ -8,7 +8,7 @@ LSTM (Hochreiter & Schmidhuber 1997, forget gate of Gers et al. 2000)
 GRU (Cho et al. 2014)      r, z = σ(a_{r,z} + U_{r,z} h⁻)                        n = tanh(a_n + r ⊙ (U_n h⁻ + v))
                            h = (1 - z) ⊙ n + z ⊙ h⁻
 
-    a      the input's part W x + b of every gate, worked out beforehand      `gates` (B, G·N)
+    a      the input's part W x + b of every gate, computed beforehand        `gates` (B, G·N)
     h⁻, c⁻ the state before the step                                          (B, N)
     U      the state's part of every gate                                     `w_h` (G·N, N)
     p      peepholes, a diagonal each for i, f, o                             `peepholes` (3, N)

@@ -1,17 +1,17 @@
-"""Attention inside chunks of a sequence that has been put in some order, once or in several rounds.
+"""Attention inside chunks of a permuted sequence, in one or several rounds.
 
     y_i = Σ_{j ∈ J_i} softmax_j(q_i · k_j) v_j            J_i = ⊎_r { j : chunk_r(j) is within −before ... +after of chunk_r(i) }
 
-    order       round r puts token order[h, r, s] at place s                          (H, R, T) of one sequence
-    chunk       places in a chunk: the token at place s of round r is in chunk r·C + s // chunk, C chunks a round
+    order       round r puts token order[h, r, s] at position s                       (H, R, T) of one sequence
+    chunk       positions in a chunk: the token at position s of round r is in chunk r·C + s // chunk, C chunks a round
     J_i         a multiset: a key that is met in several rounds weighs several times; neighbours are counted in a circle over all R·C
                 chunks, each once; `causal` leaves out keys later in the sequence
     own         where False, j = i is left out unless J_i holds nothing else
 
-Each round's softmax, joined by their logsumexp, is this one softmax (Kitaev et al. 2020, section 2 and appendix A). With tokens in their
-own order and one round it is local attention; sorted by a hash of theirs it is LSH attention (`kernels/lsh.py`).
+The rounds' softmaxes, combined by their logsumexp, equal this one softmax (Kitaev et al. 2020, section 2 and appendix A). In text order
+with one round it is local attention; sorted by a hash it is LSH attention (`kernels/lsh.py`).
 
-Tokens stand end to end, (N, H, K), with or without padding between the sequences, and so do the sequences' orders, each (H, R, room):
+Tokens are concatenated, (N, H, K), with or without padding between the sequences; so are their orders, each (H, R, room):
 `order` is one-dimensional. `rows` (B, 5) says of each sequence where its keys begin, how many they are, where its queries begin, the
 place of the first of them (queries are the last tokens of what the keys cover), and the room it has, padding counted.
 """
@@ -24,23 +24,23 @@ import torch
 from torch import Tensor
 
 from attentif.kernels.exp import exp
-from attentif.kernels.jit import compiled, inlined, share
+from attentif.kernels.jit import Array, inline, jit, parallel_for
 from attentif.kernels.operation import differentiate, empty_like, operation
-from attentif.kernels.tile import BYTES, VECTORS, multiply, padded_rows
+from attentif.kernels.tile import BYTES, VECTORS, multiply, round_up_rows
 
-OWN = -1e5  # score of a token's own key where it is left out: nothing beside any other, everything alone
-LONELY = -1e30  # what is kept for a token alone with its own key, times how often it met it: there a logarithm's digits would be lost
-LEAST = -80  # e to this is nothing beside 1
+OWN = -1e5  # score of an excluded own key: negligible beside any other, dominant alone
+LONELY = -1e30  # factor on the stored total of a token alone with its own key, where a logarithm would lose its digits
+LEAST = -80  # exp of this is negligible
 
 
 class Chunks(NamedTuple):
-    """Who sees whom."""
+    """Which chunks each token attends to."""
 
-    size: int  # places in a chunk
+    size: int  # positions in a chunk
     before: int = 1  # chunks seen before one's own
     after: int = 0  # ... and after
     causal: bool = False
-    own: bool = True  # a token sees its own key; False: only where it is alone
+    own: bool = True  # attend to the own key; False: only if there is no other
 
 
 def chunked_attention_naive(q: Tensor, k: Tensor, v: Tensor, order: Tensor, how: Chunks) -> Tensor:
@@ -68,18 +68,18 @@ def _cut(places: list[int], size: int) -> list[list[int]]:
 
 
 def chunked_attention(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Chunks) -> Tensor:
-    """The same for every sequence: compiled on a CPU, by gathers elsewhere. Places of q that are no token's give 0."""
+    """The same for all sequences: compiled on CPU, gathers elsewhere; zero outside them."""
     if not q.is_cpu:
-        return chunked_attention_gathered(q, k, v, order, rows, how)
+        return chunked_attention_gather(q, k, v, order, rows, how)
     q, k, v, order, rows = (t.contiguous() for t in (q, k, v, order, rows))
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
-        y: Tensor = _attend(q, k, v, order, rows, [int(value) for value in how])[0]
+        y: Tensor = _attend_op(q, k, v, order, rows, [int(value) for value in how])[0]
         return y
-    return _attended(q, k, v, order, rows, how)[0]
+    return _attend(q, k, v, order, rows, how)[0]
 
 
-def chunked_attention_gathered(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Chunks) -> Tensor:
-    """The same in whole tensors: every chunk's keys are gathered beside its queries."""
+def chunked_attention_gather(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Chunks) -> Tensor:
+    """The same in torch: every chunk's keys are gathered beside its queries."""
     chunk, before, after, causal, own = how
     begin, length, q_begin, start, room = rows.unbind(1)
     H, rounds = q.shape[1], len(order) // (len(k) * q.shape[1])
@@ -108,7 +108,7 @@ def chunked_attention_gathered(q: Tensor, k: Tensor, v: Tensor, order: Tensor, r
         seen = seen & (keys[..., None, :] <= token[..., :, None])
     if not own:
         scores = scores.masked_fill(keys[..., None, :] == token[..., :, None], OWN)
-    beyond = (token < 0)[..., None]  # places after a sequence's end: any finite score will do
+    beyond = (token < 0)[..., None]  # past a sequence's end: any finite score
     scores = scores.masked_fill(~seen, -torch.inf).masked_fill(beyond, 0.0)
     y = scores.softmax(-1) @ v[cells, head]
 
@@ -120,7 +120,7 @@ def chunked_attention_gathered(q: Tensor, k: Tensor, v: Tensor, order: Tensor, r
 
 
 def chunked_weights(q: Tensor, k: Tensor, order: Tensor, row: Tensor, how: Chunks) -> Tensor:
-    """The weights (H, queries, keys) of one sequence, in whole matrices: what each pair weighs in all rounds together."""
+    """Weights (H, queries, keys) of one sequence, summed over the rounds."""
     begin, length, q_begin, start, room = row.tolist()
     H = q.shape[1]
     rounds, chunks = len(order) // (len(k) * H), -(-length // how.size)
@@ -143,16 +143,16 @@ def chunked_weights(q: Tensor, k: Tensor, order: Tensor, row: Tensor, how: Chunk
     return (scores + times.log()).softmax(-1)
 
 
-def _attended(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The outputs, and the logarithm of each softmax's denominator (or see LONELY)."""
+def _attend(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Return the outputs and the log-denominator of each softmax (or see LONELY)."""
     y, total = torch.zeros_like(q), q.new_zeros(q.shape[:2])
-    share(_forward, len(rows) * q.shape[1], *(t.detach().numpy() for t in (q, k, v, order, rows, y, total)), *map(int, how))
+    parallel_for(_forward, len(rows) * q.shape[1], *(t.detach().numpy() for t in (q, k, v, order, rows, y, total)), *map(int, how))
     return y, total
 
 
 @operation("chunked_attention", fake=lambda q, *_: (torch.empty_like(q), q.new_empty(q.shape[:2])))
-def _attend(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Sequence[int]) -> tuple[Tensor, Tensor]:
-    return _attended(q, k, v, order, rows, how)
+def _attend_op(q: Tensor, k: Tensor, v: Tensor, order: Tensor, rows: Tensor, how: Sequence[int]) -> tuple[Tensor, Tensor]:
+    return _attend(q, k, v, order, rows, how)
 
 
 @operation("chunked_attention_backward", fake=lambda q, k, v, *_: empty_like(q, k, v))
@@ -161,7 +161,7 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
     arrays = (t.detach().numpy() for t in (q, k, v, order, rows, total, mean, g, dq, dk, dv))
-    share(_backward, len(rows) * q.shape[1], *arrays, *map(int, how))
+    parallel_for(_backward, len(rows) * q.shape[1], *arrays, *map(int, how))
     return dq, dk, dv
 
 
@@ -171,12 +171,12 @@ def _backpropagate(
     return _gradients(q, k, v, order, rows, total, (g * y).sum(-1), g, how)
 
 
-differentiate(_attend, _backpropagate, save=lambda *given: given)
+differentiate(_attend_op, _backpropagate, save=lambda *given: given)
 
 
-@inlined
+@inline
 def _lay(row: Any, panels: Any, at: int) -> None:
-    """A row of a matrix into its panels of columns, as `kernels/tile.py` wants the right-hand side of a product."""
+    """Copy a row into its column panels, the layout of `kernels/tile.py`."""
     columns = panels.shape[2]
     for first in range(0, len(row), columns):
         part = panels[first // columns, at]
@@ -184,23 +184,23 @@ def _lay(row: Any, panels: Any, at: int) -> None:
             part[c] = row[first + c]
 
 
-@inlined
+@inline
 def _lay_column(column: Any, panels: Any, at: int) -> None:
-    """The same of a column."""
+    """Copy a column into its panel."""
     part = panels[at // panels.shape[2]]
     for d in range(len(column)):
         part[d, at % panels.shape[2]] = column[d]
 
 
-@inlined
+@inline
 def _add(row: Any, change: Any) -> None:
     for d in range(len(row)):
         row[d] += change[d]
 
 
-@inlined
+@inline
 def _members(tokens: Any, places: Any, number: int, chunks: int, size: int, length: int, first: int) -> int:
-    """The tokens of chunk `number` that stand at `first` or later in their sequence, written to `tokens`: how many."""
+    """Write the tokens of a chunk at positions ≥ `first` to `tokens`; return their number."""
     turn, begin = number // chunks, number % chunks * size
     n = 0
     for place in range(begin, min(begin + size, length)):
@@ -210,36 +210,24 @@ def _members(tokens: Any, places: Any, number: int, chunks: int, size: int, leng
     return n
 
 
-@inlined
+@inline
 def _neighbours(tokens: Any, places: Any, number: int, rounds: int, chunks: int, size: int, length: int, before: int, width: int) -> int:
-    """The tokens of the `width` chunks from `before` ones earlier on, in a circle."""
+    """Write the tokens of `width` chunks, starting `before` chunks earlier, in a circle."""
     n, around = 0, rounds * chunks
     for step in range(min(width, around)):
         n += _members(tokens[n:], places, (number - before + step + around) % around, chunks, size, length, 0)
     return n
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+@jit(fastmath={"contract", "reassoc", "nsz"})
 def _forward(
-    start: int,
-    stop: int,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    order: np.ndarray,
-    rows: np.ndarray,
-    y: np.ndarray,
-    total: np.ndarray,
-    size: int,
-    before: int,
-    after: int,
-    causal: int,
-    own: int,
-) -> None:
+    start: int, stop: int, q: Array, k: Array, v: Array, order: Array, rows: Array, y: Array, total: Array, size: int,
+    before: int, after: int, causal: int, own: int
+) -> None:  # fmt: skip
     H, K = q.shape[1], q.shape[2]
     R = len(order) // (len(k) * H)
     width, columns = before + after + 1, VECTORS * BYTES // q.itemsize
-    most, few = size * width, padded_rows(size)
+    most, few = size * width, round_up_rows(size)
     wide, long = -(-K // columns), -(-most // columns)  # in panels
     queries, keys = np.empty(size, order.dtype), np.empty(most, order.dtype)
     Q, KT, V = np.zeros((few, K), q.dtype), np.zeros((long, K, columns), q.dtype), np.zeros((wide, most, columns), q.dtype)
@@ -251,7 +239,7 @@ def _forward(
         places = order[at * H * R : (at + room) * H * R].reshape((H, R, room))[h]
         top = np.full(length - first, lowest, q.dtype)
         chunks = -(-length // size)
-        rounds = R if chunks > 1 else 1  # in a single chunk every round says the same
+        rounds = R if chunks > 1 else 1  # with a single chunk all rounds are equal
         for number in range(rounds * chunks):
             n = _members(queries, places, number, chunks, size, length, first)
             if n == 0:
@@ -298,39 +286,23 @@ def _forward(
                 total[q_at + cell, h] *= lonely
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _backward(
-    start: int,
-    stop: int,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    order: np.ndarray,
-    rows: np.ndarray,
-    total: np.ndarray,
-    mean: np.ndarray,
-    g: np.ndarray,
-    dq: np.ndarray,
-    dk: np.ndarray,
-    dv: np.ndarray,
-    size: int,
-    before: int,
-    after: int,
-    causal: int,
-    own: int,
-) -> None:
-    """With p the weights and D = g · y: ∂v = pᵀ g,  ∂s = p ⊙ (g vᵀ − D),  ∂q = ∂s k,  ∂k = ∂sᵀ q, chunk by chunk; tiles ending in T lie."""
+    start: int, stop: int, q: Array, k: Array, v: Array, order: Array, rows: Array, total: Array, mean: Array, g: Array,
+    dq: Array, dk: Array, dv: Array, size: int, before: int, after: int, causal: int, own: int
+) -> None:  # fmt: skip
+    """∂v = pᵀ g,  ∂s = p ⊙ (g vᵀ − D),  ∂q = ∂s k,  ∂k = ∂sᵀ q, chunk by chunk, with D = g · y."""
     H, K = q.shape[1], q.shape[2]
     R = len(order) // (len(k) * H)
     width, columns = before + after + 1, VECTORS * BYTES // q.itemsize
-    most, few, many = size * width, padded_rows(size), padded_rows(size * width)
+    most, few, many = size * width, round_up_rows(size), round_up_rows(size * width)
     wide, short = -(-K // columns), -(-size // columns)  # in panels
     queries, keys = np.empty(size, order.dtype), np.empty(most, order.dtype)
     Q, G = np.zeros((wide, size, columns), q.dtype), np.zeros((wide, size, columns), q.dtype)
     QT, GT = np.zeros((short, K, columns), q.dtype), np.zeros((short, K, columns), q.dtype)
     Kn, V, keyed = np.zeros((many, K), q.dtype), np.zeros((many, K), q.dtype), np.zeros((wide, most, columns), q.dtype)
     PT, ST = np.zeros((many, short * columns), q.dtype), np.zeros((many, short * columns), q.dtype)
-    S = np.zeros((few, most + 8), q.dtype)  # filled column by column: rows a power of two apart would share few lines of the cache
+    S = np.zeros((few, most + 8), q.dtype)  # +8: rows a power of two apart would collide in the cache
     out = np.zeros((many, wide * columns), q.dtype)
     sums, means, met = np.zeros(size, q.dtype), np.zeros(size, q.dtype), np.zeros(size, q.dtype)
     none, lowest, least, lonely = np.array([0, -np.inf, LEAST, LONELY], q.dtype)

@@ -1,4 +1,4 @@
-"""A short causal convolution of each channel on its own, over sequences that stand end to end.
+"""Short causal depthwise convolution over concatenated sequences.
 
     y_t = f(b + Σ_{k=0}^{W-1} w_k ⊙ x_{t-k})
 
@@ -9,8 +9,8 @@
     tail     what came before each sequence, the newest last       (B, W - 1, D)
     first, lengths   where each sequence begins in x, its tokens   (B,)
 
-A padded batch (B, T, D) is such a list too, its places beside the sequences being zero in the result, so that one function serves both
-layouts and no padding is ever computed. State spaces and gated recurrences begin with it (Gu & Dao 2023; De et al. 2024).
+Padded batches (B, T, D) are handled as flat lists too; outputs outside the sequences are zero and padding is not computed. Used by state
+spaces and gated recurrences (Gu & Dao 2023; De et al. 2024).
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attentif.kernels.exp import sigmoid
-from attentif.kernels.jit import compiled, inlined, share
+from attentif.kernels.jit import Array, inline, jit, parallel_for
 from attentif.kernels.operation import differentiate, empty_like, operation
 
 BLOCK = 128  # channels of one piece of work
@@ -41,18 +41,18 @@ def causal_conv_naive(
 
 
 def causal_conv(x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool = False) -> Tensor:
-    """The same: a compiled loop on a CPU, a gather of all taps elsewhere."""
+    """The same: a compiled loop on CPU, a gather of all taps elsewhere."""
     if not x.is_cpu:
-        return causal_conv_gathered(x, weight, bias, tail, first, lengths, silu)
+        return causal_conv_gather(x, weight, bias, tail, first, lengths, silu)
     bias = weight.new_zeros(weight.shape[0]) if bias is None else bias
     y: Tensor = _conv(x.contiguous(), weight.T.contiguous(), bias, tail.contiguous(), first.contiguous(), lengths.contiguous(), silu)
     return y
 
 
-def causal_conv_gathered(
+def causal_conv_gather(
     x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool = False
 ) -> Tensor:
-    """The same, every tap of every token fetched at once."""
+    """The same, gathering every tap of every token at once."""
     W = weight.shape[1]
     step, row, inside = inside_of(len(x), first, lengths)
     back = torch.arange(W - 1, -1, -1, device=x.device)
@@ -67,7 +67,7 @@ def causal_conv_gathered(
 
 
 def next_tail(x: Tensor, tail: Tensor, lengths: Tensor, dense: bool) -> Tensor:
-    """The tail after the first `lengths` tokens of each row of a padded x (B, T, D); `dense`: all rows are full."""
+    """Return the tail after the first `lengths` tokens of each row of x (B, T, D)."""
     places = tail.shape[1]
     if dense:
         newest = x[:, max(0, x.shape[1] - places) :]
@@ -77,7 +77,7 @@ def next_tail(x: Tensor, tail: Tensor, lengths: Tensor, dense: bool) -> Tensor:
 
 
 def inside_of(places: int, first: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each place: its step within its sequence, its sequence, and whether it holds a token at all."""
+    """Return each position's step in its sequence, its sequence, and whether it is a token."""
     place = torch.arange(places, device=first.device)
     row = torch.searchsorted(first, place, right=True) - 1
     step = place - first[row]
@@ -87,7 +87,7 @@ def inside_of(places: int, first: Tensor, lengths: Tensor) -> tuple[Tensor, Tens
 @operation("causal_conv", fake=lambda x, *_: torch.empty_like(x))
 def _conv(x: Tensor, taps: Tensor, bias: Tensor, tail: Tensor, first: Tensor, lengths: Tensor, silu: bool) -> Tensor:
     y = torch.empty_like(x) if covers(x, lengths) else torch.zeros_like(x)
-    share(_forward, _pieces(x, first), *(t.detach().numpy() for t in (x, taps, bias, tail, first, lengths)), silu, y.numpy())
+    parallel_for(_forward, _pieces(x, first), *(t.detach().numpy() for t in (x, taps, bias, tail, first, lengths)), silu, y.numpy())
     return y
 
 
@@ -100,7 +100,7 @@ def _gradients(
     dtail = torch.empty_like(tail)
     dtaps, dbias = x.new_empty(rows, W, D), x.new_empty(rows, D)
     inputs = (t.detach().numpy() for t in (x, taps, bias, tail, first, lengths))
-    share(_backward, _pieces(x, first), *inputs, silu, *(t.detach().numpy() for t in (dy, dx, dtail, dtaps, dbias)))
+    parallel_for(_backward, _pieces(x, first), *inputs, silu, *(t.detach().numpy() for t in (dy, dx, dtail, dtaps, dbias)))
     return dx, dtaps.sum(0), dbias.sum(0), dtail
 
 
@@ -108,7 +108,7 @@ differentiate(_conv, _gradients, save=lambda *given: given[:-1])
 
 
 def covers(x: Tensor, lengths: Tensor) -> bool:
-    """Whether every place belongs to a sequence."""
+    """Whether every position belongs to a sequence."""
     return int(lengths.sum()) == len(x)
 
 
@@ -116,20 +116,17 @@ def _pieces(x: Tensor, first: Tensor) -> int:
     return len(first) * -(-x.shape[1] // BLOCK)
 
 
-# Slices that begin at the block's first channel, so that indices count from 0: where numba must reckon with negative ones, it does not
-# vectorise.
+# Slices start at the block's first channel, so that indices count from 0: numba does not vectorise where they might be negative.
 
 
-@inlined
-def _before(past: int, row: int, begin: int, low: int, high: int, x: np.ndarray, tail: np.ndarray) -> np.ndarray:
-    """The channels of step `past` of a sequence, which may lie before its beginning."""
+@inline
+def _before(past: int, row: int, begin: int, low: int, high: int, x: Array, tail: Array) -> Array:
+    """Return the channels of step `past` of a sequence, from the tail if negative."""
     return x[begin + past, low:high] if past >= 0 else tail[row, past + tail.shape[1], low:high]
 
 
-@inlined
-def _sum_taps(
-    t: int, row: int, begin: int, low: int, high: int, x: np.ndarray, taps: np.ndarray, bias: np.ndarray, tail: np.ndarray, z: np.ndarray
-) -> None:
+@inline
+def _sum_taps(t: int, row: int, begin: int, low: int, high: int, x: Array, taps: Array, bias: Array, tail: Array, z: Array) -> None:
     """z = b + Σ w_k ⊙ x_{t-k} for the channels from low to high."""
     W = taps.shape[0]
     b = bias[low:high]
@@ -141,18 +138,9 @@ def _sum_taps(
             z[d] += tap[d] * old[d]
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _forward(
-    start: int,
-    stop: int,
-    x: np.ndarray,
-    taps: np.ndarray,
-    bias: np.ndarray,
-    tail: np.ndarray,
-    first: np.ndarray,
-    lengths: np.ndarray,
-    silu: bool,
-    y: np.ndarray,
+    start: int, stop: int, x: Array, taps: Array, bias: Array, tail: Array, first: Array, lengths: Array, silu: bool, y: Array
 ) -> None:
     D = x.shape[1]
     blocks = -(-D // BLOCK)
@@ -171,23 +159,11 @@ def _forward(
                     y_t[d] = z[d]
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _backward(
-    start: int,
-    stop: int,
-    x: np.ndarray,
-    taps: np.ndarray,
-    bias: np.ndarray,
-    tail: np.ndarray,
-    first: np.ndarray,
-    lengths: np.ndarray,
-    silu: bool,
-    dy: np.ndarray,
-    dx: np.ndarray,
-    dtail: np.ndarray,
-    dtaps: np.ndarray,
-    dbias: np.ndarray,
-) -> None:
+    start: int, stop: int, x: Array, taps: Array, bias: Array, tail: Array, first: Array, lengths: Array, silu: bool, dy: Array,
+    dx: Array, dtail: Array, dtaps: Array, dbias: Array
+) -> None:  # fmt: skip
     W, D = taps.shape
     blocks = -(-D // BLOCK)
     g = np.empty(BLOCK, x.dtype)

@@ -1,4 +1,4 @@
-"""RWKV-7's recurrence, a generalised delta rule: a matrix of memory for each head (Peng et al. 2025, eq. 17).
+"""RWKV-7's generalised delta rule: a matrix memory per head (Peng et al. 2025, eq. 17).
 
     M_t = diag(w_t) M_{t-1} + b_t (a_tᵀ M_{t-1}) + k_t v_tᵀ,     y_t = r_tᵀ M_t
 
@@ -21,16 +21,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attentif.kernels.jit import compiled, share
+from attentif.kernels.copy import copy_rows_into
+from attentif.kernels.jit import Array, jit, parallel_for
 from attentif.kernels.operation import differentiate, empty_like, operation
-from attentif.kernels.put import put_rows
 from attentif.kernels.wkv import Runs
 
-CHUNK = 16  # steps whose memories the backward pass works out again from one that was kept
+CHUNK = 16  # steps recomputed from one stored memory in the backward pass
 
 
 def delta_rule_naive(r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, runs: Runs) -> tuple[Tensor, Tensor]:
-    """The equation: (N, H, K) outputs, zero outside every sequence, and the memories (B, H, K, K) after each."""
+    """The equation: outputs (N, H, K), zero outside sequences, and final memories (B, H, K, K)."""
     y: list[Tensor] = list(torch.zeros_like(r).unbind())
     memories = []
     for M, begin, length in zip(before, runs.begins.tolist(), runs.lengths.tolist(), strict=True):
@@ -43,13 +43,13 @@ def delta_rule_naive(r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: T
 
 
 def delta_rule(r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, runs: Runs) -> tuple[Tensor, Tensor]:
-    """The same: a compiled loop on a CPU, doubling steps elsewhere."""
+    """The same: a compiled loop on CPU, a parallel scan elsewhere."""
     if not r.is_cpu:
         return delta_rule_doubling(r, w, k, v, a, b, before, runs)
     given = [t.contiguous() for t in (r, w, k, v, a, b, before)]
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         y, after, _ = _outputs(*given, *runs)
-    else:  # a decoding step is too short for torch's bookkeeping
+    else:  # skip the dispatcher in decoding
         y, after, _ = _run(given, runs, chunks=0)
     return y, after
 
@@ -57,7 +57,7 @@ def delta_rule(r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor,
 def delta_rule_doubling(
     r: Tensor, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, before: Tensor, runs: Runs
 ) -> tuple[Tensor, Tensor]:
-    """The same in log₂ T steps (Hillis & Steele 1986): after step i, (A, B) at t are M_t = A M_{t - 2^i} + B."""
+    """The same in log₂ T steps (Hillis & Steele 1986); step i spans 2^i tokens."""
     steps = torch.arange(runs.longest, device=r.device)
     inside = steps < runs.lengths[:, None]
     at = torch.where(inside, runs.begins[:, None] + steps, 0)
@@ -80,7 +80,7 @@ def _run(given: list[Tensor], runs: Runs, chunks: int) -> tuple[Tensor, Tensor, 
     B, H, K, _ = before.shape
     y, after, marks = torch.zeros_like(given[0]), before.clone(), before.new_empty(B, chunks, H, K, K)
     tensors = (*given[:6], runs.begins, runs.lengths, y, after, marks)
-    share(_forward, B * H, *(t.detach().numpy() for t in tensors))
+    parallel_for(_forward, B * H, *(t.detach().numpy() for t in tensors))
     return y, after, marks
 
 
@@ -102,7 +102,7 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     dr, dw, dk, dv, da, db = (torch.zeros_like(r) for _ in range(6))
     dM = G.clone()
-    share(
+    parallel_for(
         _backward,
         G.shape[0] * G.shape[1],
         *(t.detach().numpy() for t in (r, w, k, v, a, b, marks, begins, lengths, g)),
@@ -119,22 +119,11 @@ differentiate(
 )
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _forward(
-    start: int,
-    stop: int,
-    r: np.ndarray,
-    w: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    begins: np.ndarray,
-    lengths: np.ndarray,
-    y: np.ndarray,
-    after: np.ndarray,
-    marks: np.ndarray,
-) -> None:
+    start: int, stop: int, r: Array, w: Array, k: Array, v: Array, a: Array, b: Array, begins: Array, lengths: Array, y: Array,
+    after: Array, marks: Array
+) -> None:  # fmt: skip
     H, K = r.shape[1], r.shape[2]
     u = np.empty(K, r.dtype)
     for piece in range(start, stop):
@@ -142,7 +131,7 @@ def _forward(
         M = after[row, head]
         for t in range(lengths[row]):
             if marks.shape[1] and t % CHUNK == 0:
-                put_rows(marks[row, t // CHUNK, head], M)
+                copy_rows_into(marks[row, t // CHUNK, head], M)
             at = begins[row] + t
             value, out = v[at, head], y[at, head]
             u[:] = 0
@@ -157,28 +146,11 @@ def _forward(
                     out[j] += seen * line[j]
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+@jit(fastmath={"contract", "reassoc", "nsz"})
 def _backward(
-    start: int,
-    stop: int,
-    r: np.ndarray,
-    w: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    marks: np.ndarray,
-    begins: np.ndarray,
-    lengths: np.ndarray,
-    g: np.ndarray,
-    dr: np.ndarray,
-    dw: np.ndarray,
-    dk: np.ndarray,
-    dv: np.ndarray,
-    da: np.ndarray,
-    db: np.ndarray,
-    dM: np.ndarray,
-) -> None:
+    start: int, stop: int, r: Array, w: Array, k: Array, v: Array, a: Array, b: Array, marks: Array, begins: Array,
+    lengths: Array, g: Array, dr: Array, dw: Array, dk: Array, dv: Array, da: Array, db: Array, dM: Array
+) -> None:  # fmt: skip
     H, K = r.shape[1], r.shape[2]
     M, u = np.empty((CHUNK + 1, K, K), r.dtype), np.empty((CHUNK, K), r.dtype)  # memories before each step of a chunk, and after the last
     back = np.empty(K, r.dtype)
@@ -189,7 +161,7 @@ def _backward(
         for chunk in range(-(-lengths[row] // CHUNK) - 1, -1, -1):
             begin = begins[row] + chunk * CHUNK
             steps = min(CHUNK, lengths[row] - chunk * CHUNK)
-            put_rows(M[0], marks[row, chunk, head])
+            copy_rows_into(M[0], marks[row, chunk, head])
             for t in range(steps):
                 value, seen = v[begin + t, head], u[t]
                 seen[:] = 0

@@ -2,8 +2,8 @@
 
     y = x ⊙ m / (1 − p)        mᵢ = 1 with probability 1 − p, else 0            (Srivastava et al. 2014)
 
-A CPU draws torch's mask number by number, on one core: 9 % of a small encoder's training step. Here one 64-bit number decides for four
-components, each by 16 bits of its own, so that p is kept to within 1/131,072; the scale is that of the p in use, and the mean exact.
+torch draws the mask number by number on one core: 9 % of a small encoder's training step. Here one 64-bit number gives four 16-bit ones,
+so p is exact to within 1/131,072; the scale uses the actual p, so the mean is exact.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Dynamic time warping: how far two sequences are apart when either may be stretched (Sakoe & Chiba 1978).
+"""Dynamic time warping: a distance between sequences of different speed (Sakoe & Chiba 1978).
 
 D(i, j) = |a_i - b_j| + min(D(i - 1, j), D(i, j - 1), D(i - 1, j - 1))            distance = D(n, m) / (n + m)
 
@@ -8,7 +8,7 @@ a, b     frames                     (n, D), (m, D)
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.kernels.jit import compiled, share
+from attentif.kernels.jit import Array, jit, parallel_for
 
 Frames = NDArray[np.float32]
 
@@ -25,18 +25,16 @@ def dtw_naive(a: Frames, b: Frames) -> float:
 
 
 def nearest_by_dtw(known: list[Frames], asked: list[Frames]) -> NDArray[np.int64]:
-    """For each asked sequence, which known one is nearest."""
+    """Return the index of the nearest known sequence for each asked one."""
     found = np.empty(len(asked), dtype=np.int64)
     flat = [np.ascontiguousarray(np.concatenate(rows), dtype=np.float32) for rows in (known, asked)]
     ends = [np.cumsum([0, *(len(row) for row in rows)]) for rows in (known, asked)]
-    share(_nearest, len(asked), flat[0], ends[0], flat[1], ends[1], found)
+    parallel_for(_nearest, len(asked), flat[0], ends[0], flat[1], ends[1], found)
     return found
 
 
-@compiled(fastmath={"contract", "reassoc"})
-def _nearest(
-    start: int, stop: int, known: np.ndarray, known_ends: np.ndarray, asked: np.ndarray, asked_ends: np.ndarray, found: np.ndarray
-) -> None:
+@jit(fastmath={"contract", "reassoc"})
+def _nearest(start: int, stop: int, known: Array, known_ends: Array, asked: Array, asked_ends: Array, found: Array) -> None:
     longest = 0
     for row in range(len(known_ends) - 1):
         longest = max(longest, known_ends[row + 1] - known_ends[row])

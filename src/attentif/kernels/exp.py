@@ -1,9 +1,9 @@
-"""exp(x) inside compiled loops, in a form that vectorises.
+"""A vectorisable exp(x) for compiled loops.
 
     exp(x) = 2^n · e^r,     n = round(x / ln 2),     r = x − n ln 2,     |r| ≤ ln 2 / 2
 
-A call of the library's exp keeps a loop from being vectorised. In float32, e^r is a polynomial of degree six (relative error 3e-9, below
-float32's own 6e-8), and 2^n is made by shifting n into the exponent's bits. exp(0) is 1 to the bit; below −87.3 the result stays at
+Calls of the library's exp prevent vectorisation. In float32, e^r is a polynomial of degree six (relative error 3e-9, below float32's
+6e-8), and 2^n is made by shifting n into the exponent bits. exp(0) is exactly 1; below −87.3 the result stays at
 2^−126 (1.2e-38) instead of vanishing, above 88.3 it is infinite, and nan stays nan. float64 falls to the library's exp.
 
 `exp2_decay` is 2^y for y ≤ 0 only, in half as many instructions (degree five, relative error 9e-8): for decays e^{ΔA}, whose rates can be
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from attentif.kernels.jit import inlined, inlined_with
+from attentif.kernels.jit import inline, inline_with
 
 _LOG2_E = np.float32(1 / math.log(2))
 _LN2_HIGH = np.float32(0.693359375)  # few bits: its products with small whole numbers are exact
@@ -31,7 +31,7 @@ _P1, _P2, _P3 = np.float32(0.693146977598601), np.float32(0.2402224208445123), n
 _P4, _P5 = np.float32(0.009671512700155316), np.float32(0.001326472725554119)
 
 
-@inlined
+@inline
 def _single(x: Any) -> Any:
     x = _LEAST if x < _LEAST else x
     x = _MOST if x > _MOST else x
@@ -42,13 +42,13 @@ def _single(x: Any) -> Any:
     return (_ONE + (r + r * r * q)) * np.int32(np.int32(n + 1) << _SHIFT).view(np.float32)
 
 
-@inlined_with(_single)
+@inline_with(_single)
 def exp(x: Any) -> Any:
     """e^x of one number, for compiled functions."""
     return math.exp(x)
 
 
-def _single_decay(y: Any) -> Any:
+def _single_exp2_decay(y: Any) -> Any:
     y = _FEWEST if y < _FEWEST else y
     n = np.int32(y - _HALF)
     f = y - np.float32(n)
@@ -56,7 +56,7 @@ def _single_decay(y: Any) -> Any:
     return np.int32(p.view(np.int32) + np.int32(n << _SHIFT)).view(np.float32)  # n added to the exponent's bits
 
 
-@inlined_with(_single_decay)
+@inline_with(_single_exp2_decay)
 def exp2_decay(y: Any) -> Any:
     """2^y of one number y ≤ 0, for compiled functions."""
     return math.exp(y * 0.6931471805599453)
@@ -66,7 +66,7 @@ def _single_sigmoid(z: Any) -> Any:
     return _ONE / (_ONE + _single(-z))
 
 
-@inlined_with(_single_sigmoid)
+@inline_with(_single_sigmoid)
 def sigmoid(z: Any) -> Any:
     """1 / (1 + e^-z) of one number, for compiled functions. (A plain 1 would make a float64 of a float32.)"""
     return 1 / (1 + math.exp(-z))

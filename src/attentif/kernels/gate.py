@@ -1,20 +1,19 @@
-"""A gate: one branch multiplied by the other's silu.
+"""A gate: one branch multiplied by the silu of another.
 
     out = y ⊙ silu(z),     silu(z) = z σ(z),     silu'(z) = σ(z) + z σ(z) (1 − σ(z))
 
     dy = g ⊙ silu(z),     dz = g ⊙ y ⊙ silu'(z)          g  the gradient of out
 
-torch takes two passes forwards and four backwards, each with a buffer of its own; here it is one each way, and σ(z) is worked out twice
-instead of kept. Mamba's block ends with it (Gu & Dao 2023).
+torch takes two passes forwards and four backwards, each with a buffer; here it is one each way, and σ(z) is recomputed. Mamba's block ends
+with it (Gu & Dao 2023).
 """
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from attentif.kernels.exp import sigmoid
-from attentif.kernels.jit import compiled, share
+from attentif.kernels.jit import Array, jit, parallel_for
 from attentif.kernels.operation import differentiate, empty_like, operation
 
 BLOCK = 8192  # numbers of one piece of work
@@ -27,7 +26,7 @@ def silu_gate_naive(y: Tensor, z: Tensor) -> Tensor:
 
 
 def silu_gate(y: Tensor, z: Tensor) -> Tensor:
-    """The same for y and z of one shape: a compiled loop on a CPU, torch's own passes elsewhere and for small tensors."""
+    """The same for equal shapes: a compiled loop on CPU, torch elsewhere and for small tensors."""
     if not y.is_cpu or y.numel() < FEW or y.dtype not in (torch.float32, torch.float64):
         return y * F.silu(z)
     gated: Tensor = _gate(y.contiguous(), z.contiguous())
@@ -37,14 +36,14 @@ def silu_gate(y: Tensor, z: Tensor) -> Tensor:
 @operation("silu_gate", fake=lambda y, z: torch.empty_like(y))
 def _gate(y: Tensor, z: Tensor) -> Tensor:
     out = torch.empty_like(y)
-    share(_forward, _pieces(y), *(t.detach().view(-1).numpy() for t in (y, z, out)))
+    parallel_for(_forward, _pieces(y), *(t.detach().view(-1).numpy() for t in (y, z, out)))
     return out
 
 
 @operation("silu_gate_backward", fake=lambda y, z, g: empty_like(y, z))
 def _gradients(y: Tensor, z: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     dy, dz = empty_like(y, z)
-    share(_backward, _pieces(y), *(t.detach().view(-1).numpy() for t in (y, z, g, dy, dz)))
+    parallel_for(_backward, _pieces(y), *(t.detach().view(-1).numpy() for t in (y, z, g, dy, dz)))
     return dy, dz
 
 
@@ -55,16 +54,16 @@ def _pieces(y: Tensor) -> int:
     return -(-y.numel() // BLOCK)
 
 
-@compiled(fastmath={"contract"})
-def _forward(start: int, stop: int, y: np.ndarray, z: np.ndarray, out: np.ndarray) -> None:
+@jit(fastmath={"contract"})
+def _forward(start: int, stop: int, y: Array, z: Array, out: Array) -> None:
     low, high = start * BLOCK, min(stop * BLOCK, len(y))
     y_, z_, out_ = y[low:high], z[low:high], out[low:high]
     for i in range(high - low):
         out_[i] = y_[i] * (z_[i] * sigmoid(z_[i]))
 
 
-@compiled(fastmath={"contract"})
-def _backward(start: int, stop: int, y: np.ndarray, z: np.ndarray, g: np.ndarray, dy: np.ndarray, dz: np.ndarray) -> None:
+@jit(fastmath={"contract"})
+def _backward(start: int, stop: int, y: Array, z: Array, g: Array, dy: Array, dz: Array) -> None:
     low, high = start * BLOCK, min(stop * BLOCK, len(y))
     y_, z_, g_, dy_, dz_ = y[low:high], z[low:high], g[low:high], dy[low:high], dz[low:high]
     for i in range(high - low):

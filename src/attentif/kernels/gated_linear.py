@@ -1,4 +1,4 @@
-"""Linear attention that forgets: every channel of the keys decays at a rate of its own, given by the token.
+"""Linear attention with a data-dependent decay per key channel.
 
     S_t = diag(e^{g_t}) S_{t-1} + k_t v_tᵀ,     y_t = S_tᵀ q_t
 
@@ -12,11 +12,10 @@ Yang et al. 2024 (GLA), section 4. With λ_t the gradient of S_t, backwards:
     λ_t = diag(e^{g_{t+1}}) λ_{t+1} + q_t dy_tᵀ,     dq_t = S_t dy_t,     dk_t = λ_t v_t,     dv_t = λ_tᵀ k_t
     dg_t = Σ_{r ≥ t} (q_r ⊙ dq_r − k_r ⊙ dk_r) + Σ_v λ_T ⊙ S_T
 
-The sum of the last line begins anew at every chunk's end, from the states there: its rounding errors do not grow with T.
+The sum of the last line restarts at every chunk's end from the states there, so its rounding errors do not grow with T.
 
-On a CPU the recurrence itself is the fast form: a block of S stays in the first cache. Forward and backward, one thread took a tenth of
-the time of the form by chunks (2,048 tokens, 8 heads of 64). Elsewhere it goes by chunks, all exponents being differences of sums of g
-that are at most 0.
+On CPU the recurrence itself is fastest, as a block of S stays in the first cache. Other devices use chunks, whose exponents are differences
+of sums of g that are at most 0.
 """
 
 import numpy as np
@@ -24,9 +23,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from attentif.kernels.jit import compiled, share
+from attentif.kernels.copy import copy_into, copy_rows_into
+from attentif.kernels.jit import Array, jit, parallel_for
 from attentif.kernels.operation import differentiate, empty_like, operation
-from attentif.kernels.put import put, put_rows
 
 COLUMNS = 64  # of S that one piece of work carries through time
 SPAN = 64  # steps between two states that the gradient of g starts from
@@ -43,9 +42,9 @@ def gated_linear_naive(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor
 
 
 def gated_linear(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """The same: a compiled loop on a CPU, chunks elsewhere."""
+    """The same: a compiled loop on CPU, chunks elsewhere."""
     if not q.is_cpu:
-        return gated_linear_chunked(q, k, v, g, state)
+        return gated_linear_chunkwise(q, k, v, g, state)
     if q.shape[1] == 1:  # a decoding step
         S = g[:, 0].exp().unsqueeze(-1) * state + k[:, 0].unsqueeze(-1) * v[:, 0].unsqueeze(-2)
         return (q[:, 0].unsqueeze(-2) @ S).transpose(1, 2), S
@@ -54,7 +53,7 @@ def gated_linear(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> t
 
 
 def gated_linear_weights(q: Tensor, k: Tensor, g: Tensor, pos: Tensor) -> Tensor:
-    """The implied matrix (B, H, T, S): y = weights @ v. Query t of a row stands at place pos (B, T) of its S keys."""
+    """The implied matrix (B, H, T, S), y = weights @ v, for queries at positions pos (B, T)."""
     total, places = g.cumsum(1), torch.arange(k.shape[1], device=k.device)
     rows = []
     for query, place in zip(q.unbind(1), pos.unbind(1), strict=True):  # row by row: (T, S, K) numbers at once would be too many
@@ -65,8 +64,8 @@ def gated_linear_weights(q: Tensor, k: Tensor, g: Tensor, pos: Tensor) -> Tensor
     return torch.stack(rows, 2)
 
 
-def gated_linear_chunked(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """The same by chunks of tokens, for devices without the compiled loop; a chunk is computed again in the backward pass."""
+def gated_linear_chunkwise(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """The same by chunks, recomputed in the backward pass, for devices without the compiled loop."""
     parts = []
     for chunk in zip(*(t.transpose(1, 2).split(CHUNK, 2) for t in (q, k, v, g)), strict=True):
         y, state = checkpoint(_one_chunk, *chunk, state, use_reentrant=False, preserve_rng_state=False)
@@ -75,7 +74,7 @@ def gated_linear_chunked(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tens
 
 
 def _one_chunk(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, H, C, ...). Tokens of one block of 16 are compared directly, earlier blocks through a product at the block's beginning."""
+    """One chunk (B, H, C, ...): blocks of 16 are compared directly, others by a product."""
     C = q.shape[2]
     missing = -C % BLOCK
     q_, k_, total = (torch.nn.functional.pad(t, (0, 0, 0, missing)) for t in (q, k, g.cumsum(2)))
@@ -99,7 +98,7 @@ def _one_chunk(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> tup
 def _outputs(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     y, last = empty_like(v, state)
     pieces = state.shape[0] * state.shape[1] * -(-v.shape[3] // COLUMNS)
-    share(_forward, pieces, *(t.detach().numpy() for t in (q, k, v, g.exp(), state, y, last)))
+    parallel_for(_forward, pieces, *(t.detach().numpy() for t in (q, k, v, g.exp(), state, y, last)))
     return y, last
 
 
@@ -109,25 +108,15 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     dq, dk, dv, dg, dstate = torch.zeros_like(q), torch.zeros_like(k), torch.empty_like(v), torch.empty_like(g), torch.empty_like(state)
     pieces = state.shape[0] * state.shape[1]
-    share(_backward, pieces, *(t.detach().numpy() for t in (q, k, v, g.exp(), state, dy, dlast, dq, dk, dv, dg, dstate)))
+    parallel_for(_backward, pieces, *(t.detach().numpy() for t in (q, k, v, g.exp(), state, dy, dlast, dq, dk, dv, dg, dstate)))
     return dq, dk, dv, dg, dstate
 
 
 differentiate(_outputs, _gradients, save=lambda q, k, v, g, state, y, last: (q, k, v, g, state), outputs=2)
 
 
-@compiled(fastmath={"contract", "reassoc"})
-def _forward(
-    start: int,
-    stop: int,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    a: np.ndarray,
-    state: np.ndarray,
-    y: np.ndarray,
-    last: np.ndarray,
-) -> None:
+@jit(fastmath={"contract", "reassoc"})
+def _forward(start: int, stop: int, q: Array, k: Array, v: Array, a: Array, state: Array, y: Array, last: Array) -> None:
     T, H, K, V = q.shape[1], q.shape[2], q.shape[3], v.shape[3]
     blocks = -(-V // COLUMNS)
     for piece in range(start, stop):
@@ -143,26 +132,14 @@ def _forward(
                     new = decay * S_i[j] + key * value[j]
                     S_i[j] = new
                     out[j] += query * new
-        put_rows(last[row, head, :, columns], S)
+        copy_rows_into(last[row, head, :, columns], S)
 
 
-@compiled(fastmath={"contract", "reassoc"})
+@jit(fastmath={"contract", "reassoc"})
 def _backward(
-    start: int,
-    stop: int,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    a: np.ndarray,
-    state: np.ndarray,
-    dy: np.ndarray,
-    dlast: np.ndarray,
-    dq: np.ndarray,
-    dk: np.ndarray,
-    dv: np.ndarray,
-    dg: np.ndarray,
-    dstate: np.ndarray,
-) -> None:
+    start: int, stop: int, q: Array, k: Array, v: Array, a: Array, state: Array, dy: Array, dlast: Array, dq: Array, dk: Array,
+    dv: Array, dg: Array, dstate: Array
+) -> None:  # fmt: skip
     T, H, K, V = q.shape[1], q.shape[2], q.shape[3], v.shape[3]
     spans = -(-T // SPAN)
     for piece in range(start, stop):
@@ -183,8 +160,8 @@ def _backward(
                         total += new * dout[j]
                     dq[row, t, head, i] = total
                 if (t + 1) % SPAN == 0 or t + 1 == T:
-                    put_rows(ends[t // SPAN, :, : S.shape[1]], S)
-            put_rows(S, dlast[row, head, :, columns])  # λ from here on
+                    copy_rows_into(ends[t // SPAN, :, : S.shape[1]], S)
+            copy_rows_into(S, dlast[row, head, :, columns])  # λ from here on
             for t in range(T - 1, -1, -1):
                 value, dout, dvalue = v[row, t, head, columns], dy[row, t, head, columns], dv[row, t, head, columns]
                 if (t + 1) % SPAN == 0 or t + 1 == T:
@@ -201,11 +178,11 @@ def _backward(
                         dvalue[j] += new * key
                         S_i[j] = decay * new
                     dk[row, t, head, i] = total
-            put_rows(dstate[row, head, :, columns], S)
+            copy_rows_into(dstate[row, head, :, columns], S)
         running = np.zeros(K, q.dtype)
         for t in range(T - 1, -1, -1):
             if (t + 1) % SPAN == 0 or t + 1 == T:
-                put(running, beyond[t // SPAN])
+                copy_into(running, beyond[t // SPAN])
             for i in range(K):
                 running[i] += q[row, t, head, i] * dq[row, t, head, i] - k[row, t, head, i] * dk[row, t, head, i]
                 dg[row, t, head, i] = running[i]

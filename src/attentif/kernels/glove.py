@@ -1,6 +1,6 @@
-"""GloVe: word vectors whose products are the logarithms of co-occurrence (Pennington, Socher & Manning 2014).
+"""GloVe: word vectors from logarithms of co-occurrence (Pennington, Socher & Manning 2014).
 
-    X_ij = Σ 1/d over the places where word j stands d ≤ window words before or after word i
+    X_ij = Σ 1/d over the positions where word j stands d ≤ window words before or after word i
     J = ½ Σ_{X_ij > 0} f(X_ij) (w_iᵀ w̃_j + b_i + b̃_j − log X_ij)²        f(x) = min(1, (x / x_max)^α)
 
 With e = f(X_ij)(w_iᵀw̃_j + b_i + b̃_j − log X_ij), one entry moves
@@ -9,8 +9,8 @@ With e = f(X_ij)(w_iᵀw̃_j + b_i + b̃_j − log X_ij), one entry moves
 
 by AdaGrad (Duchi et al. 2011), component by component:  θ ← θ − η g / √G,  G ← G + g²,  G begins at 1.
 
-X is counted in a table with open addresses (i ≤ j; both directions are the same number), which grows with the pairs that are seen and
-not with the text: the text is read in pieces. Everything goes through the entries in one order, so that the same seed gives the same bits.
+X is counted in a hash table with open addressing (i ≤ j; X is symmetric), piece by piece. Entries are processed in a fixed order, so the
+same seed gives the same bits.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.kernels.jit import compiled
+from attentif.kernels.jit import Array, jit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -28,15 +28,15 @@ SCATTER = -7046029254386353131  # 2⁶⁴ / golden ratio as a signed number: Knu
 
 
 class Entries(NamedTuple):
-    """What X holds, each pair in both directions."""
+    """The entries of X, each pair in both directions."""
 
     rows: NDArray[np.int32]
     columns: NDArray[np.int32]
     counts: NDArray[np.float64]
 
 
-class Parameters(NamedTuple):
-    """Vectors of words and of contexts, their biases behind them: (V, D + 1) each, and AdaGrad's sums of squares."""
+class GloveParameters(NamedTuple):
+    """Word and context vectors with their biases, (V, D + 1) each, and AdaGrad's accumulators."""
 
     words: Floats
     contexts: Floats
@@ -45,7 +45,7 @@ class Parameters(NamedTuple):
 
 
 def cooccurrence_naive(pieces: list[list[int]], window: int) -> dict[tuple[int, int], float]:
-    """X by its definition; -1 ends a sentence."""
+    """X by definition; -1 ends a sentence."""
     found: dict[tuple[int, int], float] = {}
     for piece in pieces:
         for here, word in enumerate(piece):
@@ -58,7 +58,7 @@ def cooccurrence_naive(pieces: list[list[int]], window: int) -> dict[tuple[int, 
 
 
 class Cooccurrence:
-    """X, counted piece by piece. Sentences do not reach from one piece to the next."""
+    """X, counted piece by piece; sentences do not span pieces."""
 
     def __init__(self, vocab: int, window: int, slots: int = 1 << 16) -> None:
         self.vocab, self.window = vocab, window
@@ -78,7 +78,7 @@ class Cooccurrence:
         _refill(keys, sums, self.keys, self.sums)
 
     def entries(self) -> Entries:
-        """In the order of the words' numbers, first those with row ≤ column, then their mirror images."""
+        """Return the entries sorted by word numbers, row ≤ column first, then mirrored."""
         held = np.flatnonzero(self.keys != EMPTY)
         held = held[np.argsort(self.keys[held])]
         low, high = (part.astype(np.int32) for part in np.divmod(self.keys[held], self.vocab))
@@ -92,24 +92,24 @@ def weights(counts: NDArray[np.float64], x_max: float, alpha: float) -> NDArray[
     return np.minimum(1.0, (counts / x_max) ** alpha)
 
 
-def begin(vocab: int, size: int, seed: int) -> Parameters:
-    """Vectors and biases drawn between ±½ / D, as Pennington's program begins."""
+def begin(vocab: int, size: int, seed: int) -> GloveParameters:
+    """Draw vectors and biases between ±½ / D, as in Pennington's program."""
     rng = np.random.default_rng(seed)
     words, contexts = (((rng.random((vocab, size + 1)) - 0.5) / size).astype(np.float32) for _ in range(2))
-    return Parameters(words, contexts, np.ones_like(words), np.ones_like(contexts))
+    return GloveParameters(words, contexts, np.ones_like(words), np.ones_like(contexts))
 
 
-def glove_pass(entries: Entries, f: NDArray[np.float64], order: Ints, parameters: Parameters, lr: float) -> float:
-    """One pass over the entries in the order given; J as it was met on the way."""
+def glove_pass(entries: Entries, f: NDArray[np.float64], order: Ints, parameters: GloveParameters, lr: float) -> float:
+    """Make one pass over the entries in this order; return J accumulated on the way."""
     cost = np.zeros(1)
     logs = np.log(entries.counts)
     _step(entries.rows, entries.columns, logs.astype(np.float32), f.astype(np.float32), order, *parameters, np.float32(lr), cost)
     return float(cost[0])
 
 
-@compiled()
-def _count(piece: np.ndarray, start: np.ndarray, window: int, vocab: int, keys: np.ndarray, sums: np.ndarray, used: np.ndarray) -> None:
-    """From `start` on, until the piece ends or the table is too full: `start` then says where to go on."""
+@jit()
+def _count(piece: Array, start: Array, window: int, vocab: int, keys: Array, sums: Array, used: Array) -> None:
+    """Count from `start` until the piece ends or the table is too full; update `start`."""
     mask = len(keys) - 1
     for here in range(start[0], len(piece)):
         if used[0] + window > FULL * len(keys):
@@ -133,8 +133,8 @@ def _count(piece: np.ndarray, start: np.ndarray, window: int, vocab: int, keys: 
     start[0] = len(piece)
 
 
-@compiled()
-def _refill(keys: np.ndarray, sums: np.ndarray, new_keys: np.ndarray, new_sums: np.ndarray) -> None:
+@jit()
+def _refill(keys: Array, sums: Array, new_keys: Array, new_sums: Array) -> None:
     mask = len(new_keys) - 1
     for old in range(len(keys)):
         key = keys[old]
@@ -147,20 +147,11 @@ def _refill(keys: np.ndarray, sums: np.ndarray, new_keys: np.ndarray, new_sums: 
         new_sums[slot] = sums[old]
 
 
-@compiled(fastmath={"contract", "reassoc", "arcp", "nsz", "afn"})
+@jit(fastmath={"contract", "reassoc", "arcp", "nsz", "afn"})
 def _step(
-    rows: np.ndarray,
-    columns: np.ndarray,
-    logs: np.ndarray,
-    f: np.ndarray,
-    order: np.ndarray,
-    words: np.ndarray,
-    contexts: np.ndarray,
-    word_squares: np.ndarray,
-    context_squares: np.ndarray,
-    lr: float,
-    cost: np.ndarray,
-) -> None:
+    rows: Array, columns: Array, logs: Array, f: Array, order: Array, words: Array, contexts: Array, word_squares: Array,
+    context_squares: Array, lr: float, cost: Array
+) -> None:  # fmt: skip
     D = words.shape[1] - 1
     for place in order:
         i, j = rows[place], columns[place]

@@ -1,4 +1,4 @@
-"""Each row through the matrix of its own group: what a mixture of experts is computed with.
+"""Grouped matrix products: each row by the matrix of its group, for mixtures of experts.
 
     y_t = Σ_j w_tj f_{e(t,j)}(x_t),     j = 1 ... k
 
@@ -7,9 +7,9 @@
     w        their weights                                                   (N, k)
     f_e      made of linear maps, one matrix a group, all in one tensor      (E, O, I)
 
-The N·k pairs (token, choice) are sorted by group, so that a group's rows are contiguous: one product a group, of as many rows as it
-has. No group has a limit, so no token is dropped (unlike Fedus et al. 2021). Backwards, the gradient of each matrix is written where
-it belongs in one tensor; indexing the stack instead would fill a tensor of its size once a group.
+The N·k pairs (token, choice) are sorted by group, so each group is one product of contiguous rows. Groups have no capacity limit, so no
+token is dropped (unlike Fedus et al. 2021). The backward pass writes each matrix's gradient into one tensor; indexing the stack would
+allocate a tensor of its size per group.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from attentif.kernels.linear import linear
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Which row goes where."""
+    """Sorted assignment of rows to groups."""
 
     tokens: Tensor  # (N·k,): the token of each sorted row
     rows: Tensor  # (N·k,): the sorted row of each pair (token, choice)
@@ -34,7 +34,7 @@ class Dispatch:
 
 
 def mixture_naive(x: Tensor, chosen: Tensor, weights: Tensor, function: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """The equation, a token at a time; `function(row, group)`."""
+    """The equation, token by token; `function(row, group)`."""
     outputs = []
     for row, groups, shares in zip(x.unbind(), chosen.tolist(), weights.unbind(), strict=True):
         outputs.append(sum((share * function(row, group) for group, share in zip(groups, shares, strict=True)), torch.zeros_like(row)))
@@ -42,9 +42,9 @@ def mixture_naive(x: Tensor, chosen: Tensor, weights: Tensor, function: Callable
 
 
 def mixture(x: Tensor, chosen: Tensor, weights: Tensor, groups: int, function: Callable[[Tensor, list[int]], Tensor]) -> Tensor:
-    """The same, sorted; `function(rows, sizes)` takes the rows of all groups, end to end, and keeps their number."""
+    """The same, sorted; `function(rows, sizes)` maps the concatenated rows of all groups."""
     plan = dispatch(chosen, groups)
-    if not torch.is_grad_enabled():  # a decoding step: without what autograd adds to each call
+    if not torch.is_grad_enabled():  # decoding: skip autograd's overhead
         return _together(function(x.index_select(0, plan.tokens), plan.sizes), weights, plan)
     rows: Tensor = _Spread.apply(x, plan)
     together: Tensor = _Gather.apply(function(rows, plan.sizes), weights, plan)
@@ -52,7 +52,7 @@ def mixture(x: Tensor, chosen: Tensor, weights: Tensor, groups: int, function: C
 
 
 def dispatch(chosen: Tensor, groups: int) -> Dispatch:
-    """Sort the pairs by group, within a group by token."""
+    """Sort the pairs by group, then by token."""
     flat = chosen.flatten()
     order = flat.argsort(stable=True)
     rows = torch.empty_like(order)
@@ -67,8 +67,11 @@ def grouped_linear_naive(x: Tensor, weight: Tensor, bias: Tensor | None, sizes: 
     return torch.stack(outputs) if outputs else x.new_zeros(0, weight.shape[1])
 
 
-def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, sizes: list[int]) -> Tensor:
-    """The same: rows (M, I), sorted, by matrices (E, O, I) and biases (E, O), a product a group."""
+def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, sizes: list[int], products: torch.dtype | None = None) -> Tensor:
+    """The same for sorted rows (M, I), matrices (E, O, I) and biases (E, O), one product per group."""
+    if products is not None and products is not x.dtype:
+        rounded = (x.to(products), weight.to(products), None if bias is None else bias.to(products))
+        return grouped_linear(*rounded, sizes).to(x.dtype)
     if torch.is_grad_enabled():
         y: Tensor = _GroupedLinear.apply(x, weight, bias, sizes)
         return y
@@ -120,7 +123,7 @@ class _GroupedLinear(torch.autograd.Function):
 
 
 class _Spread(torch.autograd.Function):
-    """Each token's row, once for each of its choices. Backwards a sum of k rows a token, where torch's own would add them one by one."""
+    """Repeat each token's row for its choices; the gradient is one sum of k rows per token."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, plan: Dispatch) -> Tensor:
@@ -157,5 +160,5 @@ def _together(y: Tensor, weights: Tensor, plan: Dispatch) -> Tensor:
 
 
 def _chosen_rows(y: Tensor, plan: Dispatch) -> Tensor:
-    """(N, k, D), a new tensor: the row of each choice of each token."""
+    """Return the row of each choice of each token, (N, k, D)."""
     return y.index_select(0, plan.rows).unflatten(0, (len(y) // plan.choices, plan.choices))

@@ -1,6 +1,6 @@
 """The GRU over whole sequences.
 
-`cells.py` has the equation of a step and the names; `recurrence.py` says how sequences lie in a table of places. Backwards, with g the
+`cells.py` has the equation of a step and the names; `recurrence.py` says how sequences lie in a table of positions. Backwards, with g the
 gradient that reaches h_t (from the output and from step t + 1) and u = U_n h⁻ + v, which the reset gate multiplies:
 
     ∂n = g (1 - z) tanh'(n)                ∂z = g (h⁻ - n) σ'(z)                 ∂r = ∂n u σ'(r)
@@ -15,21 +15,21 @@ import torch
 from torch import Tensor
 
 from attentif.kernels.cells import gru_step
-from attentif.kernels.jit import compiled
+from attentif.kernels.copy import copy_into
+from attentif.kernels.jit import Array, jit
 from attentif.kernels.operation import differentiate, empty_like, operation
-from attentif.kernels.put import put
-from attentif.kernels.recurrence import add_to, before, bend, running, share_sequences, squash, sum_of, table, unrolled
-from attentif.kernels.tile import multiply, padded_rows, panels
+from attentif.kernels.recurrence import add_to, before, bend, count_running, split_sequences, squash, sum_of, table, unroll
+from attentif.kernels.tile import multiply, panels, round_up_rows
 
 
 def gru_naive(gates: Tensor, h0: Tensor, w_h: Tensor, b_h: Tensor, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """The equation: outputs (M, N), and the last one (B, N) of each sequence."""
-    y, h = unrolled(partial(_step, w_h=w_h, b_h=b_h), gates, (h0,), begin, lengths)
+    y, h = unroll(partial(_step, w_h=w_h, b_h=b_h), gates, (h0,), begin, lengths)
     return y, h
 
 
 def gru(gates: Tensor, h0: Tensor, w_h: Tensor, b_h: Tensor, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, compiled. Each step needs the one before, so other devices than a CPU take them one at a time."""
+    """The same, compiled; other devices step one token at a time."""
     if not gates.is_cpu:
         return gru_naive(gates, h0, w_h, b_h, begin, lengths)
     y, h, _ = _states(*(t.contiguous() for t in (gates, h0, w_h, b_h)), begin, lengths)
@@ -49,7 +49,7 @@ def _fake_states(gates: Tensor, h0: Tensor, *_: Any) -> tuple[Tensor, ...]:
 def _states(gates: Tensor, h0: Tensor, w_h: Tensor, b_h: Tensor, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     h, N = h0.clone(), h0.shape[1]
     y, active = table(gates, N, lengths), gates.new_empty(len(gates), 4 * N)
-    share_sequences(_gru_forward, begin, lengths, gates, panels(w_h.detach().T), b_h, h0, active, y, h)
+    split_sequences(_gru_forward, begin, lengths, gates, panels(w_h.detach().T), b_h, h0, active, y, h)
     return y, h, active
 
 
@@ -64,7 +64,7 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     N = earlier.shape[1]
     dgates, dreset, dh0 = table(active, 3 * N, lengths), table(active, N, lengths), dh.clone()
-    share_sequences(_gru_backward, begin, lengths, active, earlier, panels(w_h.detach()), dy, dgates, dreset, dh0)
+    split_sequences(_gru_backward, begin, lengths, active, earlier, panels(w_h.detach()), dy, dgates, dreset, dh0)
     return dgates, dreset, dh0
 
 
@@ -84,32 +84,21 @@ differentiate(
 )
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _gru_forward(
-    start: int,
-    stop: int,
-    parts: int,
-    order: np.ndarray,
-    begin: np.ndarray,
-    lengths: np.ndarray,
-    gates: np.ndarray,
-    w: np.ndarray,
-    b_h: np.ndarray,
-    h0: np.ndarray,
-    active: np.ndarray,
-    y: np.ndarray,
-    h_last: np.ndarray,
-) -> None:
+    start: int, stop: int, parts: int, order: Array, begin: Array, lengths: Array, gates: Array, w: Array, b_h: Array, h0: Array,
+    active: Array, y: Array, h_last: Array
+) -> None:  # fmt: skip
     N = h0.shape[1]
     for part in range(start, stop):
         rows = order[part::parts]
-        h = np.zeros((padded_rows(len(rows)), N), gates.dtype)
+        h = np.zeros((round_up_rows(len(rows)), N), gates.dtype)
         total = np.empty((len(h), w.shape[0] * w.shape[2]), gates.dtype)
         for r, row in enumerate(rows):
-            put(h[r], h0[row])
+            copy_into(h[r], h0[row])
         count = len(rows)
         for t in range(lengths[rows[0]]):
-            count = running(t, rows, lengths, count)
+            count = count_running(t, rows, lengths, count)
             multiply(count, h, w, total)
             for r in range(count):
                 m = begin[rows[r]] + t
@@ -124,34 +113,23 @@ def _gru_forward(
                 bend(n)
                 for j in range(N):
                     own[j] = n[j] + z[j] * (own[j] - n[j])
-                put(y[m], own)
+                copy_into(y[m], own)
         for row in rows:
-            put(h_last[row], y[begin[row] + lengths[row] - 1])
+            copy_into(h_last[row], y[begin[row] + lengths[row] - 1])
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _gru_backward(
-    start: int,
-    stop: int,
-    parts: int,
-    order: np.ndarray,
-    begin: np.ndarray,
-    lengths: np.ndarray,
-    active: np.ndarray,
-    earlier: np.ndarray,
-    w: np.ndarray,
-    dy: np.ndarray,
-    dgates: np.ndarray,
-    dreset: np.ndarray,
-    dh0: np.ndarray,
-) -> None:
+    start: int, stop: int, parts: int, order: Array, begin: Array, lengths: Array, active: Array, earlier: Array, w: Array,
+    dy: Array, dgates: Array, dreset: Array, dh0: Array
+) -> None:  # fmt: skip
     N = earlier.shape[1]
     for part in range(start, stop):
         rows = order[part::parts]
-        d = np.zeros((padded_rows(len(rows)), 3 * N), active.dtype)
+        d = np.zeros((round_up_rows(len(rows)), 3 * N), active.dtype)
         back = np.empty((len(d), w.shape[0] * w.shape[2]), active.dtype)  # what step t + 1 gives to h_t
         for t in range(lengths[rows[0]] - 1, -1, -1):
-            count = running(t, rows, lengths, len(rows))
+            count = count_running(t, rows, lengths, len(rows))
             for r in range(count):
                 row = rows[r]
                 m = begin[row] + t
@@ -174,8 +152,8 @@ def _gru_backward(
                     through[j] = dn[j] * reset[j]
                 for j in range(N):
                     own[j] *= z[j]
-                put(d[r, : 2 * N], out)
-                put(dreset[m], through)
+                copy_into(d[r, : 2 * N], out)
+                copy_into(dreset[m], through)
             multiply(count, d, w, back)
         for r, row in enumerate(rows):
             add_to(dh0[row], back[r, :N])

@@ -1,4 +1,4 @@
-"""IBM model 1: which word of a sentence translates which of the other, by expectation and maximisation (Brown et al. 1993).
+"""IBM model 1: word translation probabilities by expectation-maximisation (Brown et al. 1993).
 
     P(e | f) = Π_j 1/(l+1) Σ_{i=0}^{l} t(e_j | f_i)                       f_0: the empty word, which explains what has no source
     expectation     P(a_j = i | e, f) = t(e_j | f_i) / Σ_k t(e_j | f_k),   counts c(e | f) = Σ over all links of f to e
@@ -7,8 +7,7 @@
     f        source words of a sentence, the empty word first
     e        target words
 
-t is kept for the pairs that stand in a sentence together, row by row of f, the words e of a row in order: found by bisection.
-The likelihood never falls from one pass to the next.
+t is stored for co-occurring pairs, row by row of f with the words e sorted, and looked up by bisection. The likelihood never decreases.
 """
 
 from collections import defaultdict
@@ -18,26 +17,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.kernels.jit import compiled, inlined
+from attentif.kernels.jit import Array, inline, jit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Ragged(NamedTuple):
-    """Sentences end to end, and where each begins (and the last ends)."""
+class RaggedIds(NamedTuple):
+    """Concatenated sentences and their offsets."""
 
     ids: Ints
     starts: Ints
 
     @classmethod
-    def of(cls, sentences: Sequence[NDArray[np.integer]]) -> "Ragged":
+    def from_sentences(cls, sentences: Sequence[NDArray[np.integer]]) -> "RaggedIds":
         starts = np.concatenate([[0], np.cumsum([len(sentence) for sentence in sentences])]).astype(np.int64)
         return cls(np.concatenate(sentences).astype(np.int64) if sentences else np.empty(0, dtype=np.int64), starts)
 
 
-class Table(NamedTuple):
-    """t(e | f): the words e that stand with each f, and their probabilities."""
+class TranslationTable(NamedTuple):
+    """t(e | f): for each f, the words e that co-occur with it and their probabilities."""
 
     starts: Ints  # (F + 1,): where the row of each f begins
     words: NDArray[np.int32]
@@ -45,7 +44,7 @@ class Table(NamedTuple):
 
 
 def em_naive(pairs: list[tuple[list[int], list[int]]], t: dict[tuple[int, int], float]) -> tuple[dict[tuple[int, int], float], float]:
-    """One pass by the equations over (source with the empty word, target) pairs: t(f, e) after it, and log P before it."""
+    """One EM pass over (source with the empty word, target) pairs: the new t(f, e), the old log P."""
     counts: dict[tuple[int, int], float] = defaultdict(float)
     likelihood = 0.0
     for source, target in pairs:
@@ -60,8 +59,8 @@ def em_naive(pairs: list[tuple[list[int], list[int]]], t: dict[tuple[int, int], 
     return {(f, e): count / sums[f] for (f, e), count in counts.items()}, likelihood
 
 
-def uniform(source: Ragged, target: Ragged, source_words: int, target_words: int, at_once: int = 2000) -> Table:
-    """Every pair that stands in some sentence together, all as likely."""
+def uniform(source: RaggedIds, target: RaggedIds, source_words: int, target_words: int, at_once: int = 2000) -> TranslationTable:
+    """Return a table in which all co-occurring pairs are equally likely."""
     keys = np.empty(0, dtype=np.int64)
     for first in range(0, len(source.starts) - 1, at_once):
         last = min(first + at_once, len(source.starts) - 1)
@@ -71,11 +70,11 @@ def uniform(source: Ragged, target: Ragged, source_words: int, target_words: int
         keys = np.union1d(keys, links)
     row, words = np.divmod(keys, target_words)
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=source_words))])
-    return Table(starts, words.astype(np.int32), np.full(len(keys), 1.0 / target_words))
+    return TranslationTable(starts, words.astype(np.int32), np.full(len(keys), 1.0 / target_words))
 
 
-def em_pass(source: Ragged, target: Ragged, table: Table) -> tuple[Table, float]:
-    """The table after one pass, and log P of the targets before it."""
+def em_pass(source: RaggedIds, target: RaggedIds, table: TranslationTable) -> tuple[TranslationTable, float]:
+    """Return the table after one EM pass, and log P of the targets before it."""
     counts, likelihood = np.zeros_like(table.t), np.zeros(1)
     _expect(*source, *target, *table, counts, likelihood)
     rows = np.repeat(np.arange(len(table.starts) - 1), np.diff(table.starts))
@@ -83,16 +82,16 @@ def em_pass(source: Ragged, target: Ragged, table: Table) -> tuple[Table, float]
     return table._replace(t=counts / np.maximum(sums[rows], np.finfo(np.float64).tiny)), float(likelihood[0])
 
 
-def look_up(table: Table, f: Ints, e: Ints) -> Floats:
-    """t(e | f) of pairs, 0 where they never stood together."""
+def look_up(table: TranslationTable, f: Ints, e: Ints) -> Floats:
+    """Return t(e | f) of pairs, 0 where they never co-occurred."""
     found = np.zeros(len(f))
     _look_up(f, e, *table, found)
     return found
 
 
-@inlined
-def place_of(words: np.ndarray, low: int, high: int, word: int) -> int:
-    """Where a word stands among words[low:high], which are in order; -1 where it does not."""
+@inline
+def place_of(words: Array, low: int, high: int, word: int) -> int:
+    """Return the index of a word in the sorted words[low:high], or -1."""
     end = high
     while low < high:
         middle = (low + high) // 2
@@ -103,10 +102,8 @@ def place_of(words: np.ndarray, low: int, high: int, word: int) -> int:
     return low if low < end and words[low] == word else -1
 
 
-@compiled()
-def _links(
-    first: int, last: int, source: np.ndarray, s_at: np.ndarray, target: np.ndarray, t_at: np.ndarray, width: int, links: np.ndarray
-) -> None:
+@jit()
+def _links(first: int, last: int, source: Array, s_at: Array, target: Array, t_at: Array, width: int, links: Array) -> None:
     n = 0
     for row in range(first, last):
         for i in range(s_at[row], s_at[row + 1]):
@@ -115,17 +112,9 @@ def _links(
                 n += 1
 
 
-@compiled()
+@jit()
 def _expect(
-    source: np.ndarray,
-    s_at: np.ndarray,
-    target: np.ndarray,
-    t_at: np.ndarray,
-    starts: np.ndarray,
-    words: np.ndarray,
-    t: np.ndarray,
-    counts: np.ndarray,
-    likelihood: np.ndarray,
+    source: Array, s_at: Array, target: Array, t_at: Array, starts: Array, words: Array, t: Array, counts: Array, likelihood: Array
 ) -> None:
     for row in range(len(s_at) - 1):
         begin, length = s_at[row], s_at[row + 1] - s_at[row]
@@ -141,8 +130,8 @@ def _expect(
                 counts[places[i]] += t[places[i]] / total
 
 
-@compiled()
-def _look_up(f: np.ndarray, e: np.ndarray, starts: np.ndarray, words: np.ndarray, t: np.ndarray, found: np.ndarray) -> None:
+@jit()
+def _look_up(f: Array, e: Array, starts: Array, words: Array, t: Array, found: Array) -> None:
     for n in range(len(f)):
         place = place_of(words, starts[f[n]], starts[f[n] + 1], e[n])
         if place >= 0:

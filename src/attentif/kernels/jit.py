@@ -1,9 +1,8 @@
-"""Loops over time, compiled by numba and shared out over threads.
+"""Compiling loops with numba and running them on several threads.
 
-A recurrence is a loop that torch cannot vectorise and Python is too slow for. `compiled` turns it into machine code, kept on disk for
-the next process. It runs without the interpreter's lock, so a small pool of Python threads shares out what is independent (rows,
-channels): every thread has a fixed share, and the same number of threads gives the same bits. Neither forking nor calling from several
-threads disturbs this, unlike numba's own parallel layers. numba itself is imported when the first of them runs.
+`jit` compiles loops that torch cannot vectorise, such as recurrences, and caches them on disk. They release the GIL, so `parallel_for`
+splits independent items (rows, channels) over a small thread pool; each thread has a fixed range, so the same number of threads gives the
+same bits. Unlike numba's own parallel layers this survives forks and calls from several threads. numba is imported on first use.
 """
 
 import logging
@@ -14,28 +13,30 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from attentif.kernels.jit_cache import KernelCache, open_cache
 
 log = logging.getLogger("attentif")
 F = TypeVar("F", bound=Callable[..., Any])
+Array = np.ndarray  # what compiled functions read and write
 _pool: ThreadPoolExecutor | None = None
-_inlined: list[tuple[Callable[..., Any], Callable[..., Any] | None]] = []  # not yet known to numba, with their forms for float32
+_inlined: list[tuple[Callable[..., Any], Callable[..., Any] | None]] = []  # not yet registered with numba, with their float32 forms
 _with_numba: list[Callable[[], None]] = []
 _preparing = threading.Lock()
 
 
 class Compiled:
-    """A compiled function; says once what it took, where it had to be compiled."""
+    """A compiled function; logs the time of its compilation once."""
 
     def __init__(self, function: Callable[..., None], **options: Any) -> None:
         self.name = f"{function.__module__.rpartition('.')[2]}.{function.__name__.strip('_')}"
         self.function, self.options = function, {"nogil": True, "error_model": "numpy"} | options
         self.call: Any = None
         self.cache: KernelCache | None = None
-        self.known = 0  # signatures compiled or read from the disk so far
-        self.compiled = 0  # those that were not on the disk
+        self.known = 0  # signatures compiled or loaded so far
+        self.compiled = 0  # those not loaded from disk
 
     def __call__(self, *args: Any) -> None:
         call = self.call or self._prepare()
@@ -51,9 +52,9 @@ class Compiled:
     def _prepare(self) -> Any:
         import numba
 
-        with _preparing:  # the threads that share a first call all come here
+        with _preparing:  # several threads may share a first call
             while _inlined:
-                _make_known(*_inlined.pop())
+                _register_overload(*_inlined.pop())
             while _with_numba:
                 _with_numba.pop()()
             if self.call is None:
@@ -64,19 +65,19 @@ class Compiled:
         return self.call
 
 
-def compiled(**options: Any) -> Callable[[Callable[..., None]], Compiled]:
-    """Decorator: `@compiled(fastmath={"contract"})`. Results are written into arrays that the caller gives."""
+def jit(**options: Any) -> Callable[[Callable[..., None]], Compiled]:
+    """Compile a loop: `@jit(fastmath={"contract"})`. It writes results into arrays it is given."""
     return lambda function: Compiled(function, **options)
 
 
-def inlined(function: F) -> F:
-    """Decorator of a small function that compiled ones call."""
+def inline(function: F) -> F:
+    """Register a small function that compiled functions call."""
     _inlined.append((function, None))
     return function
 
 
-def inlined_with(single: Callable[..., Any]) -> Callable[[F], F]:
-    """Decorator of a small function that compiled ones call; `single` is its form where the first argument is a float32."""
+def inline_with(single: Callable[..., Any]) -> Callable[[F], F]:
+    """Register a small function with `single` as its form for a float32 first argument."""
 
     def decorate(function: F) -> F:
         _inlined.append((function, single))
@@ -85,25 +86,25 @@ def inlined_with(single: Callable[..., Any]) -> Callable[[F], F]:
     return decorate
 
 
-def with_numba(register: Callable[[], None]) -> Callable[[], None]:
-    """Decorator of what must be done once numba is imported, before the first compilation."""
+def on_numba_import(register: Callable[[], None]) -> Callable[[], None]:
+    """Register work to do after numba is imported, before the first compilation."""
     _with_numba.append(register)
     return register
 
 
-def _make_known(function: Callable[..., Any], single: Callable[..., Any] | None) -> None:
+def _register_overload(function: Callable[..., Any], single: Callable[..., Any] | None) -> None:
     from numba import extending, types
 
-    def chosen(*args: Any) -> Callable[..., Any]:
+    def choose(*args: Any) -> Callable[..., Any]:
         return single if single is not None and args[0] == types.float32 else function
 
-    # left to LLVM to inline: numba's own inlining takes twice as long and warns where a kernel calls the function several times
+    # inlined by LLVM: numba's own inlining takes twice as long and warns about repeated calls
     options = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
-    extending.overload(function, jit_options=options, strict=False)(chosen)
+    extending.overload(function, jit_options=options, strict=False)(choose)
 
 
-def share(kernel: Callable[..., None], items: int, *args: Any) -> None:
-    """kernel(start, stop, *args) for the shares of `items` independent pieces, one a thread."""
+def parallel_for(kernel: Callable[..., None], items: int, *args: Any) -> None:
+    """Run kernel(start, stop, *args) over `items` independent items, a range per thread."""
     threads = min(torch.get_num_threads(), items)
     if threads <= 1:
         if items:
@@ -124,7 +125,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """A forked child has none of its parent's threads."""
+    """Reset the pool in a forked child, which has none of its parent's threads."""
     global _pool, _preparing
     _pool, _preparing = None, threading.Lock()
 

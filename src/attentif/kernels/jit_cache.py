@@ -1,8 +1,8 @@
-"""Machine code of kernels on disk, checked before it is loaded.
+"""A disk cache of compiled kernels, verified before loading.
 
-numba serialises compiled functions as pickles. Loading a pickle can run any code, and loading damaged machine code can kill the process.
-So the cache lies in a folder that only the user can write, and each file starts with the SHA-256 of its key and content. A damaged file
-is compiled again; where the folder cannot be used, kernels are compiled in each process.
+numba serialises compiled functions as pickles, which can run any code, and damaged machine code can kill the process. The cache folder must
+therefore be writable by the user only, and each file starts with the SHA-256 of its key and content. Damaged files are recompiled; if the
+folder is unusable, kernels are compiled in each process.
 """
 
 import logging
@@ -23,11 +23,11 @@ HASH_SIZE = sha256().digest_size
 
 @cache
 def open_folder() -> Path | None:
-    """Create the cache folder of these kernels; None, with one warning, where it cannot be used."""
+    """Create the kernel cache folder; None, with one warning, if it is unusable."""
     try:
         root = cache_folder()
         # numba looks at the source of each function alone, and kernels call functions of other files
-        sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+        sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py")))
         folder = root / "kernels" / sha256(sources).hexdigest()[:16]
         for path in (root, folder.parent, folder):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def open_folder() -> Path | None:
 
 
 def _find_risk(status: os.stat_result) -> str | None:
-    """Why another user could have written this file or folder; None where only the user could."""
+    """Return why another user could have written this file or folder, or None."""
     if sys.platform == "win32":
         return None  # no such bits: a user's profile is private by default
     if status.st_uid != os.geteuid():
@@ -56,14 +56,14 @@ def warn_once(message: str) -> None:
 
 
 def open_cache(function: Callable[..., None]) -> "KernelCache | None":
-    """The cache of a function; None where its code cannot be told from its source file, or the folder cannot be used."""
+    """Return the cache of a function; None if it has no source file or the folder is unusable."""
     source = Path(function.__code__.co_filename)  # does not exist for a function typed in a notebook
     folder = open_folder()
     return None if folder is None or function.__closure__ or not source.is_file() else KernelCache(function, folder)
 
 
 class KernelCache:
-    """Machine code of one function, a file for each signature: what numba's dispatcher asks of a cache."""
+    """Numba's cache interface: machine code of one function, a file per signature."""
 
     def __init__(self, function: Callable[..., None], folder: Path) -> None:
         self.function, self.folder = function, folder
@@ -74,7 +74,7 @@ class KernelCache:
         self.identity = (source, function.__qualname__, code.co_firstlineno, sys.version_info[:3])
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """The compiled function; None where it is not in the cache."""
+        """Load the compiled function; None if it is not cached."""
         from numba.core.compiler import CompileResult
         from numba.core.serialize import loads
 
@@ -83,7 +83,7 @@ class KernelCache:
         return None if content is None else CompileResult._rebuild(target, *loads(content))
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Write a compiled function; only warn where the disk is full."""
+        """Write a compiled function; only warn if that fails."""
         from numba.core.serialize import dumps
 
         self.saved = False
@@ -124,5 +124,5 @@ class KernelCache:
 
 
 def _hash(key: str, content: bytes) -> bytes:
-    """SHA-256 of a file's key and content: a file under another kernel's name is refused too."""
+    """SHA-256 of a file's key and content, so that renamed files are refused too."""
     return sha256(key.encode() + content).digest()

@@ -1,4 +1,4 @@
-"""Attention whose weights are a product of features: the sum over the past becomes a state of fixed size.
+"""Linear attention: a product of features replaces the softmax, a fixed-size state the past.
 
     y_t = φ(q_t)ᵀ S_t / (φ(q_t)ᵀ z_t + ε),     S_t = S_{t-1} + φ(k_t) v_tᵀ,     z_t = z_{t-1} + φ(k_t)
 
@@ -7,11 +7,11 @@
     S, z     state; one tensor [S z] here: z is what S would be for a value that is always 1        (B, H, F, K + 1)
     ε        keeps a query that has seen nothing from dividing by zero
 
-Katharopoulos et al. 2020, eq. 16 to 20. Looking both ways, S and z are the sums over the whole sequence. `by_feature` divides each
+Katharopoulos et al. 2020, eq. 16 to 20. Bidirectionally, S and z are the sums over the whole sequence. `by_feature` divides each
 feature of the keys by its own sum instead, φ(q_t)ᵀ diag(z_t + ε)⁻¹ S_t: efficient attention (Shen et al. 2021).
 
-The causal form goes by chunks of C tokens. Within a chunk the weights are a (C, C) matrix; what came before is the state at the chunk's
-beginning. The gradient needs these states again and goes through the chunks backwards, so a sequence keeps T / C states, never T.
+The causal form works on chunks of C tokens: (C, C) weights within a chunk, plus the state at its start. The backward pass needs these T / C
+states again.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 Map = Callable[[Tensor, Tensor | None], Tensor]  # φ of (B, H, T, K) vectors, zeros where not valid (B, T)
-SEGMENT = 512  # tokens whose features are made and used together, where they are many
-CHUNK = 128  # tokens; measured on a CPU for features of width 64 to 256: 64 costs more calls, 256 more arithmetic
+SEGMENT = 512  # tokens whose features are computed at once, if there are many
+CHUNK = 128  # tokens; fastest on CPU for features of width 64 to 256
 
 
 def linear_attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, *, eps: float, by_feature: bool = False) -> Tensor:
-    """The (B, H, T, S) matrix that is never made; `mask` (B, 1, T, S) says which keys a query has seen, by default all."""
+    """The implied (B, H, T, S) matrix; `mask` (B, 1, T, S) limits the keys."""
     if by_feature:
         z = k.sum(2, keepdim=True) if mask is None else mask.to(k.dtype) @ k
         q = q / (z + eps)
@@ -39,7 +39,7 @@ def linear_attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, *
 def linear_attention_naive(
     q: Tensor, k: Tensor, v: Tensor, state: Tensor | None = None, *, causal: bool, eps: float, by_feature: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The recurrence, token by token; looking both ways, the state that every query reads is the last."""
+    """The recurrence, token by token; if not causal, all queries read the last state."""
     v = _with_ones(v)
     S = q.new_zeros(*k.shape[:2], k.shape[3], v.shape[3]) if state is None else state
     states = []
@@ -56,17 +56,17 @@ def linear_attention_naive(
 def linear_attention(
     q: Tensor, k: Tensor, v: Tensor, state: Tensor | None = None, *, causal: bool, eps: float, by_feature: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The same in linear time: y (B, H, T, K) and the state after the last token."""
+    """The same in linear time: y (B, H, T, K) and the final state."""
     if by_feature:
         return _by_feature(q, k, v, state, causal, eps)
     if causal:
         sums, state = causal_sums(q, k, _with_ones(v), state)
         return sums[..., :-1] / (sums[..., -1:] + eps), state
     state = _whole(k, v)
-    return _read(q, state, eps), state
+    return read_state(q, state, eps), state
 
 
-def mapped_attention(
+def feature_map_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -77,7 +77,7 @@ def mapped_attention(
     causal: bool,
     eps: float,
 ) -> tuple[Tensor, Tensor]:
-    """The same from queries and keys (B, H, T, K) and their maps φ, for features that are many more than K.
+    """The same from queries, keys and their feature maps, for many features.
 
     Features are made segment by segment, which keeps them in the cache until they are used.
     """
@@ -93,7 +93,7 @@ def mapped_attention(
         state = k.new_zeros(())
         for k_, v_, valid_ in zip(keys, values, valids, strict=True):
             state = state + _whole(of_keys(k_, valid_), v_)
-        parts = [_read(of_queries(q_, None), state, eps) for q_ in queries]
+        parts = [read_state(of_queries(q_, None), state, eps) for q_ in queries]
     assert state is not None
     return parts[0] if len(parts) == 1 else torch.cat(parts, 2), state
 
@@ -158,7 +158,7 @@ def _whole(k: Tensor, v: Tensor) -> Tensor:
     return torch.cat([k.mT @ v, k.sum(2).unsqueeze(-1)], -1)
 
 
-def _read(q: Tensor, state: Tensor, eps: float) -> Tensor:
+def read_state(q: Tensor, state: Tensor, eps: float) -> Tensor:
     return (q @ state[..., :-1]) / (q @ state[..., -1:] + eps)
 
 

@@ -1,4 +1,4 @@
-"""A linear recurrence, each component on its own.
+"""An elementwise linear recurrence.
 
     h_t = a_t ⊙ h_{t-1} + b_t,     t = 1 ... T
 
@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attentif.kernels.jit import compiled, share
+from attentif.kernels.copy import copy_into
+from attentif.kernels.jit import Array, jit, parallel_for
 from attentif.kernels.operation import differentiate, empty_like, operation
-from attentif.kernels.put import put
 
 BLOCK = 64  # components that one piece of work carries through time: their states stay in registers and the first cache
 
@@ -34,7 +34,7 @@ def linear_recurrence_naive(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
 
 
 def linear_recurrence(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
-    """The same: a compiled loop on a CPU, doubling steps elsewhere."""
+    """The same: a compiled loop on CPU, a parallel scan elsewhere."""
     if a.is_cpu:
         states: Tensor = _states(a.contiguous(), b.contiguous(), h0.contiguous())
         return states
@@ -42,7 +42,7 @@ def linear_recurrence(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
 
 
 def linear_recurrence_doubling(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
-    """The same in log₂ T steps (Hillis & Steele 1986): after step i, (a, b) at t cover the 2^i steps up to t."""
+    """The same in log₂ T steps (Hillis & Steele 1986); step i spans 2^i tokens."""
     b = torch.cat([(b[:, :1] + a[:, :1] * h0[:, None]), b[:, 1:]], 1)
     reach = 1
     while reach < b.shape[1]:
@@ -55,14 +55,14 @@ def linear_recurrence_doubling(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
 @operation("linear_recurrence", fake=lambda a, b, h0: torch.empty_like(b))
 def _states(a: Tensor, b: Tensor, h0: Tensor) -> Tensor:
     h = torch.empty_like(b)
-    share(_forward, _pieces(a), a.detach().numpy(), b.detach().numpy(), h0.detach().numpy(), h.numpy())
+    parallel_for(_forward, _pieces(a), a.detach().numpy(), b.detach().numpy(), h0.detach().numpy(), h.numpy())
     return h
 
 
 @operation("linear_recurrence_backward", fake=lambda a, h, h0, g: empty_like(a, a, h0))
 def _gradients(a: Tensor, h: Tensor, h0: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     da, db, dh0 = empty_like(a, a, h0)
-    share(_backward, _pieces(a), *(t.detach().numpy() for t in (a, h, h0, g, da, db, dh0)))
+    parallel_for(_backward, _pieces(a), *(t.detach().numpy() for t in (a, h, h0, g, da, db, dh0)))
     return da, db, dh0
 
 
@@ -70,12 +70,12 @@ differentiate(_states, _gradients, save=lambda a, b, h0, h: (a, h, h0))
 
 
 def _pieces(a: Tensor) -> int:
-    """Rows times blocks of components: what can be worked out independently."""
+    """Number of independent pieces: rows times blocks of components."""
     return a.shape[0] * -(-a.shape[2] // BLOCK)
 
 
-@compiled()
-def _forward(start: int, stop: int, a: np.ndarray, b: np.ndarray, h0: np.ndarray, h: np.ndarray) -> None:
+@jit()
+def _forward(start: int, stop: int, a: Array, b: Array, h0: Array, h: Array) -> None:
     T, D = a.shape[1], a.shape[2]
     blocks = -(-D // BLOCK)
     for piece in range(start, stop):
@@ -90,18 +90,8 @@ def _forward(start: int, stop: int, a: np.ndarray, b: np.ndarray, h0: np.ndarray
                 now[d] = before[d]
 
 
-@compiled()
-def _backward(
-    start: int,
-    stop: int,
-    a: np.ndarray,
-    h: np.ndarray,
-    h0: np.ndarray,
-    g: np.ndarray,
-    da: np.ndarray,
-    db: np.ndarray,
-    dh0: np.ndarray,
-) -> None:
+@jit()
+def _backward(start: int, stop: int, a: Array, h: Array, h0: Array, g: Array, da: Array, db: Array, dh0: Array) -> None:
     T, D = a.shape[1], a.shape[2]
     blocks = -(-D // BLOCK)
     for piece in range(start, stop):
@@ -117,4 +107,4 @@ def _backward(
                 out[d] = adjoint
                 d_out[d] = adjoint * before[d]
                 after[d] = decay[d] * adjoint
-        put(dh0[row, first:last], after)
+        copy_into(dh0[row, first:last], after)

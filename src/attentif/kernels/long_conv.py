@@ -1,4 +1,4 @@
-"""A causal convolution as long as the sequence, each component with a filter of its own.
+"""Causal convolution with filters as long as the sequence, one per component.
 
     y_t = Σ_{s=0}^{t} h_{t-s} ⊙ z_s
 
@@ -32,14 +32,14 @@ def long_conv(z: Tensor, h: Tensor) -> Tensor:
 
 
 def long_conv_at(z: Tensor, h: Tensor, places: Tensor) -> Tensor:
-    """(B, D): the outputs at one place of each row, as sums; `z` after that place is not read."""
+    """(B, D): the outputs at one position of each row, as sums over earlier z."""
     back = places[:, None] - torch.arange(z.shape[1], device=z.device)  # (B or 1, T)
     taps = h[back.clamp(min=0)] * (back >= 0)[..., None]
     return (taps * z).sum(1)
 
 
 def fast_size(least: int) -> int:
-    """The smallest m·2^i from `least` on that FFTs like."""
+    """Return the smallest FFT-friendly size m·2^i ≥ `least`."""
     return min(m << max(0, (-(-least // m) - 1).bit_length()) for m in (1, 3, 5, 9, 15))
 
 
@@ -66,7 +66,7 @@ class _LongConv(torch.autograd.Function):
 
 
 def _groups(z: Tensor) -> list[tuple[slice, int]]:
-    """Components to transform together, and the length of the transforms."""
+    """Return groups of components to transform together, and the FFT size."""
     B, T, D = z.shape
     if z.numel() == 0:
         return []

@@ -1,4 +1,4 @@
-"""Locality-sensitive hashing: vectors that point the same way fall into the same bucket, and tokens are sorted by it.
+"""Locality-sensitive hashing: tokens sorted by buckets of similar directions.
 
     h(x) = argmax [x Rᵀ; −x Rᵀ],     R drawn from N(0, 1)           (Andoni et al. 2015; Kitaev et al. 2020, section 2)
 
@@ -9,20 +9,20 @@
     order      tokens of each sequence sorted by bucket, then place, in every round                          (H, R, T)
 
 Attention then looks only at the tokens nearby in this order: `kernels/chunked.py`, which says how `rows` describes sequences that stand
-end to end. Buckets and orders are one-dimensional: those of each sequence, (H, R, room), follow those of the one before.
+concatenated. Buckets and orders are one-dimensional: those of each sequence, (H, R, room), follow those of the one before.
 """
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attentif.kernels.jit import compiled, share
+from attentif.kernels.jit import Array, jit, parallel_for
 
 Factors = tuple[int, ...]
 
 
 def bucket_factors(length: int, chunk: int) -> Factors:
-    """Buckets of half a chunk on average: a power of two near 2·length / chunk, in two factors where it passes 2·chunk."""
+    """Return bucket counts for half a chunk per bucket: a power of two, in two factors if large."""
     power = max((2 * (length // chunk)).bit_length() - 1, 1)
     return (2**power,) if 2**power <= 2 * chunk else (2 ** (power // 2), 2 ** (power - power // 2))
 
@@ -38,16 +38,16 @@ def lsh_buckets_naive(x: Tensor, rotations: Tensor, factors: Factors) -> Tensor:
 
 
 def lsh_order_naive(buckets: Tensor) -> Tensor:
-    """The tokens of one sequence by bucket, then place: (H, R, T) both."""
+    """The tokens of one sequence by bucket, then position: (H, R, T) both."""
     return buckets.argsort(dim=-1, stable=True).int()
 
 
 @torch.no_grad()
 def lsh_buckets(x: Tensor, rotations: Tensor, factors: Factors, rows: Tensor, out: Tensor) -> None:
-    """The same for the tokens of these rows, from the place of their first query on, written into `out` (N·H·R,)."""
+    """The same for the new tokens of all rows, written into `out` (N·H·R,)."""
     if x.is_cpu:
         arrays = (t.detach().contiguous().numpy() for t in (x, rotations, rows))
-        share(_hash, len(rows) * x.shape[1], *arrays, np.asarray(factors), out.numpy())
+        parallel_for(_hash, len(rows) * x.shape[1], *arrays, np.asarray(factors), out.numpy())
         return
     for begin, length, _, start, room in rows.tolist():
         part = _part(out, begin, room, rotations.shape[0], rotations.shape[1])
@@ -56,10 +56,10 @@ def lsh_buckets(x: Tensor, rotations: Tensor, factors: Factors, rows: Tensor, ou
 
 @torch.no_grad()
 def lsh_order(buckets: Tensor, rows: Tensor, heads: int, rounds: int, count: int) -> Tensor:
-    """The tokens of each row by bucket, then place, all buckets being below `count`."""
+    """The tokens of each row by bucket, then position; buckets are below `count`."""
     order = torch.empty_like(buckets)
     if buckets.is_cpu:
-        share(_sort, len(rows) * heads, buckets.numpy(), rows.contiguous().numpy(), heads, rounds, count, order.numpy())
+        parallel_for(_sort, len(rows) * heads, buckets.numpy(), rows.contiguous().numpy(), heads, rounds, count, order.numpy())
         return order
     for begin, length, _, _, room in rows.tolist():
         part = _part(buckets, begin, room, heads, rounds)[..., :length]
@@ -68,13 +68,13 @@ def lsh_order(buckets: Tensor, rows: Tensor, heads: int, rounds: int, count: int
 
 
 def _part(flat: Tensor, begin: int, room: int, heads: int, rounds: int) -> Tensor:
-    """One sequence's (H, R, room) of all."""
+    """View one sequence's (H, R, room) of the flat tensor."""
     each = heads * rounds
     return flat[begin * each : (begin + room) * each].view(heads, rounds, room)
 
 
-@compiled(fastmath={"contract"})
-def _hash(start: int, stop: int, x: np.ndarray, rotations: np.ndarray, rows: np.ndarray, factors: np.ndarray, out: np.ndarray) -> None:
+@jit(fastmath={"contract"})
+def _hash(start: int, stop: int, x: Array, rotations: Array, rows: Array, factors: Array, out: Array) -> None:
     H, R, K, S = rotations.shape
     turned = np.empty((4, S), x.dtype)  # four tokens at a time read each direction once
     for item in range(start, stop):
@@ -115,9 +115,9 @@ def _hash(start: int, stop: int, x: np.ndarray, rotations: np.ndarray, rows: np.
                     buckets[turn, place + token] = bucket
 
 
-@compiled()
-def _sort(start: int, stop: int, buckets: np.ndarray, rows: np.ndarray, H: int, R: int, count: int, order: np.ndarray) -> None:
-    """By counting: stable, so tokens of one bucket stay in the order of their places."""
+@jit()
+def _sort(start: int, stop: int, buckets: Array, rows: Array, H: int, R: int, count: int, order: Array) -> None:
+    """Stable counting sort by bucket."""
     ends = np.empty(count + 1, np.int64)
     for item in range(start, stop):
         row, h = item // H, item % H

@@ -1,6 +1,6 @@
 """The LSTM over whole sequences, with or without peepholes.
 
-`cells.py` has the equation of a step and the names; `recurrence.py` says how sequences lie in a table of places. Backwards, with
+`cells.py` has the equation of a step and the names; `recurrence.py` says how sequences lie in a table of positions. Backwards, with
 g_h and g_c the gradients that reach h_t and c_t (from the output and from step t + 1) and s = tanh c_t:
 
     ∂o = g_h s σ'(o)                       g_c += g_h σ(o) (1 - s²) + p_o ∂o
@@ -16,37 +16,37 @@ import torch
 from torch import Tensor
 
 from attentif.kernels.cells import lstm_step
-from attentif.kernels.jit import compiled
+from attentif.kernels.copy import copy_into
+from attentif.kernels.jit import Array, jit
 from attentif.kernels.operation import differentiate, empty_like, operation
-from attentif.kernels.put import put
 from attentif.kernels.recurrence import (
     add_product,
     add_to,
     before,
     bend,
-    running,
-    share_sequences,
+    count_running,
+    split_sequences,
     squash,
     sum_of,
     table,
     tanh_of,
-    unrolled,
+    unroll,
 )
-from attentif.kernels.tile import multiply, padded_rows, panels
+from attentif.kernels.tile import multiply, panels, round_up_rows
 
 
 def lstm_naive(
     gates: Tensor, h0: Tensor, c0: Tensor, w_h: Tensor, peepholes: Tensor | None, begin: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The equation: outputs (M, N), and the last output and cell (B, N) of each sequence."""
-    y, h, c = unrolled(partial(_step, w_h=w_h, peepholes=peepholes), gates, (h0, c0), begin, lengths)
+    y, h, c = unroll(partial(_step, w_h=w_h, peepholes=peepholes), gates, (h0, c0), begin, lengths)
     return y, h, c
 
 
 def lstm(
     gates: Tensor, h0: Tensor, c0: Tensor, w_h: Tensor, peepholes: Tensor | None, begin: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same, compiled. Each step needs the one before, so other devices than a CPU take them one at a time."""
+    """The same, compiled; other devices step one token at a time."""
     if not gates.is_cpu:
         return lstm_naive(gates, h0, c0, w_h, peepholes, begin, lengths)
     inputs = (t.contiguous() for t in (gates, h0, c0, w_h))
@@ -71,7 +71,7 @@ def _states(
     y = table(gates, h.shape[1], lengths)
     active, cells = empty_like(gates, y)
     p = gates.new_empty(0, 0) if peepholes is None else peepholes
-    share_sequences(_lstm_forward, begin, lengths, gates, panels(w_h.detach().T), p, h0, c0, active, cells, y, h, c)
+    split_sequences(_lstm_forward, begin, lengths, gates, panels(w_h.detach().T), p, h0, c0, active, cells, y, h, c)
     return y, h, c, active, cells
 
 
@@ -87,7 +87,7 @@ def _gradients(
     dh0, dc0 = dh.clone(), dc.clone()
     p = active.new_empty(0, 0) if peepholes is None else peepholes
     dp = active.new_zeros(torch.get_num_threads(), *p.shape)
-    share_sequences(_lstm_backward, begin, lengths, active, cells, c0, panels(w_h.detach()), p, dy, dh, dgates, dh0, dc0, dp)
+    split_sequences(_lstm_backward, begin, lengths, active, cells, c0, panels(w_h.detach()), p, dy, dh, dgates, dh0, dc0, dp)
     return dgates, dh0, dc0, dp.sum(0)
 
 
@@ -105,37 +105,23 @@ differentiate(
 )
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _lstm_forward(
-    start: int,
-    stop: int,
-    parts: int,
-    order: np.ndarray,
-    begin: np.ndarray,
-    lengths: np.ndarray,
-    gates: np.ndarray,
-    w: np.ndarray,
-    peepholes: np.ndarray,
-    h0: np.ndarray,
-    c0: np.ndarray,
-    active: np.ndarray,
-    cells: np.ndarray,
-    y: np.ndarray,
-    h_last: np.ndarray,
-    c_last: np.ndarray,
-) -> None:
+    start: int, stop: int, parts: int, order: Array, begin: Array, lengths: Array, gates: Array, w: Array, peepholes: Array,
+    h0: Array, c0: Array, active: Array, cells: Array, y: Array, h_last: Array, c_last: Array
+) -> None:  # fmt: skip
     N = h0.shape[1]
     for part in range(start, stop):
         rows = order[part::parts]
-        h = np.zeros((padded_rows(len(rows)), N), gates.dtype)
+        h = np.zeros((round_up_rows(len(rows)), N), gates.dtype)
         c = np.empty((len(rows), N), gates.dtype)
         total = np.empty((len(h), w.shape[0] * w.shape[2]), gates.dtype)
         for r, row in enumerate(rows):
-            put(h[r], h0[row])
-            put(c[r], c0[row])
+            copy_into(h[r], h0[row])
+            copy_into(c[r], c0[row])
         count = len(rows)
         for t in range(lengths[rows[0]]):
-            count = running(t, rows, lengths, count)
+            count = count_running(t, rows, lengths, count)
             multiply(count, h, w, total)
             for r in range(count):
                 m = begin[rows[r]] + t
@@ -155,41 +141,26 @@ def _lstm_forward(
                 tanh_of(h[r], cell)
                 for j in range(N):
                     h[r, j] *= o[j]
-                put(cells[m], cell)
-                put(y[m], h[r])
+                copy_into(cells[m], cell)
+                copy_into(y[m], h[r])
         for r, row in enumerate(rows):
-            put(h_last[row], y[begin[row] + lengths[row] - 1])
-            put(c_last[row], c[r])
+            copy_into(h_last[row], y[begin[row] + lengths[row] - 1])
+            copy_into(c_last[row], c[r])
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _lstm_backward(
-    start: int,
-    stop: int,
-    parts: int,
-    order: np.ndarray,
-    begin: np.ndarray,
-    lengths: np.ndarray,
-    active: np.ndarray,
-    cells: np.ndarray,
-    c0: np.ndarray,
-    w: np.ndarray,
-    peepholes: np.ndarray,
-    dy: np.ndarray,
-    dh_last: np.ndarray,
-    dgates: np.ndarray,
-    dh0: np.ndarray,
-    dc0: np.ndarray,
-    dp: np.ndarray,
-) -> None:
+    start: int, stop: int, parts: int, order: Array, begin: Array, lengths: Array, active: Array, cells: Array, c0: Array,
+    w: Array, peepholes: Array, dy: Array, dh_last: Array, dgates: Array, dh0: Array, dc0: Array, dp: Array
+) -> None:  # fmt: skip
     N = c0.shape[1]
     tanh_c = np.empty(N, active.dtype)
     for part in range(start, stop):
         rows = order[part::parts]
-        d = np.zeros((padded_rows(len(rows)), 4 * N), active.dtype)
+        d = np.zeros((round_up_rows(len(rows)), 4 * N), active.dtype)
         back = np.empty((len(d), w.shape[0] * w.shape[2]), active.dtype)  # what step t + 1 gives to h_t
         for t in range(lengths[rows[0]] - 1, -1, -1):
-            count = running(t, rows, lengths, len(rows))
+            count = count_running(t, rows, lengths, len(rows))
             for r in range(count):
                 row = rows[r]
                 m = begin[row] + t
@@ -198,7 +169,7 @@ def _lstm_backward(
                 di, df, dg, do = d[r, :N], d[r, N : 2 * N], d[r, 2 * N : 3 * N], d[r, 3 * N :]
                 dh = back[r, :N]
                 if t == lengths[row] - 1:
-                    put(dh, dh_last[row])
+                    copy_into(dh, dh_last[row])
                 add_to(dh, dy[m])
                 tanh_of(tanh_c, c)
                 for j in range(N):
@@ -221,7 +192,7 @@ def _lstm_backward(
                     add_product(dp[part, 0], di, c_before)
                     add_product(dp[part, 1], df, c_before)
                     add_product(dp[part, 2], do, c)
-                put(dgates[m], d[r])
+                copy_into(dgates[m], d[r])
             multiply(count, d, w, back)
         for r, row in enumerate(rows):
-            put(dh0[row], back[r])
+            copy_into(dh0[row], back[r])

@@ -1,4 +1,4 @@
-"""Sound to log-mel frames: the loudness of each band of frequencies, every few milliseconds.
+"""Log-mel spectrograms.
 
     X(t, f) = Σ_n w_n x_{t·hop + n - fft/2} e^{-2πi f n / fft}          short-time Fourier transform, w the periodic Hann window
     M(t, m) = Σ_f F(m, f) |X(t, f)|²                                    F: triangles, even on the mel scale
@@ -7,8 +7,8 @@
     htk      mel(f) = 2595 log₁₀(1 + f / 700), triangles of height 1                                   (Young et al., HTK; Kaldi)
     slaney   mel(f) = f / (200/3) below 1 kHz, 15 + 27 ln(f / 1000) / ln 6.4 above, triangles of area 1      (Slaney 1998; librosa)
 
-Frames are centred on the multiples of the hop; the sound is mirrored at both ends, and the frame that begins at its very end is left out,
-as Whisper's are. Whisper then writes y in base 10, cuts what is 8 below the loudest, and brings it near [-1, 1] (Radford et al. 2022):
+Frames are centred on multiples of the hop; the sound is mirrored at both ends, and the last frame is dropped, as in Whisper. Whisper then
+uses base 10, clips at 8 below the maximum, and scales to about [-1, 1] (Radford et al. 2022):
 
     y' = (max(y / ln 10, max y / ln 10 - 8) + 4) / 4
 """
@@ -44,13 +44,13 @@ def mel_to_hz(mel: NDArray[np.float64] | float, scale: Scale) -> NDArray[np.floa
 
 
 def band_edges(mels: int, low: float, high: float, scale: Scale) -> NDArray[np.float64]:
-    """(mels + 2,) frequencies: band m rises from edge m, is full at edge m + 1 and ends at edge m + 2."""
+    """(mels + 2,) frequencies: band m rises from edge m to m + 1 and falls to m + 2."""
     return mel_to_hz(np.linspace(hz_to_mel(low, scale), hz_to_mel(high, scale), mels + 2), scale)
 
 
 @cache
 def mel_filters(rate: int, fft: int, mels: int, low: float, high: float, scale: Scale) -> Tensor:
-    """(mels, fft / 2 + 1): how much each frequency counts in each band."""
+    """(mels, fft / 2 + 1): weight of each frequency in each band."""
     edges = band_edges(mels, low, high, scale)
     hz = np.arange(fft // 2 + 1) * (rate / fft)
     rising = (hz - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
@@ -62,9 +62,9 @@ def mel_filters(rate: int, fft: int, mels: int, low: float, high: float, scale: 
 
 
 def log_mel(wave: Tensor, filters: Tensor, *, window: int, hop: int, fft: int, floor: float = FLOOR) -> Tensor:
-    """(samples,) to (frames, mels), one frame each hop: samples // hop of them, and one at least."""
+    """Map samples (samples,) to frames (frames, mels): samples // hop of them, at least one."""
     short = max(fft // 2 + 1, hop) - len(wave)
-    wave = F.pad(wave, (0, short)) if short > 0 else wave  # a mirror needs something to show
+    wave = F.pad(wave, (0, short)) if short > 0 else wave  # reflection needs enough samples
     hann = torch.hann_window(window, dtype=wave.dtype, device=wave.device)
     spectrum = torch.stft(wave, fft, hop, window, hann, center=True, pad_mode="reflect", return_complex=True)
     power = spectrum[:, :-1].abs().square()  # (fft / 2 + 1, frames)
@@ -72,7 +72,7 @@ def log_mel(wave: Tensor, filters: Tensor, *, window: int, hop: int, fft: int, f
 
 
 def whisper_range(y: Tensor, valid: Tensor | None = None) -> Tensor:
-    """(B, T, mels) natural logarithms as Whisper reads them; where a frame is not `valid`, it does not count for the loudest."""
+    """Scale (B, T, mels) natural logarithms as Whisper does, ignoring invalid frames."""
     y = y / math.log(10)
     heard = y if valid is None else y.masked_fill(~valid[..., None], float("-inf"))
     return (torch.maximum(y, heard.amax((-2, -1), keepdim=True) - RANGE) + 4.0) / 4.0

@@ -1,21 +1,20 @@
-"""Reading a memory of past keys and values by nearest neighbours.
+"""Attention over the nearest neighbours in an external memory of keys and values.
 
     y_t = Σ_{j ∈ N_t} α_j v_j         α = softmax over N_t of s q_tᵀ k_j
-    N_t = the n places with the largest q_tᵀ k_j among those allowed          y_t = 0 where none is
+    N_t = the n positions with the largest q_tᵀ k_j among those allowed       y_t = 0 where none is
 
     q        queries                                                 (B, H, T, K)
     k, v     keys and values of the memory                           (B, H, S, K)
     s        scale
     n        neighbours, `top`
-    allowed  which places a query may choose from                    (B or 1, 1, T, S)
+    allowed  which positions a query may choose from                 (B or 1, 1, T, S)
 
-Wu et al. 2022, Memorizing Transformers, section 3.1. The memory is external: no gradient reaches its keys and values, and the choice
-of neighbours has none either, so that with g the gradient of y,
+Wu et al. 2022, Memorizing Transformers, section 3.1. The memory is external: its keys, its values and the choice of neighbours get no
+gradient, so with g the gradient of y,
 
     ∂q_t = s Σ_{j ∈ N_t} α_j (gᵀ v_j − gᵀ y_t) k_j
 
-The search is exact: a block of scores by one product of matrices, then the n largest of each row. The neighbours are
-read where they stand, forwards and backwards.
+The search is exact: a block of scores by one matrix product, then the n largest of each row.
 """
 
 from typing import Any
@@ -24,14 +23,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attentif.kernels.copy import copy_into
 from attentif.kernels.exp import exp
-from attentif.kernels.jit import compiled, inlined, share
+from attentif.kernels.jit import Array, inline, jit, parallel_for
 from attentif.kernels.operation import differentiate, operation
-from attentif.kernels.put import put
 
 
 def nearest_weights(q: Tensor, k: Tensor, allowed: Tensor, *, scale: float, top: int) -> Tensor:
-    """α as a matrix (B, H, T, S), zero but for the neighbours: scores of every place, all but the largest left out."""
+    """α as a matrix (B, H, T, S), zero except for the neighbours."""
     scores = (scale * q @ k.mT).masked_fill(~allowed, float("-inf"))
     best = scores.topk(min(top, scores.shape[-1]), -1).indices
     chosen = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best, True) & allowed
@@ -45,9 +44,9 @@ def nearest_naive(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, *, scale: fl
 
 
 def nearest(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, *, scale: float, top: int) -> Tensor:
-    """The same, reading the neighbours alone: compiled loops on a CPU, gathered elsewhere."""
+    """The same, reading only the neighbours: compiled loops on CPU, gathers elsewhere."""
     if not q.is_cpu:
-        return nearest_gathered(q, k, v, allowed, scale=scale, top=top)
+        return nearest_gather(q, k, v, allowed, scale=scale, top=top)
     k, v = k.detach(), v.detach()
     with torch.no_grad():
         scores = (q @ k.mT).flatten(0, 1)
@@ -63,13 +62,13 @@ def nearest(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, *, scale: float, t
     return y.unflatten(0, q.shape[:2])
 
 
-def nearest_gathered(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, *, scale: float, top: int) -> Tensor:
+def nearest_gather(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, *, scale: float, top: int) -> Tensor:
     """The same in torch alone."""
     k, v = k.detach(), v.detach()
     with torch.no_grad():
         found = torch.where(allowed, q @ k.mT, float("-inf")).topk(min(top, k.shape[2]), -1, sorted=False)
         rows = torch.arange(k.shape[0] * k.shape[1], device=k.device).view(*k.shape[:2], 1, 1) * k.shape[2]
-        places, present = found.indices + rows, found.values > float("-inf")  # places in the keys of all rows and heads, end to end
+        places, present = found.indices + rows, found.values > float("-inf")  # positions in the keys of all rows and heads, concatenated
     near_k, near_v = (t.flatten(0, 2).index_select(0, places.flatten()).unflatten(0, places.shape) for t in (k, v))
     scores = scale * torch.matmul(near_k, q[..., None]).squeeze(-1)
     weights = torch.where(present, scores, float("-inf")).softmax(-1)
@@ -82,7 +81,7 @@ def _no_places(scores: Tensor, n: int) -> Tensor:
 
 
 def _run(kernel: Any, first: Tensor, *arrays: Tensor, **scalars: float) -> None:
-    share(kernel, first.shape[0] * first.shape[1], *(t.detach().numpy() for t in (first, *arrays)), *scalars.values())
+    parallel_for(kernel, first.shape[0] * first.shape[1], *(t.detach().numpy() for t in (first, *arrays)), *scalars.values())
 
 
 @operation("nearest_search", fake=lambda scores, allowed, n: scores.new_empty(*scores.shape[:2], n, dtype=torch.int64))
@@ -113,9 +112,9 @@ differentiate(
 )
 
 
-@compiled(fastmath={"nsz"})
-def _search_loop(start: int, stop: int, scores: np.ndarray, allowed: np.ndarray, places: np.ndarray) -> None:
-    """The n largest allowed scores of each row, in any order; −1 where there are fewer.
+@jit(fastmath={"nsz"})
+def _search_loop(start: int, stop: int, scores: Array, allowed: Array, places: Array) -> None:
+    """Find the n largest allowed scores of each row, in any order; −1 where there are fewer.
 
     Of 2n interleaved parts of the row, the n-th largest maximum is a bound that n scores reach at least, and few more do.
     """
@@ -125,7 +124,7 @@ def _search_loop(start: int, stop: int, scores: np.ndarray, allowed: np.ndarray,
     found, most, best = np.empty(S, scores.dtype), np.empty(parts, scores.dtype), np.empty(n, scores.dtype)
     for item in range(start, stop):
         row, t = item // T, item % T
-        _masked(found, scores[row, t], allowed[row // heads, t], nowhere)
+        _mask_into(found, scores[row, t], allowed[row // heads, t], nowhere)
         bound = nowhere
         if 2 * parts < S:
             most[:] = nowhere
@@ -147,35 +146,35 @@ def _search_loop(start: int, stop: int, scores: np.ndarray, allowed: np.ndarray,
             place[missing] = -1
 
 
-@inlined
-def _masked(result: np.ndarray, x: np.ndarray, kept: np.ndarray, otherwise: Any) -> None:
+@inline
+def _mask_into(result: Array, x: Array, kept: Array, otherwise: Any) -> None:
     for s in range(len(x)):
         result[s] = x[s] if kept[s] else otherwise
 
 
-@inlined
-def _raise(most: np.ndarray, x: np.ndarray) -> None:
+@inline
+def _raise(most: Array, x: Array) -> None:
     for s in range(len(x)):
         most[s] = x[s] if x[s] > most[s] else most[s]
 
 
-@inlined
-def _product(x: np.ndarray, y: np.ndarray) -> Any:
+@inline
+def _product(x: Array, y: Array) -> Any:
     total = x[0] * y[0]
     for d in range(1, len(x)):
         total += x[d] * y[d]
     return total
 
 
-@inlined
-def _add(total: np.ndarray, weight: Any, x: np.ndarray) -> None:
+@inline
+def _add(total: Array, weight: Any, x: Array) -> None:
     for d in range(len(total)):
         total[d] += weight * x[d]
 
 
-@inlined
-def _weigh(q: np.ndarray, k: np.ndarray, place: np.ndarray, scale: float, weights: np.ndarray) -> int:
-    """How many neighbours there are; their weights."""
+@inline
+def _weigh(q: Array, k: Array, place: Array, scale: float, weights: Array) -> int:
+    """Compute the neighbours' weights; return their number."""
     count = 0
     while count < len(place) and place[count] >= 0:
         weights[count] = scale * _product(q, k[place[count]])
@@ -191,8 +190,8 @@ def _weigh(q: np.ndarray, k: np.ndarray, place: np.ndarray, scale: float, weight
     return count
 
 
-@compiled(fastmath={"contract", "reassoc"})
-def _read_loop(start: int, stop: int, q: np.ndarray, k: np.ndarray, v: np.ndarray, places: np.ndarray, y: np.ndarray, scale: float) -> None:
+@jit(fastmath={"contract", "reassoc"})
+def _read_loop(start: int, stop: int, q: Array, k: Array, v: Array, places: Array, y: Array, scale: float) -> None:
     T = q.shape[1]
     weights, total = np.empty(places.shape[2], q.dtype), np.empty(q.shape[2], q.dtype)
     for item in range(start, stop):
@@ -202,21 +201,11 @@ def _read_loop(start: int, stop: int, q: np.ndarray, k: np.ndarray, v: np.ndarra
         total[:] = 0
         for i in range(count):
             _add(total, weights[i], v[row, place[i]])
-        put(y[row, t], total)
+        copy_into(y[row, t], total)
 
 
-@compiled(fastmath={"contract", "reassoc"})
-def _gradient_loop(
-    start: int,
-    stop: int,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    places: np.ndarray,
-    g: np.ndarray,
-    dq: np.ndarray,
-    scale: float,
-) -> None:
+@jit(fastmath={"contract", "reassoc"})
+def _gradient_loop(start: int, stop: int, q: Array, k: Array, v: Array, places: Array, g: Array, dq: Array, scale: float) -> None:
     T = q.shape[1]
     weights, toward = np.empty(places.shape[2], q.dtype), np.empty(places.shape[2], q.dtype)
     total = np.empty(q.shape[2], q.dtype)
@@ -231,4 +220,4 @@ def _gradient_loop(
             mean += weights[i] * toward[i]
         for i in range(count):
             _add(total, scale * weights[i] * (toward[i] - mean), k[row, place[i]])
-        put(dq[row, t], total)
+        copy_into(dq[row, t], total)

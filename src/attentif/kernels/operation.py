@@ -1,4 +1,4 @@
-"""Compiled loops as operations of torch, with a gradient.
+"""Registration of compiled loops as torch operations with gradients.
 
     @operation("scale", fake=lambda x, factor: torch.empty_like(x))
     def _scale(x: Tensor, factor: float) -> Tensor: ...
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def operation(name: str, *, fake: Callable[..., Any]) -> "Callable[[Callable[..., Any]], CustomOpDef]":
-    """Register a function of tensors as `attentif::name`; `fake` gives empty outputs for the same arguments."""
+    """Register a function as the torch operation `attentif::name`; `fake` returns empty outputs."""
 
     def register(function: Callable[..., Any]) -> "CustomOpDef":
         defined: CustomOpDef = torch.library.custom_op(f"attentif::{name}", function, mutates_args=())
@@ -30,7 +30,7 @@ def operation(name: str, *, fake: Callable[..., Any]) -> "Callable[[Callable[...
 
 
 def differentiate(forward: "CustomOpDef", backward: Callable[..., Any], *, save: Callable[..., tuple[Any, ...]], outputs: int = 1) -> None:
-    """Set the gradient of an operation.
+    """Register the gradient of an operation.
 
     `save(*inputs, *outputs)` gives what the backward pass reads, tensors or not. `backward(*saved, *gradients)` takes the gradients of the
     first `outputs` outputs (the others are there for the backward pass alone) and returns those of the first inputs. A gradient may be a

@@ -22,7 +22,7 @@ LARGEST = 60.0  # exponent up to which exp is left alone: e⁶⁰ ≈ 1e26, far 
 
 
 def orthogonal_directions(features: int, width: int, generator: torch.Generator) -> Tensor:
-    """(M, K) Gaussian directions, orthogonal within each block of K; drawn on the CPU in float64, whatever the device."""
+    """Draw (M, K) Gaussian directions, orthogonal in blocks of K, on CPU in float64."""
     draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64, device="cpu")
     rotations, triangles = torch.linalg.qr(draw(-(-features // width), width, width))
     rotations = rotations * triangles.diagonal(dim1=1, dim2=2).sign()[:, None]  # without these signs, no direction would point some ways
@@ -30,12 +30,12 @@ def orthogonal_directions(features: int, width: int, generator: torch.Generator)
 
 
 def softmax_features_naive(x: Tensor, w: Tensor) -> Tensor:
-    """The definition, without c and ε: fine for a few numbers near 1."""
+    """The definition without c and ε, for small numbers."""
     return torch.exp(x @ w.mT - x.square().sum(-1, keepdim=True) / 2) / w.shape[0] ** 0.5
 
 
 def softmax_features(x: Tensor, w: Tensor, eps: float, c: Tensor | None = None, valid: Tensor | None = None) -> Tensor:
-    """(B, H, T, M) without the 1/√M, which cancels too; zeros where not `valid` (B, T).
+    """(B, H, T, M) features without 1/√M, which cancels; zero where not `valid` (B, T).
 
     c: broadcast to (B, H, T, 1); by default, as for queries, the largest w_m·x of each vector.
     """
@@ -45,7 +45,7 @@ def softmax_features(x: Tensor, w: Tensor, eps: float, c: Tensor | None = None, 
 
 @torch.no_grad()
 def key_constant(k: Tensor, w: Tensor, *, whole: bool, valid: Tensor | None = None) -> Tensor:
-    """c of the keys (B, H, T, K): the largest w_m·k of each row and head, or what no key can exceed by more than `LARGEST`."""
+    """c of the keys (B, H, T, K): their largest w_m·k if `whole`, else a bound from w alone."""
     if not whole:
         return (w.square().sum(-1).amax() / 2 - LARGEST).clamp(min=0)  # w·k − ‖k‖²/2 is at most ‖w‖²/2
     largest = torch.cat([(part @ w.mT).amax(-1, keepdim=True) for part in k.split(SEGMENT, 2)], 2)  # (B, H, T, 1)
@@ -56,7 +56,7 @@ def key_constant(k: Tensor, w: Tensor, *, whole: bool, valid: Tensor | None = No
 
 
 def relu_features(x: Tensor, w: Tensor, eps: float, valid: Tensor | None = None) -> Tensor:
-    """The other kernel of the paper (section 4, "Performer-ReLU"): max(w_m·x, 0) + ε, an estimate of no softmax."""
+    """The "Performer-ReLU" kernel, max(w_m·x, 0) + ε (section 4); no softmax estimate."""
     features = torch.relu(x @ w.mT) + eps
     return features if valid is None else features.masked_fill(~valid[:, None, :, None], 0.0)
 

@@ -1,6 +1,6 @@
 """The plain recurrent network over whole sequences.
 
-`cells.py` has the equation of a step and the names; `recurrence.py` says how sequences lie in a table of places. Backwards, with g the
+`cells.py` has the equation of a step and the names; `recurrence.py` says how sequences lie in a table of positions. Backwards, with g the
 gradient that reaches h_t (from the output and from step t + 1):
 
     ∂_t = g φ'                             φ' = 1 - h² (tanh), or 1 where h > 0 (ReLU)
@@ -14,21 +14,21 @@ import numpy as np
 from torch import Tensor
 
 from attentif.kernels.cells import Activation, rnn_step
-from attentif.kernels.jit import compiled
+from attentif.kernels.copy import copy_into
+from attentif.kernels.jit import Array, jit
 from attentif.kernels.operation import differentiate, empty_like, operation
-from attentif.kernels.put import put
-from attentif.kernels.recurrence import add_to, before, running, share_sequences, table, tanh_of, unrolled
-from attentif.kernels.tile import multiply, padded_rows, panels
+from attentif.kernels.recurrence import add_to, before, count_running, split_sequences, table, tanh_of, unroll
+from attentif.kernels.tile import multiply, panels, round_up_rows
 
 
 def rnn_naive(gates: Tensor, h0: Tensor, w_h: Tensor, activation: Activation, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """The equation: outputs (M, N), and the last one (B, N) of each sequence."""
-    y, h = unrolled(partial(_step, w_h=w_h, activation=activation), gates, (h0,), begin, lengths)
+    y, h = unroll(partial(_step, w_h=w_h, activation=activation), gates, (h0,), begin, lengths)
     return y, h
 
 
 def rnn(gates: Tensor, h0: Tensor, w_h: Tensor, activation: Activation, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, compiled. Each step needs the one before, so other devices than a CPU take them one at a time."""
+    """The same, compiled; other devices step one token at a time."""
     if not gates.is_cpu:
         return rnn_naive(gates, h0, w_h, activation, begin, lengths)
     y, h = _states(gates.contiguous(), h0.contiguous(), w_h.contiguous(), activation == "relu", begin, lengths)
@@ -42,14 +42,14 @@ def _step(gates: Tensor, h: Tensor, w_h: Tensor, activation: Activation) -> tupl
 @operation("rnn", fake=lambda gates, h0, *_: empty_like(gates, h0))
 def _states(gates: Tensor, h0: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     y, h = table(gates, gates.shape[1], lengths), h0.clone()
-    share_sequences(_rnn_forward, begin, lengths, gates, panels(w_h.detach().T), relu, h0, y, h)
+    split_sequences(_rnn_forward, begin, lengths, gates, panels(w_h.detach().T), relu, h0, y, h)
     return y, h
 
 
 @operation("rnn_backward", fake=lambda y, w_h, relu, begin, lengths, dy, dh: empty_like(y, dh))
 def _gradients(y: Tensor, w_h: Tensor, relu: bool, begin: Tensor, lengths: Tensor, dy: Tensor, dh: Tensor) -> tuple[Tensor, Tensor]:
     dgates, dh0 = table(y, y.shape[1], lengths), dh.clone()
-    share_sequences(_rnn_backward, begin, lengths, y, panels(w_h.detach()), relu, dy, dh, dgates, dh0)
+    split_sequences(_rnn_backward, begin, lengths, y, panels(w_h.detach()), relu, dy, dh, dgates, dh0)
     return dgates, dh0
 
 
@@ -68,31 +68,21 @@ differentiate(
 )
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _rnn_forward(
-    start: int,
-    stop: int,
-    parts: int,
-    order: np.ndarray,
-    begin: np.ndarray,
-    lengths: np.ndarray,
-    gates: np.ndarray,
-    w: np.ndarray,
-    relu: bool,
-    h0: np.ndarray,
-    y: np.ndarray,
-    h_last: np.ndarray,
-) -> None:
+    start: int, stop: int, parts: int, order: Array, begin: Array, lengths: Array, gates: Array, w: Array, relu: bool, h0: Array,
+    y: Array, h_last: Array
+) -> None:  # fmt: skip
     N, zero = h0.shape[1], gates.dtype.type(0)
     for part in range(start, stop):
         rows = order[part::parts]
-        h = np.zeros((padded_rows(len(rows)), N), gates.dtype)
+        h = np.zeros((round_up_rows(len(rows)), N), gates.dtype)
         total = np.empty((len(h), w.shape[0] * w.shape[2]), gates.dtype)
         for r, row in enumerate(rows):
-            put(h[r], h0[row])
+            copy_into(h[r], h0[row])
         count = len(rows)
         for t in range(lengths[rows[0]]):
-            count = running(t, rows, lengths, count)
+            count = count_running(t, rows, lengths, count)
             multiply(count, h, w, total)
             for r in range(count):
                 m = begin[rows[r]] + t
@@ -103,40 +93,29 @@ def _rnn_forward(
                         own[j] = max(s[j], zero)
                 else:
                     tanh_of(own, s)
-                put(y[m], own)
+                copy_into(y[m], own)
         for row in rows:
-            put(h_last[row], y[begin[row] + lengths[row] - 1])
+            copy_into(h_last[row], y[begin[row] + lengths[row] - 1])
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _rnn_backward(
-    start: int,
-    stop: int,
-    parts: int,
-    order: np.ndarray,
-    begin: np.ndarray,
-    lengths: np.ndarray,
-    y: np.ndarray,
-    w: np.ndarray,
-    relu: bool,
-    dy: np.ndarray,
-    dh_last: np.ndarray,
-    dgates: np.ndarray,
-    dh0: np.ndarray,
-) -> None:
+    start: int, stop: int, parts: int, order: Array, begin: Array, lengths: Array, y: Array, w: Array, relu: bool, dy: Array,
+    dh_last: Array, dgates: Array, dh0: Array
+) -> None:  # fmt: skip
     N, zero = y.shape[1], y.dtype.type(0)
     for part in range(start, stop):
         rows = order[part::parts]
-        d = np.zeros((padded_rows(len(rows)), N), y.dtype)
+        d = np.zeros((round_up_rows(len(rows)), N), y.dtype)
         back = np.empty((len(d), w.shape[0] * w.shape[2]), y.dtype)  # what step t + 1 gives to h_t
         for t in range(lengths[rows[0]] - 1, -1, -1):
-            count = running(t, rows, lengths, len(rows))
+            count = count_running(t, rows, lengths, len(rows))
             for r in range(count):
                 row = rows[r]
                 m = begin[row] + t
                 g, h, own = back[r, :N], y[m], d[r]
                 if t == lengths[row] - 1:
-                    put(g, dh_last[row])
+                    copy_into(g, dh_last[row])
                 add_to(g, dy[m])
                 if relu:
                     for j in range(N):
@@ -144,7 +123,7 @@ def _rnn_backward(
                 else:
                     for j in range(N):
                         own[j] = g[j] - g[j] * h[j] * h[j]
-                put(dgates[m], own)
+                copy_into(dgates[m], own)
             multiply(count, d, w, back)
         for r, row in enumerate(rows):
-            put(dh0[row], back[r])
+            copy_into(dh0[row], back[r])

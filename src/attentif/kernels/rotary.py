@@ -1,12 +1,11 @@
-"""Turning pairs of components by an angle each.
+"""Rotation of pairs of components.
 
     y₁ = x₁ cos − x₂ sin,   y₂ = x₂ cos + x₁ sin          (Su et al. 2021, eq. 34)
 
     x        vectors                                                                  (..., K)
     c, s     cos of every component's angle; its sin, negated on the first of a pair  broadcast to (..., K)
 
-With x̄, x with the two of every pair exchanged, this is y = x ⊙ c + x̄ ⊙ s, and its gradient the same with −s: three passes over the
-numbers, where the two lines above take seven, and twice as many to go back.
+With x̄, x with the components of each pair swapped, y = x ⊙ c + x̄ ⊙ s, and its gradient is the same with −s: three passes instead of seven.
 """
 
 from typing import Any, Literal
@@ -27,14 +26,14 @@ def turn_naive(x: Tensor, cos: Tensor, sin: Tensor, pairs: Pairs) -> Tensor:
 
 
 def by_component(cos: Tensor, sin: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
-    """c and s (..., K) from the cos and sin (..., K/2) of the pairs."""
+    """Expand cos and sin (..., K/2) of pairs to c and s (..., K)."""
     if pairs == "half":
         return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
     return torch.stack([cos, cos], -1).flatten(-2), torch.stack([-sin, sin], -1).flatten(-2)
 
 
 def turn(x: Tensor, c: Tensor, s: Tensor, pairs: Pairs) -> Tensor:
-    """The same in three passes; c and s are not differentiated."""
+    """The same in three passes; c and s get no gradient."""
     turned: Tensor = _Turn.apply(x, c, s, pairs) if torch.is_grad_enabled() and x.requires_grad else _turn(x, c, s, pairs)
     return turned
 

@@ -1,4 +1,4 @@
-"""The diagonal state space S4D (Gu et al. 2022), discretised by zero-order hold: one function, as a recurrence and as a convolution.
+"""The diagonal state space S4D (Gu et al. 2022), as a recurrence and as a convolution.
 
     h_t = z ⊙ h_{t-1} + w x_t,     y_t = 2 Re(C h_t) + D x_t          z = exp(Δ A),   w = (exp(Δ A) − 1) / A
     y = K * x + D x,               K_l = 2 Re Σ_n C_n w_n z_n^l
@@ -10,7 +10,7 @@
     D        skip                                                                           (D,)
 
 Nothing depends on the input, so training multiplies spectra (T log T), and decoding steps. Powers of z are taken as z^l = z^{iM} z^j with
-l = iM + j, M ≈ √T: products of two small matrices instead of one of T S numbers for each channel. Their exponents are worked out in
+l = iM + j, M ≈ √T: products of two small matrices instead of one of T S numbers for each channel. Their exponents are computed in
 float64, since a phase of thousands of turns has few digits left in float32.
 """
 
@@ -21,7 +21,7 @@ from torch import Tensor
 
 
 def s4d_naive(x: Tensor, delta: Tensor, A: Tensor, C: Tensor, D: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
-    """The recurrence: outputs, and the last state."""
+    """The recurrence: outputs and the final state."""
     z = torch.exp(delta[:, None] * A)
     w, h, steps = (z - 1) / A, h0, []
     for now in x.unbind(1):
@@ -31,17 +31,17 @@ def s4d_naive(x: Tensor, delta: Tensor, A: Tensor, C: Tensor, D: Tensor, h0: Ten
 
 
 def s4d(x: Tensor, delta: Tensor, A: Tensor, C: Tensor, D: Tensor) -> Tensor:
-    """The convolution, from an empty state, by FFT."""
+    """The convolution from a zero state, by FFT."""
     T = x.shape[1]
     coarse, fine = _powers(delta, A, T)
-    kernel = _product(coarse * (2 * C * _written(delta, A))[:, None], fine)[:, :T]  # (D, T)
-    places = _fast_length(2 * T - 1)
+    kernel = _product(coarse * (2 * C * _input_weights(delta, A))[:, None], fine)[:, :T]  # (D, T)
+    places = fast_length(2 * T - 1)
     spectrum = torch.fft.rfft(x.transpose(1, 2), places) * torch.fft.rfft(kernel, places)
     return torch.fft.irfft(spectrum, places)[..., :T].transpose(1, 2) + D * x
 
 
 def s4d_advance(x: Tensor, delta: Tensor, A: Tensor, C: Tensor, D: Tensor, h0: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Outputs from the state h0 on, and the state after the first `lengths` tokens of each row; what follows them in x must be zero."""
+    """Outputs from state h0, and the state after `lengths` tokens of each row; x is zero beyond."""
     if x.shape[1] == 1:
         y, h = s4d_naive(x, delta, A, C, D, h0)
         return y, torch.where(lengths[:, None, None] > 0, h, h0)
@@ -54,12 +54,12 @@ def s4d_advance(x: Tensor, delta: Tensor, A: Tensor, C: Tensor, D: Tensor, h0: T
     pieces = reverse.transpose(1, 2).unflatten(2, (coarse.shape[1], fine.shape[1]))  # (B, D, I, M)
     sums = torch.complex(pieces @ fine.real, pieces @ fine.imag)  # (B, D, I, S)
     gone = torch.exp((delta.double()[:, None] * A.to(torch.complex128)) * lengths[:, None, None]).to(A.dtype)  # (B, D, S)
-    h = gone * h0 + _written(delta, A) * (sums * coarse).sum(2)
+    h = gone * h0 + _input_weights(delta, A) * (sums * coarse).sum(2)
     return s4d(x, delta, A, C, D) + before.transpose(1, 2), h
 
 
-def _written(delta: Tensor, A: Tensor) -> Tensor:
-    """w, what one input adds to the state."""
+def _input_weights(delta: Tensor, A: Tensor) -> Tensor:
+    """w, the weight of an input in the state."""
     return (torch.exp(delta[:, None] * A) - 1) / A
 
 
@@ -73,12 +73,12 @@ def _powers(delta: Tensor, A: Tensor, T: int) -> tuple[Tensor, Tensor]:
 
 
 def _product(left: Tensor, fine: Tensor) -> Tensor:
-    """(..., D, I M): the real part of Σ_s left[..., i, s] fine[j, s], as one real product."""
+    """(..., D, I M): real part of Σ_s left[..., i, s] fine[j, s], as one real product."""
     parts = torch.cat([left.real, -left.imag], -1) @ torch.cat([fine.real, fine.imag], -1).mT
     return parts.flatten(-2)
 
 
-def _fast_length(least: int) -> int:
+def fast_length(least: int) -> int:
     """The next length of the form 2^k or 3·2^k."""
     power = 1 << max(0, least - 1).bit_length()
     return 3 * power // 4 if 3 * power // 4 >= least else power

@@ -1,4 +1,4 @@
-"""The selective state space of Mamba (Gu & Dao 2023, eq. 2 and algorithm 2), over sequences that stand end to end.
+"""Mamba's selective scan (Gu & Dao 2023, eq. 2 and algorithm 2) over concatenated sequences.
 
     h_t = exp(Δ_t A) ⊙ h_{t-1} + (Δ_t x_t) B_t,        y_t = C_t h_t + D ⊙ x_t
 
@@ -11,8 +11,8 @@
 
 S numbers of state for each of D channels. As in `kernels/conv.py`, a padded batch is such a list of sequences too.
 
-The backward pass keeps the states of every CHUNK-th step only and works the others out again, so that nothing of size (N, D, S) is ever
-stored. With λ_t the gradient of h_t:
+The backward pass stores every CHUNK-th state and recomputes the others, so nothing of size (N, D, S) is stored. With λ_t the gradient of
+h_t:
 
     λ_t = dy_t C_t + a_{t+1} λ_{t+1},   e_t = λ_t ⊙ a_t ⊙ h_{t-1}  (the gradient of Δ_t A),   a_t = exp(Δ_t A)
     dA = Σ_t Δ_t e_t,   dB_t = Σ_d λ_t Δ_t x_t,   dC_t = Σ_d dy_t h_t
@@ -24,15 +24,15 @@ import torch
 from torch import Tensor
 
 from attentif.kernels.conv import covers
+from attentif.kernels.copy import copy_into, copy_rows_into
 from attentif.kernels.exp import exp2_decay
-from attentif.kernels.jit import compiled, share
+from attentif.kernels.jit import Array, jit, parallel_for
 from attentif.kernels.linear_recurrence import linear_recurrence_doubling
 from attentif.kernels.operation import differentiate, empty_like, operation
-from attentif.kernels.put import put, put_rows
 
-BLOCK = 128  # channels carried through time together: their states stay in the first cache
-CHUNK = 16  # steps between two states that are kept for the backward pass
-PARTS = 8  # at most so many partial sums over channels in the backward pass
+BLOCK = 128  # channels processed together: their states fit the first cache
+CHUNK = 16  # steps between two states stored for the backward pass
+PARTS = 8  # maximal number of partial sums over channels in the backward pass
 _LOG2_E, _LN2 = 1.4426950408889634, 0.6931471805599453
 
 Scanned = tuple[Tensor, Tensor]  # y (N, D), and the state after each sequence (B, S, D)
@@ -56,26 +56,26 @@ def selective_scan_naive(
 def selective_scan(
     x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor, first: Tensor, lengths: Tensor
 ) -> Scanned:
-    """The same: a compiled loop on a CPU, doubling steps elsewhere. Places beside the sequences are zero."""
+    """The same: a compiled loop on CPU, a parallel scan elsewhere; zero outside the sequences."""
     if not x.is_cpu:
         return selective_scan_doubling(x, delta, A, B, C, D, h0, first, lengths)
     inputs = [t.contiguous() for t in (x, delta, A.T, B, C, D, h0, first, lengths)]
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         y, last, _ = _scan(*inputs)
         return y, last
-    y, last, _ = _run(inputs, keep=False)  # a decoding step does not pay for the dispatcher
+    y, last, _ = _run(inputs, keep=False)  # skip the dispatcher in decoding
     return y, last
 
 
 def selective_scan_doubling(
     x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor, first: Tensor, lengths: Tensor
 ) -> Scanned:
-    """The same in log₂ T steps on rows padded to the longest sequence; it stores the states of every step."""
+    """The same in log₂ T steps on padded rows; it stores the states of every step."""
     step = torch.arange(int(lengths.max()), device=x.device)
     inside = step < lengths[:, None]  # (B, T)
     place = torch.where(inside, first[:, None] + step, 0)
     x_, delta_, B_, C_ = (t[place] for t in (x, delta, B, C))
-    delta_ = torch.where(inside[..., None], delta_, 0)  # beyond its end, a row's state stays as it is
+    delta_ = torch.where(inside[..., None], delta_, 0)  # keeps the state past a row's end
     decay = torch.exp(delta_[:, :, None] * A.T)  # (B, T, S, D)
     new = B_[..., None] * (delta_ * x_)[:, :, None]
     h = linear_recurrence_doubling(decay.flatten(2), new.flatten(2), h0.flatten(1)).unflatten(2, A.T.shape)
@@ -84,14 +84,14 @@ def selective_scan_doubling(
 
 
 def _run(inputs: list[Tensor], keep: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """y, the last states, and every CHUNK-th state where they are to be kept."""
+    """Return y, the last states, and every CHUNK-th state if `keep`."""
     x, A, h0, first, lengths = inputs[0], inputs[2], inputs[6], inputs[7], inputs[8]
     y = torch.empty_like(x) if covers(x, lengths) else torch.zeros_like(x)
     last = torch.empty_like(h0)
     begins, chunks = _chunks(lengths) if keep else (lengths, 0)
     kept = x.new_empty(chunks, *A.shape)
     arrays = (t.detach().numpy() for t in (*inputs, begins, kept, y, last))
-    share(_forward, len(first) * _blocks(x), *arrays)
+    parallel_for(_forward, len(first) * _blocks(x), *arrays)
     return y, last, kept
 
 
@@ -130,7 +130,7 @@ def _gradients(
     dB, dC = (make((parts, len(x), S), dtype=x.dtype) for _ in range(2))
     dA, dh0, dD = x.new_empty(rows, S, width), torch.empty_like(dlast), x.new_empty(rows, width)
     inputs = (t.detach().numpy() for t in (x, delta, A, B, C, D, first, lengths, _chunks(lengths)[0], kept, dy, dlast))
-    share(_backward, rows * parts, *inputs, *(t.numpy() for t in (dx, ddelta, dA, dB, dC, dD, dh0)))
+    parallel_for(_backward, rows * parts, *inputs, *(t.numpy() for t in (dx, ddelta, dA, dB, dC, dD, dh0)))
     return dx, ddelta, dA.sum(0), dB.sum(0), dC.sum(0), dD.sum(0), dh0
 
 
@@ -147,31 +147,18 @@ def _blocks(x: Tensor) -> int:
 
 
 def _chunks(lengths: Tensor) -> tuple[Tensor, int]:
-    """Where each sequence's kept states begin, and how many there are in all."""
+    """Return where each sequence's stored states begin, and their total number."""
     ends = ((lengths + CHUNK - 1) // CHUNK).cumsum(0)
     return torch.cat([ends.new_zeros(1), ends[:-1]]), int(ends[-1]) if len(ends) else 0
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _forward(
-    start: int,
-    stop: int,
-    x: np.ndarray,
-    delta: np.ndarray,
-    A: np.ndarray,
-    B: np.ndarray,
-    C: np.ndarray,
-    D: np.ndarray,
-    h0: np.ndarray,
-    first: np.ndarray,
-    lengths: np.ndarray,
-    begins: np.ndarray,
-    kept: np.ndarray,
-    y: np.ndarray,
-    last: np.ndarray,
-) -> None:
+    start: int, stop: int, x: Array, delta: Array, A: Array, B: Array, C: Array, D: Array, h0: Array, first: Array,
+    lengths: Array, begins: Array, kept: Array, y: Array, last: Array
+) -> None:  # fmt: skip
     S, width = A.shape
-    blocks, pairs = -(-width // BLOCK), S + S % 2  # two states at a time share what they read; an odd one has an empty companion
+    blocks, pairs = -(-width // BLOCK), S + S % 2  # states are processed in pairs; an odd one gets an empty partner
     h, rate = np.zeros((pairs, BLOCK), x.dtype), np.zeros((pairs, BLOCK), x.dtype)
     step, new, out = np.zeros(BLOCK, x.dtype), np.zeros(BLOCK, x.dtype), np.zeros(BLOCK, x.dtype)
     b, c = np.zeros(pairs, x.dtype), np.zeros(pairs, x.dtype)
@@ -187,7 +174,7 @@ def _forward(
         for t in range(lengths[row]):
             p = begin + t
             if len(kept) > 0 and t % CHUNK == 0:
-                put_rows(kept[begins[row] + t // CHUNK, :, low:high], h)
+                copy_rows_into(kept[begins[row] + t // CHUNK, :, low:high], h)
             x_t, delta_t, y_t = x[p, low:high], delta[p, low:high], y[p, low:high]
             for d in range(count):
                 step[d] = delta_t[d]
@@ -206,37 +193,19 @@ def _forward(
                     out[d] += c0 * one + c1 * other
             for d in range(count):
                 y_t[d] = out[d]
-        put_rows(last[row, :, low:high], h)
+        copy_rows_into(last[row, :, low:high], h)
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})  # sums over channels may be taken in any order, the same one every time
+@jit(fastmath={"contract", "reassoc", "nsz"})  # sums over channels may be taken in any order, the same one every time
 def _backward(
-    start: int,
-    stop: int,
-    x: np.ndarray,
-    delta: np.ndarray,
-    A: np.ndarray,
-    B: np.ndarray,
-    C: np.ndarray,
-    D: np.ndarray,
-    first: np.ndarray,
-    lengths: np.ndarray,
-    begins: np.ndarray,
-    kept: np.ndarray,
-    dy: np.ndarray,
-    dlast: np.ndarray,
-    dx: np.ndarray,
-    ddelta: np.ndarray,
-    dA: np.ndarray,
-    dB: np.ndarray,
-    dC: np.ndarray,
-    dD: np.ndarray,
-    dh0: np.ndarray,
-) -> None:
+    start: int, stop: int, x: Array, delta: Array, A: Array, B: Array, C: Array, D: Array, first: Array, lengths: Array,
+    begins: Array, kept: Array, dy: Array, dlast: Array, dx: Array, ddelta: Array, dA: Array, dB: Array, dC: Array, dD: Array,
+    dh0: Array
+) -> None:  # fmt: skip
     S, width = A.shape
     blocks, parts = -(-width // BLOCK), len(dB)
     rate, adjoint, dA_ = np.zeros((S, BLOCK), x.dtype), np.zeros((S, BLOCK), x.dtype), np.zeros((S, BLOCK), x.dtype)
-    # one of the S states at a time goes through a chunk and back, so that all this stays in the first cache
+    # one of the S states at a time, to fit the first cache
     h, a = np.zeros((CHUNK + 1, BLOCK), x.dtype), np.zeros((CHUNK, BLOCK), x.dtype)
     step, new, g = np.zeros((CHUNK, BLOCK), x.dtype), np.zeros((CHUNK, BLOCK), x.dtype), np.zeros((CHUNK, BLOCK), x.dtype)
     dstep, dnew = np.zeros((CHUNK, BLOCK), x.dtype), np.zeros((CHUNK, BLOCK), x.dtype)
@@ -249,7 +218,7 @@ def _backward(
         for block in range(blocks * part // parts, blocks * (part + 1) // parts):
             low, high = block * BLOCK, min(block * BLOCK + BLOCK, width)
             count, skip, dD_ = high - low, D[low:high], dD[row, low:high]
-            new[:] = 0  # a last block may be narrower: what lies beside it adds nothing to sums over channels
+            new[:] = 0  # zero beyond a narrower last block
             g[:] = 0
             dA_[:] = 0
             dD_[:] = 0
@@ -270,7 +239,7 @@ def _backward(
                 dstep[:] = 0
                 dnew[:] = 0
                 for s in range(S):
-                    put(h[0, :count], kept[begins[row] + chunk, s, low:high])
+                    copy_into(h[0, :count], kept[begins[row] + chunk, s, low:high])
                     for t in range(steps):  # the states once more
                         b = B[place + t, s]
                         for d in range(BLOCK):
@@ -297,5 +266,5 @@ def _backward(
                         dx_t[d] = dnew[t, d] * step[t, d] + skip[d] * g[t, d]
                     for d in range(count):
                         ddelta_t[d] = ln2 * dstep[t, d] + dnew[t, d] * x_t[d]
-            put_rows(dA[row, :, low:high], dA_)
-            put_rows(dh0[row, :, low:high], adjoint)
+            copy_rows_into(dA[row, :, low:high], dA_)
+            copy_rows_into(dh0[row, :, low:high], adjoint)

@@ -1,4 +1,4 @@
-"""Mamba-2's state space: one decay for a whole head, so that a chunk is two matrix products (Dao & Gu 2024, listing 1).
+"""Mamba-2's state space duality: one decay per head, by chunks (Dao & Gu 2024, listing 1).
 
     h_t = exp(Δ_t A) h_{t-1} + B_t ⊗ (Δ_t x_t),        y_t = C_t h_t + D x_t
 
@@ -22,7 +22,7 @@ CHUNK = 64
 
 
 def ssd_naive(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
-    """The recurrence: outputs, and the last state."""
+    """The recurrence: outputs and the final state."""
     shared = len(A) // B.shape[2]
     h, steps = h0, []
     for now, step, write, read in zip(x.unbind(1), delta.unbind(1), B.unbind(1), C.unbind(1), strict=True):

@@ -1,4 +1,4 @@
-"""A small matrix product inside compiled loops, its sums kept in registers.
+"""A small matrix product for compiled loops, with sums in registers.
 
     out = h W,     a step of a recurrence for the few rows of one thread
 
@@ -6,33 +6,31 @@
     W        in panels of columns, as `panels` lays them out     (P, K, C)
     out      what is written                                     (R, P·C), P·C numbers apart
 
-The product of a step is too small for a BLAS call: laying out W anew each time costs as much as the product. Here W is laid out once for
-the whole sequence, and a tile of ROWS rows by C columns stays in twelve vector registers while K runs. Written as plain loops it would
-be stored after every product, so the machine code of the tile is spelled out for LLVM, in vectors of 32 bytes, which it cuts to what the
-processor has.
+The product of a step is too small for BLAS, which would pack W each time. Here W is packed once per sequence, and a tile of ROWS rows by C
+columns stays in twelve vector registers while K runs. Plain loops would store sums after every product, so the tile is written in LLVM
+instructions on vectors of 32 bytes, which LLVM splits for the processor.
 """
 
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
-from attentif.kernels.jit import compiled, inlined, share, with_numba
+from attentif.kernels.jit import Array, inline, jit, on_numba_import, parallel_for
 
 ROWS, VECTORS, BYTES = 4, 3, 32  # a tile: rows, vectors in a row, bytes in a vector
 BLOCK = 16  # rows of W laid out at a time
 
 
 def panels(w: Tensor) -> Tensor:
-    """(K, J) as (P, K, C): each panel holds C neighbouring columns, the last one filled up with zeros."""
+    """Lay out (K, J) as (P, K, C): panels of C adjacent columns, zero-padded."""
     columns = VECTORS * BYTES // w.element_size()
     laid_out = w.new_empty(-(-w.shape[1] // columns), len(w), columns)
-    share(_lay_out, len(laid_out), w.detach().numpy(), laid_out.numpy())
+    parallel_for(_lay_out, len(laid_out), w.detach().numpy(), laid_out.numpy())
     return laid_out
 
 
-@compiled()
-def _lay_out(start: int, stop: int, w: np.ndarray, laid_out: np.ndarray) -> None:
+@jit()
+def _lay_out(start: int, stop: int, w: Array, laid_out: Array) -> None:
     K, J = w.shape
     columns = laid_out.shape[2]
     for panel in range(start, stop):
@@ -47,34 +45,34 @@ def _lay_out(start: int, stop: int, w: np.ndarray, laid_out: np.ndarray) -> None
             block[:, used:] = 0
 
 
-@inlined
-def padded_rows(rows: int) -> int:
-    """Rows that buffers given to `multiply` must have."""
+@inline
+def round_up_rows(rows: int) -> int:
+    """Number of rows that buffers given to `multiply` must have."""
     return -(-rows // ROWS) * ROWS
 
 
-@inlined
-def multiply(rows: int, h: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
-    """out[:rows] = h[:rows] W, in whole tiles: up to `padded_rows(rows)` rows are read and written."""
+@inline
+def multiply(rows: int, h: Array, w: Array, out: Array) -> None:
+    """out[:rows] = h[:rows] W in whole tiles, up to `round_up_rows(rows)` rows."""
     columns = w.shape[2]
     for panel in range(w.shape[0]):
         for row in range(0, rows, ROWS):
             tile(h[row:], w[panel], out[row:, panel * columns :])
 
 
-def tile(h: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
-    """out[:ROWS, :C] = h[:ROWS] w, for w (K, C). Only compiled functions can call it."""
+def tile(h: Array, w: Array, out: Array) -> None:
+    """out[:ROWS, :C] = h[:ROWS] w, for w (K, C). Callable only from compiled functions."""
     raise NotImplementedError
 
 
-@with_numba
-def _make_tile_known() -> None:
+@on_numba_import
+def _register_tile() -> None:
     from numba import extending, types
 
-    def typed(_: Any, h: Any, w: Any, out: Any) -> Any:
+    def infer_types(_: Any, h: Any, w: Any, out: Any) -> Any:
         return types.void(h, w, out), _spell_out
 
-    spelled_out = extending.intrinsic(typed)
+    spelled_out = extending.intrinsic(infer_types)
 
     def for_arrays(h: Any, w: Any, out: Any) -> Any:
         return lambda h, w, out: spelled_out(h, w, out)
@@ -83,7 +81,7 @@ def _make_tile_known() -> None:
 
 
 def _spell_out(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """The tile in LLVM's own language: sums that begin at zero, a loop over K that adds to all of them, and their way to memory."""
+    """Emit the tile as LLVM instructions: zeroed sums, a loop over K, stores."""
     from llvmlite import ir
 
     h, w, out = (context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args, args, strict=True))

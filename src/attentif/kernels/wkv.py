@@ -1,4 +1,4 @@
-"""WKV: RWKV-4's weighted mean of past values, each component on its own (Peng et al. 2023, eq. 16).
+"""RWKV-4's WKV: a weighted mean of past values per component (Peng et al. 2023, eq. 16).
 
     y_t = (P_{t-1} + e^{u + k_t} v_t) / (Q_{t-1} + e^{u + k_t})
     P_t = e^{-w} P_{t-1} + e^{k_t} v_t,     Q_t = e^{-w} Q_{t-1} + e^{k_t}
@@ -15,7 +15,7 @@ Backwards, with g_t the gradient of y_t, r_t = 1 / (Q_{t-1} + e^{u + k_t}) and �
     μ_{t-1} = e^{-w} μ_t - g_t r_t y_t              ∂k_t = e^{u + k_t} g_t r_t (v_t - y_t) + e^{k_t} (λ_t v_t + μ_t)
     ∂w = -Σ_t e^{-w} (λ_t P_{t-1} + μ_t Q_{t-1})    ∂u = Σ_t e^{u + k_t} g_t r_t (v_t - y_t)
 
-λ and μ are kept with an exponent m of their own. P and Q are what matters: o only says how they are written, so it has no gradient.
+λ and μ have their own exponent m. o only scales P and Q, so it has no gradient.
 """
 
 from typing import Any, NamedTuple
@@ -24,18 +24,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attentif.kernels.copy import copy_into
 from attentif.kernels.exp import exp
-from attentif.kernels.jit import compiled, share
+from attentif.kernels.jit import Array, jit, parallel_for
 from attentif.kernels.operation import differentiate, empty_like, operation
-from attentif.kernels.put import put
 
 BLOCK = 64  # components that one piece of work carries through time
-CHUNK = 32  # steps whose states the backward pass works out again from one that was kept: they fit in the first cache
+CHUNK = 32  # steps recomputed from one stored state in the backward pass
 NOTHING = -1e38  # exponent of an empty sum
 
 
 class Runs(NamedTuple):
-    """Where sequences stand among the N tokens: padded rows and packed sequences alike."""
+    """Offsets of sequences among N tokens, for padded and packed batches alike."""
 
     begins: Tensor  # (B,)
     lengths: Tensor  # (B,)
@@ -56,7 +56,7 @@ class Sums(NamedTuple):
 
 
 def wkv_naive(w: Tensor, u: Tensor, k: Tensor, v: Tensor, before: Sums, runs: Runs) -> tuple[Tensor, Sums]:
-    """The equation: (N, D) outputs, zero outside every sequence, and the sums after each sequence."""
+    """The equation: outputs (N, D), zero outside sequences, and the final sums."""
     y: list[Tensor] = list(torch.zeros_like(k).unbind())
     P, Q = list((before.p * before.o.exp()).unbind()), list((before.q * before.o.exp()).unbind())
     for row, (begin, length) in enumerate(zip(runs.begins.tolist(), runs.lengths.tolist(), strict=True)):
@@ -71,19 +71,19 @@ def wkv_naive(w: Tensor, u: Tensor, k: Tensor, v: Tensor, before: Sums, runs: Ru
 
 
 def wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, before: Sums, runs: Runs) -> tuple[Tensor, Sums]:
-    """The same: a compiled loop on a CPU, doubling steps elsewhere."""
+    """The same: a compiled loop on CPU, a parallel scan elsewhere."""
     if not k.is_cpu:
         return wkv_doubling(w, u, k, v, before, runs)
     given = [t.contiguous() for t in (w, u, k, v, *before)]
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         y, p, q, o, _ = _outputs(*given, *runs)
-    else:  # a decoding step is too short for torch's bookkeeping
+    else:  # skip the dispatcher in decoding
         y, p, q, o, _ = _run(given, runs, chunks=0)
     return y, Sums(p, q, o.detach())
 
 
 def wkv_doubling(w: Tensor, u: Tensor, k: Tensor, v: Tensor, before: Sums, runs: Runs) -> tuple[Tensor, Sums]:
-    """The same in log₂ T steps (Hillis & Steele 1986): after step i, (p, q, o) at t hold the 2^i tokens up to t."""
+    """The same in log₂ T steps (Hillis & Steele 1986); step i spans 2^i tokens."""
     steps = torch.arange(runs.longest, device=k.device)
     inside = steps < runs.lengths[:, None]
     at = torch.where(inside, runs.begins[:, None] + steps, 0)
@@ -93,25 +93,25 @@ def wkv_doubling(w: Tensor, u: Tensor, k: Tensor, v: Tensor, before: Sums, runs:
     p, q, o = (torch.cat([first[:, None], rest], 1) for first, rest in zip(before, (p, q, o), strict=True))
     reach = 1
     while reach < o.shape[1]:
-        past = _decayed(Sums(p[:, :-reach], q[:, :-reach], o[:, :-reach]), reach * w)
-        both = _added(past, Sums(p[:, reach:], q[:, reach:], o[:, reach:]))
+        past = _decay(Sums(p[:, :-reach], q[:, :-reach], o[:, :-reach]), reach * w)
+        both = _add(past, Sums(p[:, reach:], q[:, reach:], o[:, reach:]))
         p, q, o = (torch.cat([old[:, :reach], new], 1) for old, new in zip((p, q, o), both, strict=True))
         reach *= 2
     top = (u + k_).detach()
     now = (u + k_ - top).exp()
-    total = _added(Sums(p[:, :-1], q[:, :-1], o[:, :-1]), Sums(now * v_, now, top))
+    total = _add(Sums(p[:, :-1], q[:, :-1], o[:, :-1]), Sums(now * v_, now, top))
     y = torch.zeros_like(k).index_put((at[inside],), (total.p / total.q)[inside])
     last = runs.lengths[:, None, None].expand(-1, 1, k.shape[1])
     return y, Sums(*(t.gather(1, last).squeeze(1) for t in (p, q, o)))
 
 
-def _decayed(sums: Sums, w: Tensor) -> Sums:
-    """The sums times e^{-w}, with the gradient of w in p and q."""
+def _decay(sums: Sums, w: Tensor) -> Sums:
+    """Multiply the sums by e^{-w}, with the gradient of w in p and q."""
     factor = (w.detach() - w).exp()
     return Sums(sums.p * factor, sums.q * factor, sums.o - w.detach())
 
 
-def _added(one: Sums, other: Sums) -> Sums:
+def _add(one: Sums, other: Sums) -> Sums:
     o = torch.maximum(one.o, other.o)
     a, b = (one.o - o).exp(), (other.o - o).exp()
     return Sums(a * one.p + b * other.p, a * one.q + b * other.q, o)
@@ -122,7 +122,7 @@ def _run(given: list[Tensor], runs: Runs, chunks: int) -> tuple[Tensor, Tensor, 
     B, D = p.shape
     y, after, marks = torch.zeros_like(k), k.new_empty(3, B, D), k.new_empty(B, chunks, 3, D)
     where = (runs.begins.numpy(), runs.lengths.numpy())
-    share(_forward, _pieces(p), *(t.detach().numpy() for t in given), *where, y.numpy(), after.numpy(), marks.numpy())
+    parallel_for(_forward, _pieces(p), *(t.detach().numpy() for t in given), *where, y.numpy(), after.numpy(), marks.numpy())
     return y, after[0], after[1], after[2], marks
 
 
@@ -146,7 +146,7 @@ def _gradients(
     dw, du, dp, dq = empty_like(gp, gp, gp, gp)
     dk, dv = torch.zeros_like(k), torch.zeros_like(v)
     tensors = (w, u, k, v, marks, o, begins, lengths, g, gp, gq, dw, du, dk, dv, dp, dq)
-    share(_backward, _pieces(gp), *(t.detach().numpy() for t in tensors))
+    parallel_for(_backward, _pieces(gp), *(t.detach().numpy() for t in tensors))
     return dw.sum(0), du.sum(0), dk, dv, dp, dq
 
 
@@ -162,23 +162,11 @@ def _pieces(p: Tensor) -> int:
     return p.shape[0] * -(-p.shape[1] // BLOCK)
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _forward(
-    start: int,
-    stop: int,
-    w: np.ndarray,
-    u: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    p0: np.ndarray,
-    q0: np.ndarray,
-    o0: np.ndarray,
-    begins: np.ndarray,
-    lengths: np.ndarray,
-    y: np.ndarray,
-    after: np.ndarray,
-    marks: np.ndarray,
-) -> None:
+    start: int, stop: int, w: Array, u: Array, k: Array, v: Array, p0: Array, q0: Array, o0: Array, begins: Array, lengths: Array,
+    y: Array, after: Array, marks: Array
+) -> None:  # fmt: skip
     D = k.shape[1]
     blocks = -(-D // BLOCK)
     one = k.dtype.type(1)
@@ -191,9 +179,9 @@ def _forward(
         for t in range(lengths[row]):
             if marks.shape[1] and t % CHUNK == 0:
                 mark = marks[row, t // CHUNK]
-                put(mark[0, first:last], p)
-                put(mark[1, first:last], q)
-                put(mark[2, first:last], o)
+                copy_into(mark[0, first:last], p)
+                copy_into(mark[1, first:last], q)
+                copy_into(mark[2, first:last], o)
             keys, values, out = k[begins[row] + t, first:last], v[begins[row] + t, first:last], y[begins[row] + t, first:last]
             for d in range(size):
                 key, value = keys[d], values[d]
@@ -209,33 +197,16 @@ def _forward(
                 p[d] = past * p[d] + now * value
                 q[d] = past * q[d] + now
                 o[d] = max(o[d] - decay[d], key)
-        put(after[0, row, first:last], p)
-        put(after[1, row, first:last], q)
-        put(after[2, row, first:last], o)
+        copy_into(after[0, row, first:last], p)
+        copy_into(after[1, row, first:last], q)
+        copy_into(after[2, row, first:last], o)
 
 
-@compiled(fastmath={"contract"})
+@jit(fastmath={"contract"})
 def _backward(
-    start: int,
-    stop: int,
-    w: np.ndarray,
-    u: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    marks: np.ndarray,
-    last_o: np.ndarray,
-    begins: np.ndarray,
-    lengths: np.ndarray,
-    g: np.ndarray,
-    gp: np.ndarray,
-    gq: np.ndarray,
-    dw: np.ndarray,
-    du: np.ndarray,
-    dk: np.ndarray,
-    dv: np.ndarray,
-    dp: np.ndarray,
-    dq: np.ndarray,
-) -> None:
+    start: int, stop: int, w: Array, u: Array, k: Array, v: Array, marks: Array, last_o: Array, begins: Array, lengths: Array,
+    g: Array, gp: Array, gq: Array, dw: Array, du: Array, dk: Array, dv: Array, dp: Array, dq: Array
+) -> None:  # fmt: skip
     D = k.shape[1]
     blocks = -(-D // BLOCK)
     one = k.dtype.type(1)
@@ -251,9 +222,9 @@ def _backward(
             begin = begins[row] + chunk * CHUNK
             steps = min(CHUNK, lengths[row] - chunk * CHUNK)
             mark = marks[row, chunk]
-            put(p[0, :size], mark[0, first:last])
-            put(q[0, :size], mark[1, first:last])
-            put(o[0, :size], mark[2, first:last])
+            copy_into(p[0, :size], mark[0, first:last])
+            copy_into(q[0, :size], mark[1, first:last])
+            copy_into(o[0, :size], mark[2, first:last])
             for t in range(steps - 1):
                 keys, values = k[begin + t, first:last], v[begin + t, first:last]
                 for d in range(size):
@@ -294,5 +265,5 @@ def _backward(
         for d in range(size):
             e = exp(m[d] + first_o[d])
             dp[row, first + d], dq[row, first + d] = e * dP[d], e * dQ[d]
-        put(dw[row, first:last], sum_w)
-        put(du[row, first:last], sum_u)
+        copy_into(dw[row, first:last], sum_w)
+        copy_into(du[row, first:last], sum_u)

@@ -41,7 +41,7 @@ def write_one(path: Path, result: Result) -> None:
 def write_book(path: Path, results: Sequence[Result]) -> None:
     """All of them on one page, the verdicts first."""
     rows: list[list[Cell]] = [
-        [result.experiment.name, capital(result.experiment.claim), marked(result.verdict.outcome)] for result in results
+        [result.experiment.name, capital(result.experiment.claim), mark_outcome(result.verdict.outcome)] for result in results
     ]
     lead: list[Block] = [Paragraph(LEAD, "lead"), Table(["", CLAIM, VERDICT], rows), Paragraph(_totals(results), "note")]
     sections = [Section(_title(result), _blocks(result)) for result in results]
@@ -54,8 +54,8 @@ def _documents() -> Section:
     return Section(Text("Les documents", "The documents"), [Table(["", Text("titre", "title")], rows)])
 
 
-def marked(outcome: Outcome) -> Text:
-    """The verdict with a sign that is seen without colours."""
+def mark_outcome(outcome: Outcome) -> Text:
+    """The verdict with a symbol, readable without colours."""
     return Text(*(f"{MARKS[outcome]} {outcome.words[lang]}" for lang in ("fr", "en")))
 
 
@@ -73,7 +73,7 @@ def _totals(results: Sequence[Result]) -> Text:
 def _blocks(result: Result) -> list[Block]:
     """Verdict first, then what it rests on."""
     experiment, verdict = result.experiment, result.verdict
-    outcome = marked(verdict.outcome)
+    outcome = mark_outcome(verdict.outcome)
     lead = capital(Text(f"{experiment.claim.fr} — {outcome.fr}.", f"{experiment.claim.en} — {outcome.en}."))
     found: list[Block] = [Paragraph(lead, "lead"), _table(verdict.parts)]
     if verdict.controls:
@@ -91,7 +91,7 @@ def _blocks(result: Result) -> list[Block]:
     found += [Paragraph(remark, "note") for remark in experiment.remarks]
     if experiment.papers:
         found.append(Paragraph(Text(f"Voir : {' ; '.join(experiment.papers)}.", f"See: {'; '.join(experiment.papers)}."), "note"))
-    return [*found, Paragraph(_made(result), "note")]
+    return [*found, Paragraph(_describe_origin(result), "note")]
 
 
 def _table(parts: Sequence[Part]) -> Table:
@@ -99,8 +99,8 @@ def _table(parts: Sequence[Part]) -> Table:
     return Table([FOUND, EXPECTED, Text("décision", "decision")], rows)
 
 
-def _made(result: Result) -> Words:
-    """When, where and with what it was measured."""
+def _describe_origin(result: Result) -> Words:
+    """Date, machine and versions of the measurement."""
     took, size = duration(result.duration), Text(*SIZES[result.settings.size])
     tools = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     threads = result.machine["threads"]

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
+from attentif.tasks.base import Progress
 from attentif.tasks.seeds import mean
-from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock, Score
 from attentif.view.words import LANGS, Lang, Number, Text, Words, Writer, number, percent, times_ten_to
 
@@ -197,6 +197,7 @@ class Experiment:
     says: Mapping[int, str]  # the words of the documents (`documents.py`), by their number; empty where none says it in so many words
     method: Text  # what is measured, how, and what decides
     sabotage: Text  # what `Settings.without_effect` takes away
+    tiny: str  # what each part shows at the tiny size: "+" holds, "-" does not, "." is left to the clock or to chance
     measure: Callable[[Settings, Progress], Measurements]
     verdict: Callable[[Measurements], Verdict]
     figures: Callable[[Measurements], Sequence[FigureBlock]]

@@ -19,10 +19,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attentif.lab.operations import FORMULAS, Call
-from attentif.models import Batch, Model
+from attentif.models import Batch
+from attentif.tasks.predictors import Trainable
 
 KERNELS = "attentif::"
-LossOf = Callable[[Model, Batch], Tensor]
+LossOf = Callable[[Trainable, Batch], Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class Flops:
         return self.training / max(self.tokens, 1)
 
 
-def count(model: Model, batch: Batch, loss: LossOf | None = None) -> Flops:
+def count(model: Trainable, batch: Batch, loss: LossOf | None = None) -> Flops:
     """What one batch takes; `loss` is what is differentiated (by default the sum of the logits): `lambda m, b: task.step(m, b).total`.
 
     The model is left as it was: its weights get no gradients and the random numbers go on as if nothing had been computed.
@@ -82,6 +83,6 @@ class Counting(TorchDispatchMode):
         return result
 
 
-def _devices(model: Model) -> list[torch.device]:
+def _devices(model: Trainable) -> list[torch.device]:
     device = next(model.parameters()).device
     return [device] if device.type == "cuda" else []

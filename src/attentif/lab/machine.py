@@ -17,7 +17,7 @@ RESET_PEAK = "5"  # Linux: Documentation/filesystems/proc.rst
 
 
 def processor() -> str:
-    """The machine in a few words: "2 cores of AMD EPYC"."""
+    """Description of the processor: "2 cores of AMD EPYC"."""
     info = Path("/proc/cpuinfo")
     names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
     return f"{len(names)} cores of {names[0]}" if names else f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}"
@@ -28,13 +28,13 @@ def available_memory() -> int | None:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
-        return min(free, _left_to_this_group(free))
+        return min(free, _cgroup_limit(free))
     except (OSError, StopIteration, ValueError):
         return None
 
 
-def _left_to_this_group(free: int) -> int:
-    """In a container, what its own limit leaves."""
+def _cgroup_limit(free: int) -> int:
+    """Memory left by the limit of the container."""
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     try:
         return max(0, int(limit.read_text()) - int(used.read_text()))
@@ -52,19 +52,19 @@ def peak_bytes(call: Callable[[], object]) -> int | None:
     if not measures_memory():
         call()
         return None
-    _give_back()
+    _trim_heap()
     RESET.write_text(RESET_PEAK)
-    before = held("VmRSS")
+    before = read_memory("VmRSS")
     call()
-    return max(0, held("VmHWM") - before)
+    return max(0, read_memory("VmHWM") - before)
 
 
-def held(which: str) -> int:
+def read_memory(which: str) -> int:
     """Bytes of this process: VmRSS now, VmHWM at the peak."""
     (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith(which))
     return 1024 * int(line.split()[1])
 
 
-def _give_back() -> None:
+def _trim_heap() -> None:
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,7 +1,7 @@
-"""Measurements as they are kept: one JSON file an experiment, with its date, versions and machine, whole or not there.
+"""Stored results: one JSON file per experiment, with date, versions and machine, written atomically.
 
-Results are kept by what they depend on: the size, the seed, and the sources of the program. `measure_all` measures what is missing or was
-measured otherwise, so that it continues where it was stopped.
+A result is valid for its size, seed and program sources. `measure_all` runs the experiments without a valid result, so that it resumes
+where it was interrupted.
 """
 
 import hashlib
@@ -14,15 +14,17 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from attentif.cluster import Cluster
 from attentif.errors import RunError, UsageError
 from attentif.files import write_json
 from attentif.lab.experiment import SIZES, Experiment, Measurements, Settings, Verdict, words
 from attentif.lab.machine import processor
 from attentif.lab.sources import hash_package
-from attentif.training.progress import Display
+from attentif.training.progress import Display, Silent
 from attentif.training.rundir import RUNS
 from attentif.training.signals import StoppedError
 from attentif.version import __version__
@@ -45,12 +47,12 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """Worked out from the numbers whenever it is asked for: what the file says of it is for other readers."""
+        """Computed from the measurements; the verdict in the file is for other readers."""
         return self.experiment.verdict(self.measurements)
 
     @property
     def fresh(self) -> bool:
-        """Measured by the program as it now is."""
+        """Whether it was measured by the current sources."""
         return self.source == hash_program(self.experiment)
 
     def as_data(self) -> dict[str, Any]:
@@ -78,7 +80,7 @@ def hash_program(experiment: Experiment) -> str:
 
 
 def measure(experiment: Experiment, settings: Settings, display: Display) -> Result:
-    """Measure now."""
+    """Run the experiment."""
     import torch
 
     date, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
@@ -93,16 +95,16 @@ def measure(experiment: Experiment, settings: Settings, display: Display) -> Res
     return Result(experiment, settings, plain, date, round(time.monotonic() - began, 2), versions, machine, hash_program(experiment))
 
 
-def keep(result: Result, place: Path) -> Path:
-    """Write it down, in place of the one before."""
+def save_result(result: Result, place: Path) -> Path:
+    """Write the result, replacing an older one."""
     place.mkdir(parents=True, exist_ok=True)
     file = _file(result.experiment, place)
     write_json(file, result.as_data())
     return file
 
 
-def kept(experiment: Experiment, place: Path) -> Result | None:
-    """The last measurement of an experiment, if there is one."""
+def load_result(experiment: Experiment, place: Path) -> Result | None:
+    """The stored result of an experiment, or None."""
     file = _file(experiment, place)
     if not file.is_file():
         return None
@@ -117,8 +119,8 @@ def kept(experiment: Experiment, place: Path) -> Result | None:
     return result
 
 
-def serves(result: Result | None, settings: Settings) -> bool:
-    """A kept measurement answers what is asked: the same program, the same seed, at least that size."""
+def satisfies(result: Result | None, settings: Settings) -> bool:
+    """Whether a stored result is valid for these settings: same sources, same seed, at least this size."""
     return (
         result is not None
         and result.fresh
@@ -130,26 +132,46 @@ def serves(result: Result | None, settings: Settings) -> bool:
 def measure_all(
     experiments: Iterable[Experiment], settings: Settings, place: Path, display: Display, *, again: bool = False
 ) -> list[Result]:
-    """Every experiment, each kept as soon as it is measured; those that are there already are read."""
-    ready(place)
+    """Run every experiment without a valid stored result; each result is stored at once."""
+    check_writable(place)
     wanted, results = list(experiments), list[Result]()
     for done, experiment in enumerate(wanted):
-        found = None if again else kept(experiment, place)
-        if found is None or not serves(found, settings):
+        found = None if again else load_result(experiment, place)
+        if found is None or not satisfies(found, settings):
             try:
                 display.say(f"{experiment.name}: {experiment.title.en} ({done + 1} of {len(wanted)})")
                 found = measure(experiment, settings, display)
             except KeyboardInterrupt:
                 said = f"stopped during {experiment.name}; what was measured is kept in {place}, and the same command goes on from there"
                 raise StoppedError(said, signal.SIGINT) from None
-            keep(found, place)
+            save_result(found, place)
             display.say(f"  {found.verdict.outcome}, after {found.duration:.0f} s")
         results.append(found)
     return results
 
 
-def ready(place: Path) -> None:
-    """Minutes of measuring are not to be lost for want of a place to keep what came out."""
+def measure_all_on(
+    cluster: Cluster, experiments: Iterable[Experiment], settings: Settings, place: Path, display: Display, *, again: bool = False
+) -> list[Result]:
+    """The same on the workers of a cluster, side by side."""
+    check_writable(place)
+    wanted = list(experiments)
+    missing = [one.name for one in wanted if again or not satisfies(load_result(one, place), settings)]
+    for name, outcome in cluster.map_completed(partial(measure_remotely, settings), missing):
+        write_json(place / f"{name}.json", outcome.get())
+        display.say(f"{name}: measured")
+    return [result for one in wanted if (result := load_result(one, place)) is not None]
+
+
+def measure_remotely(settings: Settings, name: str) -> dict[str, Any]:
+    """One experiment, on the worker of a cluster."""
+    from attentif.lab.experiments import EXPERIMENTS
+
+    return measure(EXPERIMENTS[name], settings, Silent()).as_data()
+
+
+def check_writable(place: Path) -> None:
+    """Refuse an output folder that cannot be written, before minutes of measuring."""
     if place.exists() and not place.is_dir():
         raise UsageError("is no folder; choose another place with --out", file=place)
     try:

@@ -40,18 +40,18 @@ def windows(recordings: Sequence[NDArray[Any]], length: int, count: int, seed: i
     return np.stack([own[start : start + length + 1] for own, start in zip(chosen, starts, strict=True)])
 
 
-def recorded(name: str, count: int, seed: int) -> list[NDArray[Any]]:
+def load_recordings(name: str, count: int, seed: int) -> list[NDArray[Any]]:
     """Signals as they come from the built-in sets."""
     draws = np.random.default_rng([seed, count])
     if name == "heartbeats":
         return [heartbeats.signal(heartbeats.LABELS[row % len(heartbeats.LABELS)], draws) for row in range(count)]
     numbers = ("".join(draws.choice(list(tones.KEYS), tones.LONGEST)) for _ in range(count))
-    return [tones.dialled(digits, draws, QUIETEST) for digits in numbers]
+    return [tones.dial(digits, draws, QUIETEST) for digits in numbers]
 
 
 def signal(name: str, length: int) -> Source:
     """The next value, as the number of its interval; values are read on the scale of training."""
-    train, test = recorded(name, POOL[name], 0), recorded(name, POOL[name] // 4, 1)
+    train, test = load_recordings(name, POOL[name], 0), load_recordings(name, POOL[name] // 4, 1)
     everything = np.concatenate(train)
     edges = np.quantile(everything, np.arange(1, LEVELS) / LEVELS)
     mean, deviation = everything.mean(), everything.std()

@@ -14,11 +14,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attentif.models import Batch, Input, Model, ModelConfig, build, evaluating
-from attentif.nn.aside import listening
+from attentif.models import Batch, Input, Model, ModelConfig, build, eval_mode
+from attentif.nn.auxiliary import collect_auxiliary
 from attentif.nn.seq import Seq
+from attentif.tasks.base import Progress
 from attentif.tasks.ragged import UNSCORED
-from attentif.tasks.task import Progress
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int64]]  # tokens and targets, (rows, T) each
 Generate = Callable[[int, int], Rows]  # how many, seed
@@ -48,7 +48,7 @@ def _reading(
 reading_forwards, reading_both_ways = partial(_reading, "decoder"), partial(_reading, "encoder")
 
 
-def trained(
+def train_model(
     model: Recipe,
     rows: Generate,
     *,
@@ -59,16 +59,15 @@ def trained(
     seed: int = 0,
     tick: Callable[[], None] = lambda: None,
 ) -> Model:
-    """A model trained on rows that are new at every step. `tick` is called after each step."""
+    """Train a model on fresh rows at every step; `tick` is called after each step."""
     torch.manual_seed(seed)
     built = model() if callable(model) else fresh(model)
 
     def loss(step: int) -> Tensor:
-        with listening() as aside:  # a mixture of experts asks for balance
-            logits, targets = answers(built, rows(batch, seed * 1_000_003 + step))
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=UNSCORED) + aside.loss
+        logits, targets = answers(built, rows(batch, seed * 1_000_003 + step))
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=UNSCORED)
 
-    return taught(built, loss, steps=steps, lr=lr, warm_up=warm_up, tick=tick)
+    return optimize(built, loss, steps=steps, lr=lr, warm_up=warm_up, tick=tick)
 
 
 def fresh(config: ModelConfig | Mapping[str, Any]) -> Model:
@@ -76,7 +75,7 @@ def fresh(config: ModelConfig | Mapping[str, Any]) -> Model:
     return build(config if isinstance(config, ModelConfig) else ModelConfig.model_validate(dict(config)))
 
 
-def compared(
+def compare_models(
     models: Mapping[str, Recipe],
     rows: Generate,
     score: Callable[[Model, int], float],
@@ -87,15 +86,15 @@ def compared(
     **how: Any,
 ) -> dict[str, list[float]]:
     """The score of each model trained on the same rows, seed by seed; `score` is given the model and the seed, `how` goes to `trained`."""
-    tick = counting(progress, len(models) * len(seeds) * steps)
+    tick = make_tick(progress, len(models) * len(seeds) * steps)
     scores: dict[str, list[float]] = {name: [] for name in models}
     for seed in seeds:
         for name, model in models.items():
-            scores[name].append(score(trained(model, rows, steps=steps, seed=seed, tick=tick, **how), seed))
+            scores[name].append(score(train_model(model, rows, steps=steps, seed=seed, tick=tick, **how), seed))
     return scores
 
 
-def taught(
+def optimize(
     model: M,
     loss: Callable[[int], Tensor],
     *,
@@ -104,21 +103,25 @@ def taught(
     warm_up: float = WARM_UP,
     tick: Callable[[], None] = lambda: None,
 ) -> M:
-    """Any module after so many steps on the loss, a function of the step's number (AdamW, one cycle, clipping)."""
+    """Optimise any module on a loss that is a function of the step (AdamW, one cycle, clipping)."""
     optimizer = torch.optim.AdamW(model.train().parameters(), lr=lr, weight_decay=0.0, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps, pct_start=warm_up)
     for step in range(steps):
-        loss(step).backward()
+        with collect_auxiliary() as auxiliary:  # a mixture of experts asks for balance, a batch norm moves its running means
+            objective = loss(step)
+        (objective + auxiliary.loss).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), NORM)
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
+        for module, counts in auxiliary.counts.items():
+            module.learn(counts.tolist())
         tick()
     return model.eval()
 
 
-def counting(progress: Progress, total: int) -> Callable[[], None]:
-    """What to give as `tick` where several models share one progress: called `total` times in all."""
+def make_tick(progress: Progress, total: int) -> Callable[[], None]:
+    """A `tick` for models that share one progress bar of `total` steps."""
     done = 0
 
     def tick() -> None:
@@ -138,30 +141,30 @@ def answers(model: Model, rows: Rows) -> tuple[Tensor, Tensor]:
 def batch_of(model: Model, rows: Rows) -> Batch:
     """Rows as this model reads them."""
     tokens, targets = map(torch.from_numpy, rows)
-    seq = Seq.padded([tokens.shape[1]] * len(tokens))
+    seq = Seq.from_padded([tokens.shape[1]] * len(tokens))
     given = None if model.target is None else Input(F.pad(targets[:, :-1], (1, 0)), seq)
     return Batch(Input(tokens, seq), given)
 
 
-def right_by_place(model: Model, rows: Rows) -> NDArray[np.float64]:
+def accuracy_by_place(model: Model, rows: Rows) -> NDArray[np.float64]:
     """The share of right answers at each place (T,); nan where nothing is scored."""
-    with evaluating(model):
+    with eval_mode(model):
         logits, targets = answers(model, rows)
     right, scored = (logits.argmax(-1) == targets).numpy(), (targets != UNSCORED).numpy()
     counts = scored.sum(0)
     return np.where(counts > 0, (right & scored).sum(0) / np.maximum(counts, 1), np.nan)
 
 
-def right(model: Model, rows: Rows) -> float:
+def accuracy(model: Model, rows: Rows) -> float:
     """The share of right answers."""
-    with evaluating(model):
+    with eval_mode(model):
         logits, targets = answers(model, rows)
     scored = targets != UNSCORED
     return float((logits.argmax(-1) == targets)[scored].double().mean())
 
 
-def solved(model: Model, rows: Rows) -> float:
+def exact_match(model: Model, rows: Rows) -> float:
     """The share of rows in which every answer is right."""
-    with evaluating(model):
+    with eval_mode(model):
         logits, targets = answers(model, rows)
     return float(((logits.argmax(-1) == targets) | (targets == UNSCORED)).all(1).float().mean())

@@ -20,12 +20,13 @@ from torch import Tensor
 
 from attentif.data.builtin.stdlib import SPLITS, documents
 from attentif.lab.experiment import Settings
-from attentif.lab.small import fresh, reading_both_ways, reading_forwards, taught
+from attentif.lab.small import fresh, optimize, reading_both_ways, reading_forwards
 from attentif.models import Batch, Input, Model
-from attentif.tasks.labels.classify_data import LabelledTexts, all_logits, asked
+from attentif.tasks.base import EvalOptions
+from attentif.tasks.classification.data import LabelledTexts, all_logits, encode_inputs
 from attentif.tasks.pretraining.masking import Vocabulary, choose, hide
 from attentif.tasks.ragged import UNSCORED
-from attentif.tasks.tokens import token_loss
+from attentif.tasks.token_loss import token_loss
 from attentif.text.kinds import Word
 
 Objective = Literal["masked", "causal"]
@@ -81,13 +82,13 @@ def passages(texts: int, tested: int, seed: int) -> tuple[LabelledTexts, Labelle
     tokenizer = Word(vocab=VOCABULARY).fit(text for text, _ in parts[0])
 
     def read(rows: Sequence[tuple[str, int]]) -> LabelledTexts:
-        without = asked(tokenizer, [{"text": text} for text, _ in rows], WORDS + 2, pairs=False)
+        without = encode_inputs(tokenizer, [{"text": text} for text, _ in rows], WORDS + 2, pairs=False)
         return replace(without, labels=np.array([label for _, label in rows]))
 
     return read(parts[0]), read(parts[1])
 
 
-def without_sense(texts: LabelledTexts, seed: int) -> LabelledTexts:
+def shuffle_words(texts: LabelledTexts, seed: int) -> LabelledTexts:
     """The same words, as often, dealt out anew among all texts: nothing about one tells another."""
     flat = texts.ids.flat.copy()
     words = ~Vocabulary(texts.tokenizer).special.numpy()[flat]
@@ -96,13 +97,13 @@ def without_sense(texts: LabelledTexts, seed: int) -> LabelledTexts:
 
 
 class School:
-    """Readers of one size that are given the same texts, the same labels in the same order."""
+    """Models of one size, trained on the same texts and the same labels in the same order."""
 
     def __init__(self, sizes: Sizes, seed: int, tick: Callable[[], None], *, senseless: bool = False) -> None:
         """`senseless`: what pre-training reads makes no sense."""
         self.sizes, self.seed, self.tick = sizes, seed, tick
         self.train, self.test = passages(sizes.texts, sizes.tested, seed)
-        self.read = without_sense(self.train, seed) if senseless else self.train
+        self.read = shuffle_words(self.train, seed) if senseless else self.train
         self.vocabulary = Vocabulary(self.train.tokenizer)
         self.order = np.random.default_rng(seed).permutation(len(self.train))  # fewer labels are among the more
 
@@ -120,34 +121,34 @@ class School:
         reading = reading_forwards if causal else reading_both_ways
         return fresh(reading(mixers, vocab=self.train.tokenizer.vocab, width=width, layers=self.sizes.layers) | {"head": head})
 
-    def pretrained(self, objective: Objective) -> Model:
-        """A model that has read all texts, and no label."""
+    def pretrain(self, objective: Objective) -> Model:
+        """Pre-train a model on all texts, without labels."""
         model = self.reader(objective, {"kind": "language"})
         generator = np.random.default_rng(self.seed)
 
         def loss(_: int) -> Tensor:
             source = self.read.batch(generator.integers(0, len(self.read), BATCH)).source
-            ids, labels = following(source.data, self.vocabulary) if objective == "causal" else self.hidden(source.data)
+            ids, labels = shift_targets(source.data, self.vocabulary) if objective == "causal" else self.mask(source.data)
             total, count = token_loss(model, Batch(Input(ids, source.seq), labels=labels))
             return total / count
 
-        return taught(model, loss, steps=self.sizes.reading, lr=RATE, tick=self.tick)
+        return optimize(model, loss, steps=self.sizes.reading, lr=RATE, tick=self.tick)
 
-    def hidden(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """What a masked model reads, and what it must find."""
+    def mask(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Masked input ids and their targets."""
         return hide(ids, choose(ids, self.vocabulary, SHARE), self.vocabulary)
 
-    def beginner(self, objective: Objective, begun: Model | None = None) -> Model:
-        """A classifier before its first label; `begun` lends its weights, all but the head's."""
+    def classifier(self, objective: Objective, initial: Model | None = None) -> Model:
+        """A classifier before its first label; `initial` lends its weights, all but the head's."""
         model = self.reader(objective, {"kind": "classify", "pool": "mean", "classes": len(PACKAGES)})
-        if begun is not None:
+        if initial is not None:
             own = model.state_dict()
-            model.load_state_dict(own | {name: weight for name, weight in begun.state_dict().items() if name in own})
+            model.load_state_dict(own | {name: weight for name, weight in initial.state_dict().items() if name in own})
         return model
 
-    def right(self, objective: Objective, labelled: int, begun: Model | None = None) -> float:
+    def right(self, objective: Objective, labelled: int, initial: Model | None = None) -> float:
         """The share of right answers on other passages, after so many labels."""
-        model = self.beginner(objective, begun)
+        model = self.classifier(objective, initial)
         generator, rows = np.random.default_rng(self.seed), self.order[:labelled]
 
         def loss(_: int) -> Tensor:
@@ -155,12 +156,12 @@ class School:
             assert batch.labels is not None
             return F.cross_entropy(model(batch)[0], batch.labels)
 
-        rate = FRESH_RATE if begun is None else FINE_RATE
-        taught(model, loss, steps=self.sizes.teaching, lr=rate, tick=self.tick)
-        return float((all_logits(model, self.test, ASKED).argmax(1) == self.test.labels).mean())
+        rate = FRESH_RATE if initial is None else FINE_RATE
+        optimize(model, loss, steps=self.sizes.teaching, lr=rate, tick=self.tick)
+        return float((all_logits(model, self.test, EvalOptions(ASKED)).argmax(1) == self.test.labels).mean())
 
 
-def following(ids: Tensor, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """What a causal model reads, and the token after each place; what ends a text is asked for too, padding is not."""
+def shift_targets(ids: Tensor, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+    """Input ids and next-token targets; the end token is scored, padding is not."""
     later = F.pad(ids[:, 1:], (0, 1), value=vocabulary.tokenizer.pad)
     return ids, torch.where(later == vocabulary.tokenizer.pad, UNSCORED, later)

@@ -1,4 +1,4 @@
-"""What a frontend reads and a task scores."""
+"""Inputs of a model and batches of examples."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -11,13 +11,13 @@ from attentif.nn.seq import Seq
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Sequences of one kind, as a frontend reads them."""
+    """A batch of sequences of one modality, as a frontend reads them."""
 
     data: Tensor  # token ids (B, T) or (N,), pixels (B, C, H, W), frames or measurements (B, T, C)
     seq: Seq
     segments: Tensor | None = None  # which text of a pair each token belongs to, shaped as `data`
-    beside: "Input | None" = None  # data of another kind about the same examples, for a frontend that joins the two
-    index: Tensor | None = None  # (B,): which of these each row of the batch reads, where several rows read one (questions about a picture)
+    beside: "Input | None" = None  # input of another modality for the same examples
+    index: Tensor | None = None  # (B,): which input each row reads, if several rows share one (questions about a picture)
 
     def to(self, device: torch.device | str) -> Self:
         segments = None if self.segments is None else self.segments.to(device, non_blocking=True)
@@ -29,7 +29,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step's worth of examples."""
+    """The examples of one step."""
 
     source: Input  # read by the only stack, or by the encoder
     target: Input | None = None  # read by the decoder of an encoder-decoder
@@ -37,7 +37,7 @@ class Batch:
         None  # what the task scores: (B,) classes, (B, horizon, C) values, or shaped as the decoder's input; -100 is not scored
     )
     rows: tuple[int, ...] = ()  # which examples of the split these are
-    offset: Tensor | None = None  # (B, C): what the head's logits are added to, where another model has answered before
+    weights: Tensor | None = None  # (B,): what each example counts in the loss; by default the same
 
     def to(self, device: torch.device | str) -> Self:
         return replace(
@@ -45,5 +45,5 @@ class Batch:
             source=self.source.to(device),
             target=None if self.target is None else self.target.to(device),
             labels=None if self.labels is None else self.labels.to(device, non_blocking=True),
-            offset=None if self.offset is None else self.offset.to(device, non_blocking=True),
+            weights=None if self.weights is None else self.weights.to(device, non_blocking=True),
         )

@@ -1,9 +1,9 @@
-"""From the encoder's last state to the decoder's first: an encoder-decoder through one summary (Sutskever et al. 2014).
+"""A bridge from the encoder's final states to the decoder's initial ones (Sutskever et al. 2014).
 
-    bridge = ["rnn"]        # the decoder's sublayers of this name go on from the states in which the encoder's ended
+    bridge = ["rnn"]        # decoder sublayers of this name start from the encoder's final states
 
-The encoder's sublayers of a name are dealt out to the decoder's in their order: one each where both have as many, several to a mixer
-that holds several layers of cells.
+The encoder's sublayers of a name are assigned to the decoder's in order: one each if both have equally many, several to a mixer with
+several layers of cells.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from attentif.nn.stack import Stack
 from attentif.nn.state import StateTree
 
 
-def crossings(encoder: Stack, decoder: Stack, names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each of the decoder's sublayers that are bridged, with the encoder's that lead to it, by path."""
+def match_sublayers(encoder: Stack, decoder: Stack, names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Pair each bridged decoder sublayer with the encoder sublayers that initialise it."""
     for name in names:
         paths = [[path for path, _ in stack.sublayers() if path.rsplit(".", 1)[1] == name] for stack in (encoder, decoder)]
         above, below = paths
@@ -30,21 +30,21 @@ def crossings(encoder: Stack, decoder: Stack, names: Sequence[str]) -> Iterator[
         yield from ((path, above[place * share : (place + 1) * share]) for place, path in enumerate(below))
 
 
-def carried(encoder: Stack, decoder: Stack, names: Sequence[str], ended: StateTree, state: StateTree) -> StateTree:
-    """`state`, the decoder's and still empty, with what the encoder's states `ended` in put where the bridge leads."""
+def transfer_states(encoder: Stack, decoder: Stack, names: Sequence[str], ended: StateTree, state: StateTree) -> StateTree:
+    """Return `state` with the bridged sublayers initialised from the encoder's final states."""
     result = StateTree(state)
     mixers = {path: sublayer.mixer for path, sublayer in decoder.sublayers()}
-    for path, above in crossings(encoder, decoder, names):
+    for path, above in match_sublayers(encoder, decoder, names):
         result[path] = mixers[path].resume(state[path], [ended[path_] for path_ in above])
     return result
 
 
 def check_bridge(encoder: Stack, decoder: Stack, names: Sequence[str], memory_width: int) -> None:
-    """Refuse what cannot be carried across. The stacks need no weights; a state that grows with its capacity does not fit either."""
+    """Refuse a bridge between incompatible stacks; the stacks need no weights."""
     if encoder.caps.streaming == "none":
-        raise ConfigError("the encoder looks both ways and has no last state; a mixer that starts from the memory needs no bridge")
+        raise ConfigError("the encoder is bidirectional and has no last state; a mixer that starts from the memory needs no bridge")
     meta: dict[str, Any] = {"device": torch.device("meta"), "dtype": torch.float32}
     with torch.device("cpu"):
-        seq = Seq.padded([2]).to("meta")
+        seq = Seq.from_padded([2]).to("meta")
     empty = decoder.init_state(1, 3, torch.empty(1, 2, memory_width, device="meta"), seq, **meta)
-    carried(encoder, decoder, names, encoder.init_state(1, 2, **meta), empty)
+    transfer_states(encoder, decoder, names, encoder.init_state(1, 2, **meta), empty)

@@ -1,4 +1,4 @@
-"""A model as a page of configuration: a frontend, one or two stacks of blocks, a head."""
+"""Configuration of a model: a frontend, one or two stacks of blocks, a head."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -12,36 +12,31 @@ from attentif.models.bridge import check_bridge
 from attentif.models.frontends import Frontend, FrontendConfig, TokensConfig
 from attentif.models.heads import Head, HeadConfig
 from attentif.models.presets import preset_layer
-from attentif.nn.init import InitConfig, on_paper
+from attentif.nn.init import InitConfig, on_meta_device
 from attentif.nn.mixer import CrossMixer, Site
 from attentif.nn.stack import Stack, StackConfig
 from attentif.toml import Keys
 
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+
 
 class ModelConfig(Config):
-    """An encoder (reads), a decoder (reads on, or writes), or both: then the decoder reads `target` and the encoder's output."""
+    """A model: an encoder, a decoder, or both (the decoder then reads `target` and the encoder's output)."""
 
     version: int = Field(VERSION, ge=VERSION, le=VERSION, description="of this format")
     base: str | None = Field(None, description="the preset whose values hold where this file says nothing")
-    from_: str | None = Field(
-        None, alias="from", description="the run whose vocabulary and weights, all but the head's, this one begins with"
-    )
+    from_: str | None = Field(None, alias="from", description="run to fine-tune: its vocabulary and weights, without the head")
     width: int = Field(gt=0, description="components of each token's vector")
     layers: int = Field(gt=0, description="blocks of each stack that does not say its own number")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropped components of each sublayer's output, where nothing else is said")
     shared: bool = Field(False, description="source and target share one embedding (and one vocabulary)")
-    members: int = Field(
-        1, ge=1, le=100, description="networks that learn side by side, each from weights of its own; the answer is the mean of theirs"
-    )
     init: InitConfig = Field(InitConfig(), description="how weights begin")
     frontend: Frontend = Field(description="from data to vectors")
     target: Frontend | None = Field(None, description="the same for the decoder of an encoder-decoder")
     encoder: StackConfig | None = Field(None, description="the stack that reads")
     decoder: StackConfig | None = Field(None, description="the stack that writes, or reads on")
-    bridge: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        (), description="the decoder's sublayers of these names begin in the states in which the encoder's ended"
-    )
-    reverse: bool = Field(False, description="the encoder reads the source from its end; what it gives out is in order again")
+    bridge: Names = Field((), description="decoder sublayers initialised from the encoder's final states, by name")
+    reverse: bool = Field(False, description="the encoder reads the source from its end")
     head: Head = Field(description="from vectors to what is predicted")
 
     @model_validator(mode="after")
@@ -62,12 +57,12 @@ class ModelConfig(Config):
         return self
 
     def _contradictions(self) -> Iterator[tuple[Keys, str]]:
-        """What the mixers themselves refuse. One of each is built without its weights, so that the place in the file is still known."""
+        """Build each mixer without weights and yield its errors with their configuration keys."""
         crosses, refused = False, False
         for name, stack in (("encoder", self.encoder), ("decoder", self.decoder)):
             if stack is None:
                 continue
-            with on_paper():
+            with on_meta_device():
                 site = self._site(stack)
                 for path, sublayer in stack.sublayers():
                     try:
@@ -79,24 +74,30 @@ class ModelConfig(Config):
             yield ("decoder",), "no sublayer reads the encoder's output; add one with a cross mixer, or a bridge, or drop the encoder"
         if self.encoder and self.decoder and self.bridge and not refused:
             try:
-                with on_paper():
+                with on_meta_device():
                     encoder = self.stack(self.encoder)
                     check_bridge(encoder, self.stack(self.decoder, encoder.width), self.bridge, encoder.width)
             except ConfigError as error:
                 yield ("bridge",), error.message
 
     def _site(self, stack: StackConfig) -> Site:
-        """What a mixer of this stack is built with, to be asked about itself."""
+        """The site with which mixers of this stack are built to be checked."""
         memory_width = self.encoder.out_width(self.width) if stack is self.decoder and self.encoder is not None else None
         return Site(width=self.width, norm=stack.norm, memory_width=memory_width, bias=stack.bias.build() if stack.bias else None)
 
     def stack(self, config: StackConfig, memory_width: int | None = None) -> Stack:
-        """One of the model's stacks, with fresh weights."""
-        return Stack(config, width=self.width, layers=config.layers or self.layers, dropout=self.dropout, memory_width=memory_width)
+        """Build one of the model's stacks, with fresh weights."""
+        return Stack(
+            config,
+            width=self.width,
+            layers=self.layers if config.layers is None else config.layers,
+            dropout=self.dropout,
+            memory_width=memory_width,
+        )
 
     @cached_property
     def max_len(self) -> int | None:
-        """Longest source the model can read, where its positions or its mixers have an end."""
+        """Longest source the model can read; None: no limit."""
         return self._longest(self.frontend, self.encoder or self.decoder)
 
     @cached_property
@@ -105,7 +106,7 @@ class ModelConfig(Config):
 
     def _longest(self, frontend: FrontendConfig, stack: StackConfig | None) -> int | None:
         assert stack is not None
-        with on_paper():
+        with on_meta_device():
             mixers = [sublayer.mixer.build(self._site(stack)) for _, sublayer in stack.sublayers()]
         return min((limit for limit in (frontend.limit, *(mixer.caps.max_len for mixer in mixers)) if limit is not None), default=None)
 
@@ -118,7 +119,7 @@ class ModelConfig(Config):
         frontend: Mapping[str, Any] | None = None,
         head: Mapping[str, Any] | None = None,
     ) -> Self:
-        """What the data decide, filled in where the configuration left it open; `frontend` and `head` are for keys of other kinds."""
+        """Fill in sizes that depend on the data, where the configuration leaves them open."""
         given = {
             "frontend": {"vocab": vocab, **(frontend or {})},
             "target": {"vocab": target_vocab or vocab},
@@ -129,20 +130,20 @@ class ModelConfig(Config):
             part: FrontendConfig | HeadConfig | None = getattr(self, name)
             wanted = [key for key in part.from_data if getattr(part, key) is None and sizes.get(key) is not None] if part else []
             if part is not None and wanted:
-                changes[name] = part.changed(**{key: sizes[key] for key in wanted})
-        return self.changed(**changes) if changes else self
+                changes[name] = part.replace(**{key: sizes[key] for key in wanted})
+        return self.replace(**changes) if changes else self
 
     def with_any_size(self) -> Self:
-        """The model with anything where the data would decide: to be built on paper."""
+        """Fill in open sizes with placeholders, to build the model on the meta device."""
         target = {} if self.target is None else {"target": self.target.with_any_size()}
-        return self.changed(frontend=self.frontend.with_any_size(), head=self.head.with_any_size(), **target)
+        return self.replace(frontend=self.frontend.with_any_size(), head=self.head.with_any_size(), **target)
 
     def with_head(self, head: HeadConfig) -> Self:
-        return self.changed(head=head)
+        return self.replace(head=head)
 
 
 def resolve(values: dict[str, Any], name: str = "model") -> ModelConfig:
-    """A model from plain values, its `base` preset beneath them."""
+    """Build a model configuration from plain values, on top of its `base` preset."""
     layers = [Layer(values, name)]
     if isinstance(base := values.get("base"), str):
         layers.insert(0, preset_layer(base))

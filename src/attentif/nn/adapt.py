@@ -1,16 +1,16 @@
-"""Adapters: a trained model learns something new in small matrices beside its own, which stay as they are.
+"""Low-rank adapters: small trainable matrices beside the frozen weights of a trained model.
 
     y = W x + b + (α/r) B A x          merged: W' = W + (α/r) B A                                     LoRA (Hu et al. 2021, eq. 3)
 
     W, b     a linear map of the model, frozen                                                        (O, I), (O,)
     A        drawn as torch draws a linear map                                                        (r, I)
-    B        zero at the start, so that the model answers as before, to the bit                       (O, r)
+    B        zero at the start, so that the model answers as before, bit for bit                      (O, r)
     r, α     rank and strength; rank-stabilised, the factor is α/√r (Kalajdzievski 2023)
     x        of the adapter's branch alone, with dropout in training
 
-W x and B A x are computed apart, so that training makes no gradient of W's size. Whatever reads a map's `weight` itself (the absorbed form
-of latent attention, filters that are made from it) reads W', without the dropout. Maps that stand stacked in one tensor (experts) have
-an A and a B each. A map is changed where it stands, its name and its place in the model stay: the mixers know nothing of it.
+W x and B A x are computed separately, so training needs no gradient of W's size. Code that reads a map's `weight` itself (the absorbed form
+of latent attention) gets W', without the dropout. Stacked maps (experts) have an A and a B each. Maps are adapted in place and keep their
+names, so mixers need not know.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,24 +27,22 @@ from attentif.kernels.grouped import grouped_linear
 from attentif.kernels.linear import linear
 from attentif.nn.linear import Linear, StackedLinear
 from attentif.nn.mixer import CrossMixer, Mixer
-from attentif.nn.naming import begins, chosen, ends, short
+from attentif.nn.naming import ends_with, select_paths, shorten, starts_with
 
 ALIASES = {"query": "q", "key": "k", "value": "v", "output": "out"}
 Names = Annotated[tuple[str, ...], Field(strict=False), BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
 
 
 class AdaptConfig(Config):
-    """Small matrices that learn beside the frozen ones of `model.from`; the run keeps them alone."""
+    """Low-rank adapters on top of `model.from`; the run stores the trained tensors alone."""
 
     kind: Literal["lora"] = Field("lora", description="low-rank adapters")
-    rank: int = Field(8, gt=0, description="columns of B and rows of A: more learn more, and are more to keep")
-    alpha: float = Field(16.0, gt=0, description="strength: what the adapters add is multiplied by alpha / rank")
-    stabilised: bool = Field(False, description="alpha / √rank instead: a high rank then learns as fast as a low one")
-    dropout: float = Field(0.0, ge=0, lt=1, description="dropped inputs of the adapters")
-    targets: Names = Field(
-        ("q", "v"), min_length=1, description='linear maps that get one, such as "q", "ffn.up", "encoder.6-11.*.out"; "*": all'
-    )
-    also: Names = Field(("head",), description="parts that are trained whole beside them")
+    rank: int = Field(8, gt=0, description="rank: columns of B and rows of A")
+    alpha: float = Field(16.0, gt=0, description="scale: adapter outputs are multiplied by alpha / rank")
+    stabilised: bool = Field(False, description="scale by alpha / √rank instead (rsLoRA)")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the adapters' inputs")
+    targets: Names = Field(("q", "v"), min_length=1, description='adapted maps: "q", "ffn.up", "encoder.6-11.*.out"; "*": all')
+    also: Names = Field(("head",), description="parts trained in full")
 
     @property
     def strength(self) -> float:
@@ -52,7 +50,7 @@ class AdaptConfig(Config):
 
 
 class LowRank(nn.Module):
-    """What an adapted map has beside its own parameters. A map becomes one by a change of its class, and is plain again once merged."""
+    """Mixin of an adapted linear map. Adapting changes the map's class, merging changes it back."""
 
     plain: type[nn.Module]
     config: AdaptConfig
@@ -75,24 +73,22 @@ class LowRank(nn.Module):
         return dropout(x, self.config.dropout, self.training)
 
 
-class LowRankLinear(LowRank, Linear):  # type: ignore[override]  # a property stands where torch has an attribute
+class LowRankLinear(LowRank, Linear):  # type: ignore[override]  # a property overrides torch's attribute
     def forward(self, input: Tensor) -> Tensor:
-        inner = self.config.strength * linear(self.drop(input), self.lora_a)
-        return linear(input, self.base, self.bias) + linear(inner, self.lora_b)
+        inner = self.config.strength * linear(self.drop(input), self.lora_a, None, self.products)
+        return linear(input, self.base, self.bias, self.products) + linear(inner, self.lora_b, None, self.products)
 
 
 class LowRankStacked(LowRank, StackedLinear):  # type: ignore[misc]
     def forward(self, rows: Tensor, sizes: list[int]) -> Tensor:
-        inner = self.config.strength * grouped_linear(self.drop(rows), self.lora_a, None, sizes)
-        return grouped_linear(rows, self.base, self.bias, sizes) + grouped_linear(inner, self.lora_b, None, sizes)
-
-
-# ------------------------------------------------------------------------------------------------------------- who learns
+        inner = self.config.strength * grouped_linear(self.drop(rows), self.lora_a, None, sizes, self.products)
+        own = grouped_linear(rows, self.base, self.bias, sizes, self.products)
+        return own + grouped_linear(inner, self.lora_b, None, sizes, self.products)
 
 
 def adapt(model: nn.Module, config: AdaptConfig) -> None:
-    """Freeze the model, give its targets adapters (drawn from torch's current random state), and let these and `also` learn."""
-    targets, also = targets_of(model, config), also_of(model, config)
+    """Freeze the model, add adapters to its targets, and leave these and `also` trainable."""
+    targets, also = find_targets(model, config), find_trainable(model, config)
     model.requires_grad_(False)
     for name in also:
         model.get_parameter(name).requires_grad_()
@@ -101,38 +97,38 @@ def adapt(model: nn.Module, config: AdaptConfig) -> None:
 
 
 def freeze(model: nn.Module, parts: tuple[str, ...]) -> None:
-    """These parts learn nothing: they take no gradient and no memory of the optimiser's."""
+    """Exclude these parts from training: no gradient, no optimiser state."""
     with within("freeze: "):
-        frozen = chosen(parts, dict(model.named_parameters()), begins, _part)
+        frozen = select_paths(parts, dict(model.named_parameters()), starts_with, _part)
     for name in frozen:
         model.get_parameter(name).requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ConfigError("freeze: nothing is left to train")
 
 
-def targets_of(model: nn.Module, config: AdaptConfig) -> list[str]:
-    """The paths of the linear maps that get adapters; a name that is none of them is refused."""
+def find_targets(model: nn.Module, config: AdaptConfig) -> list[str]:
+    """Return the paths of the linear maps that get adapters; an unknown name is an error."""
     names = [".".join(ALIASES.get(word, word) for word in name.split(".")) for name in config.targets]
     with within("targets: "):
-        return chosen(names, linear_maps(model), ends, lambda path: short(path)[-1])
+        return select_paths(names, find_linear_maps(model), ends_with, lambda path: shorten(path)[-1])
 
 
-def also_of(model: nn.Module, config: AdaptConfig) -> list[str]:
-    """The parameters of the parts that are trained whole; a part may have none, as a head tied to the embedding."""
+def find_trainable(model: nn.Module, config: AdaptConfig) -> list[str]:
+    """Return the parameters trained in full; a tied head has none of its own."""
     parameters = dict(model.named_parameters())
     modules = [name for name, _ in model.named_modules() if name]
     with within("also: "):
-        return [name for name in chosen(config.also, [*modules, *parameters], begins, _part) if name in parameters]
+        return [name for name in select_paths(config.also, [*modules, *parameters], starts_with, _part) if name in parameters]
 
 
 def _part(path: str) -> str:
-    """What an error shows of a parameter's path: its part of the model, and its block."""
-    first, *rest = short(path)
+    """Shorten a parameter's path to its part and block, for error messages."""
+    first, *rest = shorten(path)
     return f"{first}.{rest[0]}" if rest and rest[0].isdigit() else first
 
 
-def linear_maps(model: nn.Module) -> dict[str, nn.Linear | StackedLinear]:
-    """The linear maps of all mixers by their paths."""
+def find_linear_maps(model: nn.Module) -> dict[str, nn.Linear | StackedLinear]:
+    """Return the linear maps of all mixers by path."""
     mixers = [name for name, module in model.named_modules() if isinstance(module, Mixer | CrossMixer)]
     return {
         name: module
@@ -153,13 +149,13 @@ def _give_adapter(module: nn.Module, config: AdaptConfig) -> None:
 
 
 def adapters(model: nn.Module) -> Iterator[LowRank]:
-    """Every adapted map."""
+    """Iterate over the adapted maps."""
     return (module for module in model.modules() if isinstance(module, LowRank))
 
 
 @torch.no_grad()
 def merge(model: nn.Module) -> None:
-    """Add each B A to its W: a plain model, as fast as any, all of whose parameters can learn again."""
+    """Add each B A to its W. The result is a plain model whose parameters all require gradients."""
     for module in list(adapters(model)):
         module.base.copy_(module.weight)
         del module.lora_a, module.lora_b
@@ -169,24 +165,21 @@ def merge(model: nn.Module) -> None:
     model.requires_grad_()
 
 
-# ------------------------------------------------------------------------------------------------------------ what is kept
-
-
-def own_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """What a run keeps: every tensor, but for those that an adapted model has, unchanged, from its base."""
-    base = _of_the_base(model)
+def saved_state_dict(model: nn.Module) -> dict[str, Tensor]:
+    """Return the tensors a run stores: all but the frozen ones of an adapted model."""
+    base = _frozen_names(model)
     return {name: tensor for name, tensor in model.state_dict().items() if name not in base}
 
 
-def load_own(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Take back what `own_tensors` gave; RuntimeError where it does not fit, as torch's own."""
+def load_saved_state_dict(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load what `saved_state_dict` returned; RuntimeError on missing or unexpected tensors."""
     absent, unexpected = model.load_state_dict(tensors, strict=False)
-    missing = sorted(set(absent) - _of_the_base(model))
+    missing = sorted(set(absent) - _frozen_names(model))
     if missing or unexpected:
         raise RuntimeError(f"missing: {', '.join(missing[:8]) or 'none'}; unexpected: {', '.join(unexpected[:8]) or 'none'}")
 
 
-def _of_the_base(model: nn.Module) -> set[str]:
+def _frozen_names(model: nn.Module) -> set[str]:
     if not any(True for _ in adapters(model)):
         return set()
     return {name for name, parameter in model.named_parameters() if not parameter.requires_grad}

@@ -1,6 +1,6 @@
-"""Where a recurrent decoder looks: scores of every place of the memory, by the equation of your choice.
+"""Alignment scores between a decoder state and every position of the memory.
 
-`kernels/scores.py` has the equations. What depends on the memory alone is worked out once, by `keys`.
+The equations are in `kernels/scores.py`; what depends on the memory alone is computed once, by `keys`.
 """
 
 from typing import Literal
@@ -13,11 +13,11 @@ from attentif.kernels.scores import additive_scores, location_scores, product_sc
 from attentif.nn.linear import Linear
 
 Score = Literal["additive", "general", "dot", "location", "cosine", "scaled-dot"]
-SHARPNESS = 10.0  # β of the cosine before training: within ± 1, scores would hardly tell places apart
+SHARPNESS = 10.0  # initial β of the cosine score, whose range ± 1 is too small for a softmax
 
 
 class Alignment(nn.Module):
-    """Scores of a memory (B, S, M) for states (B, T, N); `hidden` is A of the additive score, `places` L of the location score."""
+    """Scores of a memory (B, S, M) for states (B, T, N), by one of six equations."""
 
     def __init__(self, score: Score, width: int, memory_width: int, *, hidden: int, places: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Alignment(nn.Module):
             nn.init.constant_(self.sharpness, SHARPNESS)
 
     def keys(self, memory: Tensor) -> Tensor | None:
-        """(B, S, ·): what the scores need of the memory; None where that is the memory itself."""
+        """Project the memory once for all steps, (B, S, ·); None: the scores use the memory itself."""
         if self.k is not None:
             keys: Tensor = self.k(memory)
             return keys

@@ -1,9 +1,10 @@
-"""Position as a number added to the scores: score(q, k) + b(q_pos, k_pos), one b for each head.
+"""Positional biases added to the attention scores: score(q, k) + b(q_pos, k_pos), one b per head.
 
     alibi      b = −m_h · |q_pos − k_pos|,   m_h = 2^(−8h/H)                            (Press et al. 2022)
     relative   b = table[bucket(k_pos − q_pos), h]: learned, exact for near tokens, logarithmic for far ones   (T5, Raffel et al. 2020)
+    distances  no number but a vector p for each distance, for `mixers/disentangled.py` to score            (He et al. 2021, DeBERTa)
 
-The module is registered once on the stack; its attention mixers only refer to it.
+The module is registered once on the stack; its attention mixers share it.
 """
 
 import math
@@ -14,9 +15,10 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
+from attentif.nn.norm import Norm
 
 
-class BiasConfig(Config):
+class PositionBiasConfig(Config):
     kind: str
     heads: int = Field(gt=0, description="heads of the attention that uses it")
 
@@ -24,15 +26,15 @@ class BiasConfig(Config):
         raise NotImplementedError
 
 
-BIASES: Registry[BiasConfig] = Registry("bias")
-Bias = Annotated[BiasConfig, OneOf(BIASES)]
+BIASES: Registry[PositionBiasConfig] = Registry("bias")
+Bias = Annotated[PositionBiasConfig, OneOf(BIASES)]
 
 
 @BIASES.register
-class ALiBiConfig(BiasConfig):
-    """A penalty that grows with the distance, steeper for some heads than for others."""
+class ALiBiConfig(PositionBiasConfig):
+    """A penalty proportional to the distance, with a slope per head."""
 
-    kind: Literal["alibi"] = Field("alibi", description="a penalty that grows with the distance, not learned")
+    kind: Literal["alibi"] = Field("alibi", description="a fixed penalty proportional to the distance")
 
     def build(self) -> nn.Module:
         return ALiBi(self.heads)
@@ -44,40 +46,41 @@ class ALiBi(nn.Module):
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.register_buffer("slopes", torch.tensor(slopes_of(heads)), persistent=False)
+        slopes = torch.tensor(alibi_slopes(heads), device="cpu")  # also in a model that is built without memory, to be filled from a file
+        self.register_buffer("slopes", slopes, persistent=False)
 
     def forward(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         distance = (q_pos[..., :, None] - k_pos[..., None, :]).abs()
         return -self.slopes[:, None, None] * distance[..., None, :, :]  # (..., H, T, S)
 
 
-def slopes_of(heads: int) -> list[float]:
-    """2^(−8h/H) for a power of two; else those of the power below, then every other one of the power above, as the authors do."""
+def alibi_slopes(heads: int) -> list[float]:
+    """Return 2^(−8h/H); heads beyond a power of two take every other slope of the next power."""
     power = 2 ** math.floor(math.log2(heads))
     slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
     return slopes + [2 ** (-8 * (h + 1) / (2 * power)) for h in range(0, 2 * (heads - power), 2)]
 
 
 @BIASES.register
-class RelativeConfig(BiasConfig):
-    """T5's learned bias by bucket of distance."""
+class RelativeConfig(PositionBiasConfig):
+    """T5's learned bias per distance bucket."""
 
     kind: Literal["relative"] = Field("relative", description="learned, by bucket of distance (T5)")
-    buckets: int = Field(32, ge=2, description="distinct distances; half of them exact, half logarithmic")
-    max_distance: int = Field(128, gt=1, description="distance from which all share the last bucket")
-    bidirectional: bool = Field(True, description="separate buckets for what comes before and after")
+    buckets: int = Field(32, ge=2, description="number of buckets; half exact, half logarithmic")
+    max_distance: int = Field(128, gt=1, description="distance from which the last bucket applies")
+    bidirectional: bool = Field(True, description="separate buckets for earlier and later keys")
 
     @property
     def exact(self) -> int:
-        """Distances, in one direction, that have a bucket of their own."""
+        """Number of distances, in one direction, with a bucket of their own."""
         return self.buckets // 2 // 2 if self.bidirectional else self.buckets // 2
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
         if self.bidirectional and (self.buckets % 2 or self.buckets < 4):
-            raise ValueError(f"buckets = {self.buckets} must be even, and 4 at least, to be shared by both directions")
+            raise ValueError(f"buckets = {self.buckets} must be even and at least 4 for both directions")
         if self.max_distance <= self.exact:
-            raise ValueError(f"max_distance = {self.max_distance} must exceed the {self.exact} distances that have a bucket of their own")
+            raise ValueError(f"max_distance = {self.max_distance} must exceed the {self.exact} exact buckets")
         return self
 
     def build(self) -> nn.Module:
@@ -91,7 +94,7 @@ class RelativeBias(nn.Module):
         self.table = nn.Embedding(config.buckets, config.heads)
 
     def bucket(self, offset: Tensor) -> Tensor:
-        """The bucket of k_pos − q_pos."""
+        """Return the bucket of k_pos − q_pos."""
         buckets = self.config.buckets
         base = torch.zeros_like(offset)
         if self.config.bidirectional:
@@ -109,3 +112,56 @@ class RelativeBias(nn.Module):
         offset = k_pos[..., None, :] - q_pos[..., :, None]
         values: Tensor = self.table(self.bucket(offset))  # (..., T, S, H)
         return values.movedim(-1, -3)
+
+
+@BIASES.register
+class DistancesConfig(PositionBiasConfig):
+    """DeBERTa's vectors of distances, which disentangled attention scores."""
+
+    kind: Literal["distances"] = Field("distances", description="a learned vector for each distance, for disentangled attention (DeBERTa)")
+    width: int = Field(gt=0, description="components of a vector: as many as the model has")
+    span: int = Field(512, gt=0, description="distances told apart on each side; those further away share the last vector")
+    reach: int | None = Field(
+        None, gt=1, description="distance that the last vector stands for, logarithmic from span / 2 on; by default exact"
+    )
+    norm: Norm | None = Field(None, description="normalise the vectors")
+
+    @model_validator(mode="after")
+    def _room_for_two(self) -> Self:
+        if self.reach is not None and (self.span < 4 or self.reach - 1 <= self.span // 2):
+            raise ValueError(f"reach = {self.reach} must be further than half of span = {self.span}, which must be 4 at least")
+        return self
+
+    def build(self) -> nn.Module:
+        return DistanceVectors(self)
+
+
+class DistanceVectors(nn.Module):
+    def __init__(self, config: DistancesConfig) -> None:
+        super().__init__()
+        self.config, self.heads = config, config.heads
+        self.table = nn.Embedding(2 * config.span, config.width)
+        self.norm = config.norm.build(config.width) if config.norm else nn.Identity()
+
+    def vectors(self) -> Tensor:
+        """(2 · span, D): that of the distance d in row span + d."""
+        found: Tensor = self.norm(self.table.weight)
+        return found
+
+    def index(self, length: int, device: torch.device) -> Tensor:
+        """(T, T): the row of the distance i − j, for a query at i and a key at j."""
+        places = torch.arange(length, device=device)
+        offset = places[:, None] - places
+        return (self.bucket(offset) + self.config.span).clamp(0, 2 * self.config.span - 1)
+
+    def bucket(self, offset: Tensor) -> Tensor:
+        """Distances as they are up to span / 2, then logarithmic up to `reach`."""
+        if self.config.reach is None:
+            return offset
+        exact = self.config.span // 2
+        # in float32, as what was trained with it: a rounding decides between two buckets
+        ratio = torch.log(offset.abs().clamp(min=1) / exact) / torch.log(
+            torch.tensor((self.config.reach - 1) / exact, device=offset.device)
+        )
+        far = torch.ceil(ratio * (exact - 1)) + exact
+        return torch.where(offset.abs() <= exact, offset, (far * offset.sign()).long())

@@ -4,7 +4,7 @@
     branch     x + s·n(f(x))             sandwich   x + s·n'(f(n(x)))             none   x + s·f(x)
     both       n'(x + s·f(n(x)))
 
-s, the weight of the branch, is 1 in most models and ½ in Conformer; without a residual (a plain RNN) x is left out of the sum.
+s, the weight of the branch, is 1 in most models and ½ in Conformer; without a residual x is left out of the sum.
 """
 
 import re
@@ -22,7 +22,7 @@ from attentif.errors import ConfigError, within
 from attentif.kernels.dropout import dropout
 from attentif.nn.linear import StackedLinear
 from attentif.nn.mixer import MIXERS, Caps, CrossMixer, Mixer, MixerConfig, Site
-from attentif.nn.norm import Placement
+from attentif.nn.norm import Placement, apply_norm
 from attentif.nn.seq import Seq
 from attentif.nn.state import State, StateTree
 
@@ -30,13 +30,11 @@ from attentif.nn.state import State, StateTree
 class SublayerConfig(Config):
     """One residual sublayer."""
 
-    mixer: Annotated[MixerConfig, OneOf(MIXERS)] = Field(description="what it computes")
-    placement: Placement | None = Field(
-        None, description="where it is normalised: pre, post, both, branch, sandwich, none; by default as the stack"
-    )
+    mixer: Annotated[MixerConfig, OneOf(MIXERS)] = Field(description="the mixer")
+    placement: Placement | None = Field(None, description="norms: pre, post, both, branch, sandwich, none; by default the stack's")
     residual: bool = Field(True, description="add the input to the output")
     weight: float = Field(1.0, description="factor on the mixer's output")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of the mixer's output; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout on the mixer's output; by default the model's")
 
 
 class Sublayer(nn.Module):
@@ -57,16 +55,16 @@ class Sublayer(nn.Module):
         y = self.branch(x, seq, memory, memory_seq, state)
         if self.residual:
             y = x + y
-        return self.norm_out(y) if self.placement in ("post", "both") else y
+        return apply_norm(self.norm_out, y, seq) if self.placement in ("post", "both") else y
 
     def branch(
         self, x: Tensor, seq: Seq, memory: Tensor | None = None, memory_seq: Seq | None = None, state: State | StateTree | None = None
     ) -> Tensor:
-        """What is added to the residual stream: s·f(x) with the norms that stand inside the branch."""
-        x = self.norm_in(x)
+        """Compute the branch added to the residual stream: s·f(x) with the norms inside it."""
+        x = apply_norm(self.norm_in, x, seq)
         y = self.mixer(x, seq, memory, memory_seq, state) if isinstance(self.mixer, CrossMixer) else self.mixer(x, seq, state)
         if self.placement in ("branch", "sandwich"):
-            y = self.norm_out(y)
+            y = apply_norm(self.norm_out, y, seq)
         if self.training and self.dropout:
             y = dropout(y, self.dropout)
         return y if self.weight == 1.0 else self.weight * y
@@ -88,7 +86,7 @@ class Block(nn.Module):
         super().__init__()
         for name, config in sublayers.items():
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name) or hasattr(self, name):
-                raise ConfigError(f"{name}: a sublayer cannot have this name")
+                raise ConfigError(f"{name}: not a valid name for a sublayer")
             with within(f"{name}: "):
                 self.add_module(name, Sublayer(config, site))
 
@@ -105,29 +103,26 @@ class Block(nn.Module):
 
 @MIXERS.register
 class ParallelConfig(MixerConfig):
-    """Several sublayers that read the same input, their branches added: GPT-J (one norm before all), GPT-NeoX (one norm each)."""
+    """Sublayers that read the same input; their branches are added (GPT-J, GPT-NeoX)."""
 
     cost: ClassVar[str] = "that of its branches"
 
-    kind: Literal["parallel"] = Field("parallel", description="several sublayers that read the same input; their branches are added")
-    branches: dict[str, SublayerConfig] = Field(description="the sublayers by name; not normalised and not dropped unless they say so")
-
-    def build(self, site: Site) -> "Parallel":
-        return Parallel(self, site)
+    kind: Literal["parallel"] = Field("parallel", description="sublayers that read the same input; their branches are added")
+    branches: dict[str, SublayerConfig] = Field(description="the sublayers by name; by default without norm and dropout")
 
 
-class Parallel(Mixer):
+class Parallel(Mixer, config=ParallelConfig):
     def __init__(self, config: ParallelConfig, site: Site) -> None:
         super().__init__()
         if len(config.branches) < 2:
-            raise ConfigError("parallel needs two branches at least")
+            raise ConfigError("parallel needs at least two branches")
         for name, branch in config.branches.items():
             if branch.placement in ("post", "both") or not branch.residual:
-                raise ConfigError(f"{name}: a branch has no residual of its own: it cannot be normalised after its sum, nor leave it out")
+                raise ConfigError(f"{name}: a branch has no residual: placement cannot be post or both, and residual must stay true")
         self.branches = Block(config.branches, replace(site, placement="none", dropout=0.0))
         if any(isinstance(branch.mixer, CrossMixer) for _, branch in self.branches.sublayers()):
             raise ConfigError("a branch of parallel cannot read the memory")
-        self.caps = combined(branch.mixer.caps for _, branch in self.branches.sublayers())
+        self.caps = combine_caps(branch.mixer.caps for _, branch in self.branches.sublayers())
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> StateTree:
         return StateTree(
@@ -142,8 +137,8 @@ class Parallel(Mixer):
         return [out for _, branch in self.branches.sublayers() for out in branch.mixer.residual_outputs()]
 
 
-def combined(parts: Iterable[Caps]) -> Caps:
-    """What mixers can do one after the other: what the least able of them can."""
+def combine_caps(parts: Iterable[Caps]) -> Caps:
+    """Return the capabilities of mixers applied in sequence: those they all have."""
     parts = list(parts)
     if len(parts) == 1:
         return parts[0]

@@ -1,7 +1,7 @@
-"""What an attention remembers of the tokens it has read: the keys and values of all of them, or of those that a window still sees.
+"""Key-value caches of attention: of all tokens, or of those inside a sliding window.
 
-Both put new keys at their places and answer with the keys that queries of this call may see, and the place of each. Places that no
-query may see (empty, or read before a roll-back) may be among them: masks are made from the places.
+`extend` writes the new keys and returns those the queries of this call may attend to, with their positions. Entries that no query may see
+(empty, or read before a roll-back) may be among them: masks are computed from the positions.
 """
 
 from dataclasses import dataclass
@@ -16,51 +16,51 @@ from attentif.nn.state import State
 
 @dataclass(slots=True)
 class KeyValueState(State):
-    """Keys and values of every token read so far; place p of a row is its token p."""
+    """Keys and values of every token read so far; index p of a row is its token p."""
 
     k: Tensor  # (B, G, capacity, K)
     v: Tensor  # (B, G, capacity, K)
 
     def extend(self, k: Tensor, v: Tensor, seq: Seq) -> tuple[Tensor, Tensor, Tensor]:
-        """Put (B, G, T, K) keys and values at their places and return those of every place up to the furthest of these.
+        """Write keys and values (B, G, T, K) at their positions; return the cache up to the last one.
 
-        Places beyond it are empty, or hold what was read before a roll-back: no query of this call may see them.
+        Entries beyond it are empty or older than a roll-back: no query of this call may see them.
         """
-        _refuse_beyond(self.k.shape[2], seq)
-        self.k, self.v = put(self.k, k, seq, time=2), put(self.v, v, seq, time=2)
+        _check_capacity(self.k.shape[2], seq)
+        self.k, self.v = write_at(self.k, k, seq, time=2), write_at(self.v, v, seq, time=2)
         return self.k[:, :, : seq.end], self.v[:, :, : seq.end], torch.arange(seq.end, device=k.device)[None]
 
 
 @dataclass(slots=True)
 class WindowState(State):
-    """Keys and values of the last `window` tokens read: token p stands at place p mod R of a ring of R, R = window at most."""
+    """Ring buffer of the last `window` keys and values: token p is at index p mod R, R ≤ window."""
 
     k: Tensor  # (B, G, R, K)
     v: Tensor  # (B, G, R, K)
-    window: int  # tokens that a query sees, itself among them
+    window: int  # tokens a query sees, itself included
 
     def extend(self, k: Tensor, v: Tensor, seq: Seq) -> tuple[Tensor, Tensor, Tensor]:
-        """Put (B, G, T, K) keys and values into the ring and return those that these queries may see.
+        """Write keys and values (B, G, T, K) into the ring; return those these queries may see.
 
-        For one token that is the ring as it stands; for more, the window before them in its order, then they themselves. Keys before
-        the beginning of a row have negative places.
+        For one token that is the ring as stored; for more, the window before them in order, then the new ones. Keys before the start of
+        a row have negative positions.
         """
         ring = self.k.shape[2]
-        if ring < self.window:  # made for fewer tokens than the window sees
-            _refuse_beyond(ring, seq)
+        if ring < self.window:  # capacity smaller than the window
+            _check_capacity(ring, seq)
         if k.shape[2] == 1:
-            self._put(k, v, seq)
-            last = seq.places  # (1 or B, 1)
+            self._write(k, v, seq)
+            last = seq.shared_pos  # (1 or B, 1)
             places = last - (last - torch.arange(ring, device=k.device)) % ring
             filled = ring if seq.offset is None else min(seq.offset + 1, ring)
             return self.k[:, :, :filled], self.v[:, :, :filled], places[:, :filled]
         if seq.offset == 0:
-            self._put(k, v, seq)
-            return k, v, seq.places
-        before = seq.places[:, :1] + torch.arange(1 - self.window, 0, device=k.device)  # (1 or B, window − 1)
+            self._write(k, v, seq)
+            return k, v, seq.shared_pos
+        before = seq.shared_pos[:, :1] + torch.arange(1 - self.window, 0, device=k.device)  # (1 or B, window − 1)
         old_k, old_v = (self._in_order(t, before % ring) for t in (self.k, self.v))
-        self._put(k, v, seq)
-        return torch.cat([old_k, k], 2), torch.cat([old_v, v], 2), torch.cat([before, seq.places], 1)
+        self._write(k, v, seq)
+        return torch.cat([old_k, k], 2), torch.cat([old_v, v], 2), torch.cat([before, seq.shared_pos], 1)
 
     @staticmethod
     def _in_order(ring: Tensor, at: Tensor) -> Tensor:
@@ -68,40 +68,40 @@ class WindowState(State):
             return ring.index_select(2, at[0])
         return ring.gather(2, at[:, None, :, None].expand(-1, ring.shape[1], -1, ring.shape[3]))
 
-    def _put(self, k: Tensor, v: Tensor, seq: Seq) -> None:
-        """In place without gradients, in a new buffer with them; of many tokens, the last that fit."""
+    def _write(self, k: Tensor, v: Tensor, seq: Seq) -> None:
+        """Write in place without gradients, into a new buffer with them; keep the last that fit."""
         ring = self.k.shape[2]
         if seq.offset is not None and k.shape[2] == 1 and seq.dense and not torch.is_grad_enabled():
             self.k[:, :, seq.offset % ring], self.v[:, :, seq.offset % ring] = k[:, :, 0], v[:, :, 0]
             return
-        self.k, self.v = put_in_ring(self.k, k, seq), put_in_ring(self.v, v, seq)
+        self.k, self.v = write_ring(self.k, k, seq), write_ring(self.v, v, seq)
 
 
-def put(old: Tensor, new: Tensor, seq: Seq, time: int = 1) -> Tensor:
-    """`new` at its places of `old`, along the axis `time`: in place without gradients, in a new buffer with them."""
+def write_at(old: Tensor, new: Tensor, seq: Seq, time: int = 1) -> Tensor:
+    """Write `new` at its positions along the axis `time`; in place only without gradients."""
     if seq.offset is not None and seq.dense:
         if torch.is_grad_enabled():
             return torch.cat([old.narrow(time, 0, seq.offset), new, old.narrow(time, seq.end, old.shape[time] - seq.end)], time)
         old.narrow(time, seq.offset, new.shape[time]).copy_(new)
         return old
-    return _scatter(old, new, seq.valid, seq.row, seq.pos, time)  # padding is written nowhere
+    return _scatter(old, new, seq.valid, seq.row, seq.pos, time)  # padding is not written
 
 
-def put_in_ring(old: Tensor, new: Tensor, seq: Seq) -> Tensor:
-    """(B, G, T, K) into a ring (B, G, R, K), token p at place p mod R: of many tokens, the last that fit."""
+def write_ring(old: Tensor, new: Tensor, seq: Seq) -> Tensor:
+    """Write (B, G, T, K) into a ring (B, G, R, K), token p at index p mod R; keep the last that fit."""
     ring = old.shape[2]
     ends = seq.lengths if seq.start is None else seq.start + seq.lengths
     kept = seq.valid & (seq.pos >= (ends - ring)[:, None])
     return _scatter(old, new, kept, seq.row, seq.pos % ring, 2)
 
 
-def _refuse_beyond(capacity: int, seq: Seq) -> None:
+def _check_capacity(capacity: int, seq: Seq) -> None:
     if seq.end > capacity:
         raise AttentifError(f"{seq.end} tokens do not fit in a state made for {capacity}: give init_state a larger capacity")
 
 
 def _scatter(old: Tensor, new: Tensor, kept: Tensor, rows: Tensor, places: Tensor, time: int) -> Tensor:
-    """Some of `new` put at (row, place) of `old`; in place without gradients, in a new buffer with them."""
+    """Write the kept entries of `new` at (row, position); in place only without gradients."""
     at = (rows[kept], places[kept])
     by_place, values = old.transpose(1, time), new.transpose(1, time)[kept]
     if torch.is_grad_enabled():

@@ -1,4 +1,4 @@
-"""The feed-forward network: a mixer that ignores its neighbours.
+"""The feed-forward network: a mixer that processes each token alone.
 
 plain   y = W₂ a(W₁ x + b₁) + b₂                    (Vaswani et al. 2017, eq. 2)
 gated   y = W₂ (a(W₁ x) ⊙ W₃ x)                     (Shazeer 2020, GLU variants)
@@ -14,10 +14,11 @@ from torch import Tensor
 
 from attentif.kernels.dropout import dropout
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable
 from attentif.nn.seq import Seq
 from attentif.nn.state import NoState, State
 
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "reglu", "geglu", "geglu-tanh", "swiglu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -29,25 +30,18 @@ GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": 
 
 @MIXERS.register
 class FeedForwardConfig(MixerConfig):
-    """Two linear maps around a non-linearity, for each token alone."""
+    """Two linear maps around an activation, for each token alone."""
 
     cost: ClassVar[str] = "T"
 
-    kind: Literal["feed-forward"] = Field("feed-forward", description="two linear maps around a non-linearity, for each token alone")
-    hidden: int | None = Field(
-        None, gt=0, description="inner width; by default 4 times the model's, or 8/3 for gated forms (equal parameters)"
-    )
-    activation: Literal["relu", "gelu", "gelu-tanh", "silu", "reglu", "geglu", "geglu-tanh", "swiglu"] = Field(
-        "gelu", description="relu, gelu, gelu-tanh, silu; gated: reglu, geglu, geglu-tanh, swiglu"
-    )
+    kind: Literal["feed-forward"] = Field("feed-forward", description="two linear maps around an activation")
+    hidden: int | None = Field(None, gt=0, description="inner width; by default 4 times the model's, 8/3 if gated")
+    activation: Activation = Field("gelu", description="relu, gelu, gelu-tanh, silu; gated: reglu, geglu, geglu-tanh, swiglu")
     bias: bool = Field(True, description="biases in the linear maps")
-    dropout: float = Field(0.0, ge=0, lt=1, description="dropped inner units")
-
-    def build(self, site: Site) -> "FeedForward":
-        return FeedForward(self, site)
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the inner units")
 
 
-class FeedForward(Mixer):
+class FeedForward(Mixer, config=FeedForwardConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact")
 
     def __init__(self, config: FeedForwardConfig, site: Site) -> None:
@@ -65,7 +59,6 @@ class FeedForward(Mixer):
         return NoState()
 
     def forward(self, x: Tensor, seq: Seq, state: State | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
+        check_streamable(seq, state)
         inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
         return self.out(dropout(inner, self.dropout, self.training))

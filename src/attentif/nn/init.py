@@ -1,4 +1,4 @@
-"""What every tensor is before training.
+"""Initialisation of every tensor.
 
 | tensor                                             | normal                          | xavier                               |
 |----------------------------------------------------|---------------------------------|--------------------------------------|
@@ -11,7 +11,7 @@
 
 R is the number of residual sublayers of the stack (2 a block in GPT, 3 in the decoder of 2017), so that the sum of their outputs
 does not grow with depth (Radford et al. 2019). `xavier` is Glorot & Bengio 2010, with embeddings as Vaswani et al. 2017 scale them.
-A mixer whose own parameters want something else sets them in `init_weights`, called last.
+A mixer initialises its other parameters in `init_weights`, called last.
 """
 
 import math
@@ -31,16 +31,16 @@ from attentif.nn.stack import Stack
 
 
 class InitConfig(Config):
-    """How weights begin; `attentif/nn/init.py` lists every tensor."""
+    """Weight initialisation; `attentif/nn/init.py` lists every tensor."""
 
     kind: Literal["normal", "xavier"] = Field("normal", description="normal (GPT, BERT) or xavier (2017)")
     std: float = Field(0.02, gt=0, description="standard deviation of `normal`")
-    depth_scaled: bool = Field(True, description="start what writes into the residual stream smaller, the deeper the stack")
+    depth_scaled: bool = Field(True, description="scale down residual output projections with depth")
 
 
 @torch.no_grad()
 def initialise(model: nn.Module, config: InitConfig) -> None:
-    """Set every parameter of `model` as the table above says, from torch's current random state."""
+    """Initialise every parameter of `model` as in the table above, from torch's random state."""
     for module in model.modules():
         if isinstance(module, nn.Linear | StackedLinear):
             _linear(module, config)
@@ -59,14 +59,14 @@ def initialise(model: nn.Module, config: InitConfig) -> None:
 
 
 @contextmanager
-def on_paper() -> Iterator[None]:
-    """What is built inside has shapes and no weights."""
+def on_meta_device() -> Iterator[None]:
+    """Build modules with shapes but without weights."""
     with torch.device("meta"), _Unfilled():
         yield
 
 
 class _Unfilled(TorchFunctionMode):
-    """Leave out torch's own initialisation: on `meta` there is nothing to fill, and trying to makes torch import its compiler (seconds)."""
+    """Skip torch.nn.init on `meta`: there is nothing to fill, and it would import torch's compiler."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__module__", None) == "torch.nn.init" or func in (torch.Tensor.fill_, torch.Tensor.zero_):

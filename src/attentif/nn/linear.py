@@ -1,4 +1,4 @@
-"""The linear map of every mixer and head: torch's parameters, and the kernel that suits the number of rows."""
+"""Linear layers that choose the fastest kernel for the number of rows."""
 
 import torch
 from torch import Tensor, nn
@@ -8,14 +8,18 @@ from attentif.kernels.linear import linear
 
 
 class Linear(nn.Linear):
-    """nn.Linear in all but speed: decoding steps (few rows, no gradients) read the weight on all cores."""
+    """nn.Linear whose decoding steps (few rows, no gradients) read the weight on all cores."""
+
+    products: torch.dtype | None = None  # what is multiplied, where that is not the weight's own type: see `set_products`
 
     def forward(self, input: Tensor) -> Tensor:
-        return linear(input, self.weight, self.bias)
+        return linear(input, self.weight, self.bias, self.products)
 
 
 class StackedLinear(nn.Module):
-    """Many linear maps in one tensor, each for some of the rows."""
+    """Several linear maps in one tensor, each applied to some of the rows."""
+
+    products: torch.dtype | None = None
 
     def __init__(self, maps: int, in_features: int, out_features: int, *, bias: bool = True) -> None:
         super().__init__()
@@ -26,5 +30,5 @@ class StackedLinear(nn.Module):
             nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, rows: Tensor, sizes: list[int]) -> Tensor:
-        """Rows (M, in), those of the first map first: `sizes` says how many each has."""
-        return grouped_linear(rows, self.weight, self.bias, sizes)
+        """Apply map i to the next `sizes[i]` rows of (M, in)."""
+        return grouped_linear(rows, self.weight, self.bias, sizes, self.products)

@@ -1,9 +1,9 @@
-"""Parts of a model by name, as a configuration spells them.
+"""Parts of a model by name, as written in a configuration.
 
     frontend    encoder    encoder.0    encoder.0-5    encoder.0-5.attn    decoder.*.ffn.up    head
 
-A name is the beginning of a path of modules, or its end where linear maps are meant (`q`, `ffn.up`). What every path has in common, the
-words `blocks` and `mixer`, may be left out; blocks count from 0; `*` and `?` stand for any letters between two dots.
+A name is the start of a path of modules, or its end where linear maps are meant (`q`, `ffn.up`). What every path has in common, the
+words `blocks` and `mixer`, may be omitted; blocks count from 0; `*` and `?` are wildcards between two dots.
 """
 
 import re
@@ -14,43 +14,45 @@ from attentif.config import did_you_mean
 from attentif.errors import ConfigError
 
 UNSAID = {"blocks", "mixer", "branches"}
-SHOWN = 12  # names that an error lists
+SHOWN = 12  # names listed by an error
 
 
-def short(path: str) -> list[str]:
-    """The words of a path that tell it from others."""
+def shorten(path: str) -> list[str]:
+    """Return the words of a path without those all paths share."""
     return [word for word in path.split(".") if word not in UNSAID]
 
 
-def begins(pattern: str, path: str) -> bool:
-    """Whether the path leads into the part that is named."""
-    wanted, words = short(pattern), short(path)
+def starts_with(pattern: str, path: str) -> bool:
+    """Whether the path lies inside the named part."""
+    wanted, words = shorten(pattern), shorten(path)
     return len(wanted) <= len(words) and all(fnmatchcase(word, want) for word, want in zip(words, wanted, strict=False))
 
 
-def ends(pattern: str, path: str) -> bool:
+def ends_with(pattern: str, path: str) -> bool:
     """Whether the path ends with this name."""
-    wanted, words = short(pattern), short(path)
+    wanted, words = shorten(pattern), shorten(path)
     return len(wanted) <= len(words) and all(map(fnmatchcase, words[len(words) - len(wanted) :], wanted))
 
 
-def ranges(pattern: str) -> list[str]:
-    """`encoder.0-2` as `encoder.0`, `encoder.1`, `encoder.2`."""
+def expand_range(pattern: str) -> list[str]:
+    """Expand `encoder.0-2` to `encoder.0`, `encoder.1`, `encoder.2`."""
     found = re.fullmatch(r"(.*?)(?<![^.])(\d+)-(\d+)(?![^.])(.*)", pattern)
     if found is None:
         return [pattern]
     before, first, last, after = found.groups()
     if int(last) < int(first):
-        raise ConfigError(f"{pattern!r} goes from {first} down to {last}; the lower number comes first")
+        raise ConfigError(f"{pattern!r} is not a range: {first} is above {last}")
     return [f"{before}{number}{after}" for number in range(int(first), int(last) + 1)]
 
 
-def chosen(patterns: Sequence[str], paths: Iterable[str], match: Callable[[str, str], bool], known: Callable[[str], str]) -> list[str]:
-    """The paths that any of the patterns names, in their order; a pattern that names none is refused. `known` is how to show a path."""
+def select_paths(
+    patterns: Sequence[str], paths: Iterable[str], match: Callable[[str, str], bool], known: Callable[[str], str]
+) -> list[str]:
+    """Return the paths matched by any pattern, in order; a pattern without a match is an error."""
     paths = list(paths)
     found: set[str] = set()
     for pattern in patterns:
-        for one in ranges(pattern):
+        for one in expand_range(pattern):
             here = [path for path in paths if match(one, path)]
             if not here:
                 names = list(dict.fromkeys(map(known, paths)))

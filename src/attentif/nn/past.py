@@ -1,7 +1,7 @@
-"""What a mixer of fixed memory wrote at every earlier place, kept only while a tape is open: its map can then reach back before this call.
+"""History of a fixed-memory mixer, kept only while a tape is open, so that maps can reach back.
 
-A state that is a sum, or the last of a recurrence, cannot say what each earlier token weighs. Once a piece is read unwatched, what was
-kept is let go.
+A state that is a sum, or the last of a recurrence, does not contain the weight of each earlier token. The history is dropped when a chunk
+is read without recording.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class SumState(State):
     """A sum over the tokens read so far."""
 
     sums: Tensor  # (B, H, F, K)
-    past: Tensor | None = None  # (B, S, ...): by place, what the weights are worked out from; only while a tape is open
+    past: Tensor | None = None  # (B, S, ...): by place, what the weights are computed from; only while a tape is open
 
 
-def with_past(past: Tensor | None, new: Tensor, seq: Seq) -> Tensor | None:
-    """The values (B, S, ...) of every place up to the furthest, zero where nothing was written.
+def append_past(past: Tensor | None, new: Tensor, seq: Seq) -> Tensor | None:
+    """Return the values (B, S, ...) of every position so far, zero where nothing was read.
 
     `new` (B, T, ...) are those of this call; None where the tape was opened after the sequence had begun.
     """
@@ -36,13 +36,13 @@ def with_past(past: Tensor | None, new: Tensor, seq: Seq) -> Tensor | None:
     return known
 
 
-def whole_past(past: Tensor | None) -> Tensor:
-    """The same, or an error for the person who asked for a map that cannot be worked out."""
+def require_past(past: Tensor | None) -> Tensor:
+    """Return the history, or raise if recording began after the first token."""
     if past is None:
         raise ConfigError("the map reaches back before the tape was opened: record from the first token on")
     return past
 
 
-def back_only(q_pos: Tensor, keys: int, valid: Tensor) -> Tensor:
-    """(B, T, S): whether key s = 0 ... keys - 1 is not later than the query, and the query is a token."""
+def causal_mask(q_pos: Tensor, keys: int, valid: Tensor) -> Tensor:
+    """(B, T, S): whether key s = 0 ... keys - 1 is not later than a valid query."""
     return (torch.arange(keys, device=q_pos.device) <= q_pos[..., None]) & valid[..., None]

@@ -1,11 +1,11 @@
-"""Absolute positions: a vector added to each token's, so that a permutation of the words is seen.
+"""Absolute positions: a vector added to each token's embedding.
 
     sinusoidal  P(p, 2i) = sin(p / 10000^(2i/D)),  P(p, 2i+1) = cos(...)         (Vaswani et al. 2017, section 3.5)
     learned     a table, one row a place                                        (Gehring et al. 2017)
     axial       P(p) = [A(p div n), B(p mod n)]: a place as a row and a column, with two small tables (Kitaev et al. 2020)
     sinusoidal-2d  P(p) = [S(p div n), S(p mod n)]: the same with half the sinusoids for the row and half for the column, for pictures
 
-and the two that the course shows to fail:
+and two that the course shows to fail:
 
     amplitude   P(p, ·) = p / scale: grows without bound and drowns the words
     binary      P(p, i) = bit i of p: neighbours may differ in every bit (7 = 0111, 8 = 1000), and nothing moves smoothly
@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.config import Config, OneOf, Registry
+from attentif.config import Config, OneOf, Pair, Registry
 from attentif.errors import AttentifError, ConfigError
 
 
@@ -29,7 +29,7 @@ class PositionConfig(Config):
 
     @property
     def limit(self) -> int | None:
-        """Longest sequence it can number, where there is one."""
+        """Longest sequence it can number, or None."""
         return None
 
 
@@ -42,18 +42,19 @@ class SinusoidalConfig(PositionConfig):
     """Sines and cosines of geometrically spaced wavelengths."""
 
     kind: Literal["sinusoidal"] = Field("sinusoidal", description="sines and cosines of geometrically spaced wavelengths")
-    base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π places")
+    base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π positions")
     halves: bool = Field(False, description="all sines first, then all cosines (Marian), instead of in turns: the same in another order")
+    offset: int = Field(0, ge=0, description="the number of the first place (M2M-100's is 2)")
 
     def build(self, width: int) -> nn.Module:
-        return Sinusoidal(width, self.base, self.halves)
+        return SinusoidalPositions(width, self.base, self.halves, self.offset)
 
 
-class Sinusoidal(nn.Module):
-    def __init__(self, width: int, base: float, halves: bool = False) -> None:
+class SinusoidalPositions(nn.Module):
+    def __init__(self, width: int, base: float, halves: bool = False, offset: int = 0) -> None:
         super().__init__()
-        self.width, self.base, self.halves = width, base, halves
-        self.table = torch.empty(0, width)  # grows on demand; computed, so neither a parameter nor a buffer
+        self.width, self.base, self.halves, self.offset = width, base, halves, offset
+        self.table = torch.empty(0, width)  # computed on demand: neither a parameter nor a buffer
 
     def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
         places = int(pos.max()) + 1 if pos.numel() else 0
@@ -62,32 +63,32 @@ class Sinusoidal(nn.Module):
         return self.table[pos]
 
     def compute(self, pos: Tensor) -> Tensor:
-        """The definition; in float64, because float32 loses the phase of late places."""
+        """Compute the definition in float64: float32 loses the phase of late positions."""
         pairs = torch.arange(0, self.width, 2, device=pos.device, dtype=torch.float64)
-        angle = pos[..., None] * self.base ** (-pairs / self.width)  # (..., D/2)
+        angle = (pos[..., None] + self.offset) * self.base ** (-pairs / self.width)  # (..., D/2)
         waves = [angle.sin(), angle.cos()[..., : self.width // 2]]
         return torch.cat(waves, -1) if self.halves else torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., : self.width]
 
 
 @POSITIONS.register
 class PlaneConfig(PositionConfig):
-    """Places as rows and columns of a picture: half the components are sinusoids of the row, half of the column."""
+    """2D positions of patches: half the components encode the row, half the column."""
 
     kind: Literal["sinusoidal-2d"] = Field("sinusoidal-2d", description="sinusoids of the row and of the column of a patch")
-    base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π places")
-    columns: int = Field(64, gt=0, description="places in a row; the frontend of pictures puts its own number of patches here")
+    base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π positions")
+    columns: int = Field(64, gt=0, description="positions in a row; the frontend of pictures puts its own number of patches here")
 
     def build(self, width: int) -> nn.Module:
         if width % 4:
             raise ConfigError(f"position: sinusoids of a row and of a column need a width that 4 divides, not {width}")
-        return Plane(width, self.columns, self.base)
+        return PlanePositions(width, self.columns, self.base)
 
 
-class Plane(nn.Module):
+class PlanePositions(nn.Module):
     def __init__(self, width: int, columns: int, base: float) -> None:
         super().__init__()
         self.columns = columns
-        self.axis = Sinusoidal(width // 2, base)
+        self.axis = SinusoidalPositions(width // 2, base)
 
     def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
         return torch.cat([self.axis(pos // self.columns, dtype), self.axis(pos % self.columns, dtype)], -1)
@@ -95,21 +96,21 @@ class Plane(nn.Module):
 
 @POSITIONS.register
 class LearnedConfig(PositionConfig):
-    """A trained vector for each place."""
+    """A trained vector for each position."""
 
-    kind: Literal["learned"] = Field("learned", description="a trained vector for each place, up to max_len")
-    max_len: int = Field(512, gt=0, description="places in the table; longer sequences are refused")
-    offset: int = Field(0, ge=0, description="row of the table that place 0 uses (RoBERTa's is 2)")
+    kind: Literal["learned"] = Field("learned", description="a trained vector for each position, up to max_len")
+    max_len: int = Field(512, gt=0, description="positions in the table; longer sequences are refused")
+    offset: int = Field(0, ge=0, description="row of the table that position 0 uses (RoBERTa's is 2)")
 
     def build(self, width: int) -> nn.Module:
-        return Learned(width, self.max_len, self.offset)
+        return LearnedPositions(width, self.max_len, self.offset)
 
     @property
     def limit(self) -> int | None:
         return self.max_len
 
 
-class Learned(nn.Module):
+class LearnedPositions(nn.Module):
     def __init__(self, width: int, max_len: int, offset: int) -> None:
         super().__init__()
         self.table = nn.Embedding(max_len + offset, width)
@@ -118,35 +119,33 @@ class Learned(nn.Module):
     def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
         if pos.numel() and (last := int(pos.max()) + self.offset) >= self.table.num_embeddings:
             places = self.table.num_embeddings - self.offset
-            raise AttentifError(f"a sequence of {last - self.offset + 1} tokens is longer than the {places} places this model has learned")
+            raise AttentifError(
+                f"a sequence of {last - self.offset + 1} tokens is longer than the {places} positions this model has learned"
+            )
         vectors: Tensor = self.table(pos + self.offset if self.offset else pos)
         return vectors.to(dtype)
 
 
 @POSITIONS.register
 class AxialConfig(PositionConfig):
-    """Places as rows and columns of a rectangle, with a trained vector for each row and each column."""
+    """Positions laid out as a rectangle, with a trained vector for each row and each column."""
 
-    kind: Literal["axial"] = Field("axial", description="a trained vector for each row and each column that places are laid out in")
-    shape: Annotated[tuple[int, int], Field(strict=False)] = Field(
-        (64, 64), description="rows and columns; their product is the longest text"
-    )
-    widths: Annotated[tuple[int, int] | None, Field(strict=False)] = Field(
-        None, description="components for rows and for columns; by default a quarter and the rest"
-    )
+    kind: Literal["axial"] = Field("axial", description="a trained vector for each row and each column that positions are laid out in")
+    shape: Pair = Field((64, 64), description="rows and columns; their product is the longest text")
+    widths: Pair | None = Field(None, description="components for rows and for columns; by default a quarter and the rest")
 
     def build(self, width: int) -> nn.Module:
         rows, columns = self.widths or (width // 4, width - width // 4)
         if rows + columns != width:
             raise ConfigError(f"position.widths = {[rows, columns]} make {rows + columns} components, the model has {width}")
-        return Axial(self.shape, (rows, columns))
+        return AxialPositions(self.shape, (rows, columns))
 
     @property
     def limit(self) -> int | None:
         return self.shape[0] * self.shape[1]
 
 
-class Axial(nn.Module):
+class AxialPositions(nn.Module):
     def __init__(self, shape: tuple[int, int], widths: tuple[int, int]) -> None:
         super().__init__()
         self.rows, self.columns = (nn.Embedding(count, width) for count, width in zip(shape, widths, strict=True))
@@ -155,24 +154,22 @@ class Axial(nn.Module):
         row = pos // self.columns.num_embeddings
         if pos.numel() and int(row.max()) >= self.rows.num_embeddings:
             places = self.rows.num_embeddings * self.columns.num_embeddings
-            raise AttentifError(f"a sequence of {int(pos.max()) + 1} tokens is longer than the {places} places this model has learned")
+            raise AttentifError(f"a sequence of {int(pos.max()) + 1} tokens is longer than the {places} positions this model has learned")
         return torch.cat([self.rows(row), self.columns(pos % self.columns.num_embeddings)], -1).to(dtype)
 
 
 @POSITIONS.register
 class AmplitudeConfig(PositionConfig):
-    """The place itself as a number: fails, on purpose."""
+    """The position itself as a number; fails on purpose."""
 
-    kind: Literal["amplitude"] = Field(
-        "amplitude", description="the place itself, added to every component: shown in the course because it fails"
-    )
-    scale: float = Field(1.0, gt=0, description="what a place is divided by")
+    kind: Literal["amplitude"] = Field("amplitude", description="the position itself in every component: fails, for the course")
+    scale: float = Field(1.0, gt=0, description="divisor of the position")
 
     def build(self, width: int) -> nn.Module:
-        return Amplitude(width, self.scale)
+        return AmplitudePositions(width, self.scale)
 
 
-class Amplitude(nn.Module):
+class AmplitudePositions(nn.Module):
     def __init__(self, width: int, scale: float) -> None:
         super().__init__()
         self.width, self.scale = width, scale
@@ -183,15 +180,15 @@ class Amplitude(nn.Module):
 
 @POSITIONS.register
 class BinaryConfig(PositionConfig):
-    """The bits of the place: fails, on purpose."""
+    """The bits of the position; fails on purpose."""
 
-    kind: Literal["binary"] = Field("binary", description="the bits of the place, one a component: shown in the course because it fails")
+    kind: Literal["binary"] = Field("binary", description="the bits of the position, one a component: shown in the course because it fails")
 
     def build(self, width: int) -> nn.Module:
-        return Binary(width)
+        return BinaryPositions(width)
 
 
-class Binary(nn.Module):
+class BinaryPositions(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.width = width

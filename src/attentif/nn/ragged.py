@@ -1,7 +1,7 @@
-"""Packed sequences inside a kernel that wants rectangles.
+"""Padding packed sequences around kernels that need rectangular batches.
 
-No ragged attention exists on a CPU, and a block-diagonal mask over the whole pack would cost n². So the tokens stay packed through
-everything that works token by token, and are padded only around the kernel, in groups of similar length.
+CPUs have no ragged attention kernel, and a block-diagonal mask over the whole pack would cost n². So tokens stay packed in tokenwise layers
+and are padded only around the kernel, in groups of similar length.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,20 +18,20 @@ STEP = 16  # lengths that round up to the same multiple share a group
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sequences of similar length, as rows of a rectangle."""
+    """Sequences of similar length, as rows of a padded batch."""
 
     seq: Seq
     index: Tensor  # (rows, width): packed place of each cell; the last token again on the padding
     tokens: Tensor | None  # the cells, row by row, that hold a token; None: all
 
-    # index_select, because the gradient of x[index] is several times slower on a CPU
+    # index_select: the gradient of x[index] is several times slower on CPU
 
     def pad(self, x: Tensor) -> Tensor:
-        """(N, ...) to (rows, width, ...)."""
+        """Pad packed (N, ...) to this group's (rows, width, ...)."""
         return x.index_select(0, self.index.flatten()).unflatten(0, self.index.shape)
 
     def pack(self, y: Tensor) -> Tensor:
-        """(rows, width, ...) to the group's own tokens, end to end."""
+        """Pack (rows, width, ...) to the group's own tokens, concatenated."""
         cells = y.flatten(0, 1)
         return cells if self.tokens is None else cells.index_select(0, self.tokens)
 
@@ -45,24 +45,24 @@ class Groups:
         return iter(self.members)
 
     def join(self, parts: list[Tensor]) -> Tensor:
-        """The groups' tokens back in packed order."""
+        """Restore the packed order of the groups' tokens."""
         together = parts[0] if len(parts) == 1 else torch.cat(parts)
         return together if self.order is None else together.index_select(0, self.order)
 
 
-_known: WeakKeyDictionary[Seq, Groups] = WeakKeyDictionary()  # every layer asks the same question of the same Seq
+_known: WeakKeyDictionary[Seq, Groups] = WeakKeyDictionary()  # every layer groups the same Seq
 
 
-def groups_of(seq: Seq) -> Groups:
-    """Every packed sequence in one group of similar length."""
+def group_by_length(seq: Seq) -> Groups:
+    """Group packed sequences by similar length."""
     if seq not in _known:
         _known[seq] = _group(seq)
     return _known[seq]
 
 
-def in_groups(work: Callable[..., Tensor], seq: Seq, *packed: Tensor) -> Tensor:
-    """`work(*padded, seq)` of the tensors (N, ...) of every group, back in packed order."""
-    groups = groups_of(seq)
+def map_groups(work: Callable[..., Tensor], seq: Seq, *packed: Tensor) -> Tensor:
+    """Apply `work(*padded, seq)` to every group of packed (N, ...) tensors; restore packed order."""
+    groups = group_by_length(seq)
     return groups.join([group.pack(work(*(group.pad(t) for t in packed), group.seq)) for group in groups])
 
 
@@ -72,12 +72,12 @@ def _group(seq: Seq) -> Groups:
     lengths, begins = seq.lengths, seq.cu[:-1]
     members, tokens = [], []
     steps = (lengths + STEP - 1) // STEP
-    for step in torch.unique(steps[steps > 0]):  # an empty sequence has nothing to compute
+    for step in torch.unique(steps[steps > 0]):  # skip empty sequences
         rows = (steps == step).nonzero().squeeze(1)
-        own = Seq.padded(lengths[rows])
+        own = Seq.from_padded(lengths[rows])
         index = begins[rows, None] + torch.minimum(own.pos, lengths[rows, None] - 1)
         if seq.marks is not None:
-            own = Seq.padded(lengths[rows], marks=seq.marks[index])
+            own = Seq.from_padded(lengths[rows], marks=seq.marks[index])
         cells = None if own.dense else own.valid.flatten().nonzero().squeeze(1)
         members.append(Group(own, index, cells))
         tokens.append(index.flatten() if cells is None else index.flatten()[cells])

@@ -1,8 +1,8 @@
-"""What the recurrent mixers share: the shape of a layer, its beginnings, its state, and how sequences reach the kernels.
+"""Base of the recurrent mixers: layout of a layer, initialisation, state, and calls of the kernels.
 
 a = W x + b          the input's part of every gate, one product for all tokens
 y_t, s_t = cell(a_t, s_{t-1})
-y = W_o y + b_o      only where the cell's width is not the one that is wanted (Sak et al. 2014), or where asked for
+y = W_o y + b_o      where the cell's width differs from the output's (Sak et al. 2014), or if `project`
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from torch import Tensor, nn
 
 from attentif.errors import ConfigError
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.mixer import Caps, Mixer, MixerConfig, Site, check_streamable
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.state import State
 from attentif.nn.tape import tape_for
 
 
 class RecurrentConfig(MixerConfig):
-    """What every recurrent mixer can be told."""
+    """Options of every recurrent mixer."""
 
     cost: ClassVar[str] = "T"
 
     hidden: int | None = Field(None, gt=0, description="width of the cell; by default the model's")
-    project: bool | None = Field(None, description="a linear map from the cell to the model; by default only where their widths differ")
+    project: bool | None = Field(None, description="an output projection; by default only if widths differ")
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class CellState(HiddenState):
 
 @dataclass(frozen=True, slots=True)
 class GatesRecord:
-    """What the gates of one call can be worked out from."""
+    """Inputs from which the gates of one call are computed."""
 
     gates: Tensor  # (B, T, G·N), or (N, G·N) where the call was packed: the input's part
     state: Sequence[Tensor]  # before the call
@@ -54,9 +54,9 @@ class GatesRecord:
 
 
 class Recurrent(Mixer):
-    """A cell carried along each sequence. A subclass has `step` and `run`, and says which gates there are.
+    """A recurrent cell. Subclasses define `step`, `run` and the number of `gates`.
 
-    Beginnings: input weights xavier (Glorot & Bengio 2010) and state weights orthogonal (Saxe et al. 2014), each gate on its own; biases 0.
+    Initialisation per gate: input weights xavier (Glorot & Bengio 2010), state weights orthogonal (Saxe et al. 2014), biases 0.
     """
 
     caps = Caps(causal=True, bidirectional=False, streaming="exact")
@@ -69,9 +69,7 @@ class Recurrent(Mixer):
         self.hidden = config.hidden or self.out_width
         project = self.hidden != self.out_width if config.project is None else config.project
         if not project and self.hidden != self.out_width:
-            raise ConfigError(
-                f"hidden = {self.hidden} without a projection does not give width {self.out_width}; leave out project = false"
-            )
+            raise ConfigError(f"hidden = {self.hidden} without a projection does not give width {self.out_width}; drop project = false")
         self.x = Linear(site.width, self.gates * self.hidden)
         self.w_h = nn.Parameter(torch.empty(self.gates * self.hidden, self.hidden))
         self.out = Linear(self.hidden, self.out_width) if project else None
@@ -86,19 +84,18 @@ class Recurrent(Mixer):
         nn.init.zeros_(self.x.bias)
 
     def step(self, gates: Tensor, state: Sequence[Tensor]) -> Sequence[Tensor]:
-        """One step of every row, (B, G·N): the state after it, whose first tensor is the output."""
+        """Step every row, (B, G·N); return the new state, whose first tensor is the output."""
         raise NotImplementedError
 
     def run(self, gates: Tensor, state: Sequence[Tensor], begin: Tensor, lengths: Tensor) -> Sequence[Tensor]:
-        """Whole sequences, (M, G·N): the output at every place, then the state after each sequence's last one."""
+        """Run whole sequences, (M, G·N): outputs at every position, then the final states."""
         raise NotImplementedError
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> HiddenState:
         return self.state_class(*(torch.zeros(batch, self.hidden, device=device, dtype=dtype) for _ in fields(self.state_class)))
 
     def forward(self, x: Tensor, seq: Seq, state: HiddenState | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
+        check_streamable(seq, state)
         gates = self.x(x)
         held = state or self.init_state(seq.batch, 0, device=gates.device, dtype=gates.dtype)
         old = [getattr(held, field.name) for field in fields(held)]
@@ -118,23 +115,23 @@ class Recurrent(Mixer):
 
 
 class Gated(Recurrent):
-    """A cell with gates, which can be watched opening and closing."""
+    """A cell whose gates can be inspected."""
 
     gate_names: ClassVar[tuple[str, ...]]
 
-    def watched(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """One step of every row: its gates (B, N), as `gate_names` has them, and the state after it."""
+    def step_with_gates(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """Step every row; return its gates (B, N), in the order of `gate_names`, and the new state."""
         raise NotImplementedError
 
     @torch.no_grad()
-    def opened(self, record: GatesRecord) -> dict[str, Tensor]:
-        """(B, T, N) by name, zero on padding: worked out a step at a time from what the tape kept."""
+    def compute_gates(self, record: GatesRecord) -> dict[str, Tensor]:
+        """Recompute the gates (B, T, N) by name from a record, zero on padding."""
         seq, gates, state = record.seq, record.gates, record.state
         if seq.is_packed:
             gates = unpack(gates, seq)
         steps = []
         for now in gates.unbind(1):
-            shown, state = self.watched(now, state)
+            shown, state = self.step_with_gates(now, state)
             steps.append(torch.stack(list(shown)))
-        over_time = torch.stack(steps, 2) * seq.valid_padded()[..., None]  # (gates, B, T, N)
+        over_time = torch.stack(steps, 2) * seq.padded_mask()[..., None]  # (gates, B, T, N)
         return dict(zip(self.gate_names, over_time.unbind(0), strict=True))

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned by an angle proportional to their place, so that q·k depends on the offset alone.
+"""Rotary positions: queries and keys are rotated by their position, so q·k depends on the offset.
 
     R(p) turns each pair (x₁, x₂) of components by the angle p·θᵢ:   x₁ cos − x₂ sin,  x₁ sin + x₂ cos,     θᵢ = base^(−2i/K)
 
@@ -9,6 +9,7 @@ Longer contexts than trained ones, by `scaling`:
     ntk       the base grows with the length of each row: high frequencies stay             (bloc97 2023, "dynamic NTK")
     yarn      slow turns are stretched, fast ones kept, and the softmax is sharpened        (Peng et al. 2023)
     llama3    the same idea with two wavelength thresholds                                  (Llama 3.1)
+    longrope  every frequency is divided by a factor of its own, found by search            (Ding et al. 2024)
 """
 
 import math
@@ -29,15 +30,21 @@ class ScalingConfig(Config):
     factor: float = Field(ge=1, description="how many times longer than trained")
 
     def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
-        """θᵢ for reading `length` tokens: (K/2,), or (..., K/2) for lengths (...) where they matter."""
+        """θᵢ for `length` tokens: (K/2,), or (..., K/2) where lengths (...) matter."""
         raise NotImplementedError
 
+    @property
+    def by_length(self) -> bool:
+        """Whether the angles depend on the sequence length."""
+        return False
+
     def amplitude(self) -> float:
-        """What turned queries and keys are multiplied by."""
+        """Factor on rotated queries and keys."""
         return 1.0
 
 
 SCALINGS: Registry[ScalingConfig] = Registry("rotary scaling")
+Scaling = Annotated[ScalingConfig, OneOf(SCALINGS)]
 
 
 def plain(base: float | Tensor, width: int) -> Tensor:
@@ -48,7 +55,7 @@ def plain(base: float | Tensor, width: int) -> Tensor:
 
 @SCALINGS.register
 class LinearScaling(ScalingConfig):
-    kind: Literal["linear"] = Field("linear", description="places are divided by factor")
+    kind: Literal["linear"] = Field("linear", description="positions are divided by factor")
 
     def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
         return plain(base, width) / self.factor
@@ -59,6 +66,10 @@ class NTKScaling(ScalingConfig):
     kind: Literal["ntk"] = Field("ntk", description="the base grows with the length of each row")
     trained: int = Field(gt=0, description="length the model was trained on")
 
+    @property
+    def by_length(self) -> bool:
+        return True
+
     def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
         stretch = self.factor * length.double().clamp(min=self.trained) / self.trained - (self.factor - 1)
         return plain(base * stretch[..., None] ** (width / max(width - 2, 1)), width)
@@ -66,7 +77,7 @@ class NTKScaling(ScalingConfig):
 
 @SCALINGS.register
 class YarnScaling(ScalingConfig):
-    kind: Literal["yarn"] = Field("yarn", description="slow turns are stretched, fast ones kept")
+    kind: Literal["yarn"] = Field("yarn", description="stretch low frequencies, keep high ones")
     trained: int = Field(gt=0, description="length the model was trained on")
     fast: float = Field(32.0, gt=0, description="turns over the trained length from which a frequency is kept")
     slow: float = Field(1.0, gt=0, description="turns over the trained length below which it is divided by factor")
@@ -79,7 +90,7 @@ class YarnScaling(ScalingConfig):
         return self
 
     def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
-        def pair_turning(turns: float) -> float:  # the (fractional) pair that makes so many turns over the trained length
+        def pair_turning(turns: float) -> float:  # index of the pair with this many turns over the trained length
             return width * math.log(self.trained / (turns * 2 * math.pi)) / (2 * math.log(base))
 
         low, high = max(math.floor(pair_turning(self.fast)), 0), min(math.ceil(pair_turning(self.slow)), width - 1)
@@ -111,64 +122,88 @@ class Llama3Scaling(ScalingConfig):
         return (1 - smooth) * kept / self.factor + smooth * kept
 
 
-class RotaryConfig(Config):
-    """Rotary positions of an attention."""
+@SCALINGS.register
+class LongRopeScaling(ScalingConfig):
+    kind: Literal["longrope"] = Field("longrope", description="a factor per frequency, for short and for long texts")
+    trained: int = Field(gt=0, description="longest text that the short list is for")
+    short: Annotated[tuple[float, ...], Field(strict=False)] = Field(description="what each frequency is divided by in short texts")
+    long: Annotated[tuple[float, ...], Field(strict=False)] = Field(description="the same in longer texts")
+    sharpen: float | None = Field(None, gt=0, description="factor on queries and keys; by default √(1 + ln(factor) / ln(trained))")
 
-    base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π places")
-    fraction: float = Field(1.0, gt=0, le=1, description="part of each head's width that is turned")
-    pairs: Pairs = Field("half", description="which components turn together: halves of the vector, or neighbours")
-    of: Literal["heads", "input"] = Field(
-        "heads", description="what is turned: queries and keys, or what they are projected from, head by head of its components"
-    )
-    scaling: Annotated[ScalingConfig, OneOf(SCALINGS)] | None = Field(
-        None, description="for longer contexts than trained: linear, ntk, yarn, llama3"
-    )
+    @model_validator(mode="after")
+    def _as_long(self) -> Self:
+        if len(self.short) != len(self.long) or min((*self.short, *self.long), default=0.0) <= 0:
+            raise ValueError("short and long must be as long as each other, and hold positive factors")
+        return self
+
+    @property
+    def by_length(self) -> bool:
+        return self.short != self.long
+
+    def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
+        if len(self.short) != width // 2:
+            raise ConfigError(f"rotary.scaling: {len(self.short)} factors for {width // 2} frequencies")
+        short, long = (torch.tensor(factors, dtype=torch.float64, device=length.device) for factors in (self.short, self.long))
+        return plain(base, width).to(length.device) / torch.where(length[..., None] > self.trained, long, short)
+
+    def amplitude(self) -> float:
+        return self.sharpen or (math.sqrt(1 + math.log(self.factor) / math.log(self.trained)) if self.factor > 1 else 1.0)
+
+
+class RotaryConfig(Config):
+    """Rotary positions."""
+
+    base: float = Field(10000.0, gt=1, description="longest wavelength, in units of 2π positions")
+    fraction: float = Field(1.0, gt=0, le=1, description="share of each head's width that is rotated")
+    pairs: Pairs = Field("half", description="pairs of components: halves of the vector, or adjacent")
+    of: Literal["heads", "input"] = Field("heads", description="rotate queries and keys, or the input of their projections")
+    scaling: Scaling | None = Field(None, description="for longer contexts than trained: linear, ntk, yarn, llama3, longrope")
 
     def build(self, head_width: int) -> "Rotary":
         return Rotary(self, head_width)
 
 
 class Rotary(nn.Module):
-    """Turns (..., H, K) queries and keys by the places (...) of their tokens."""
+    """Rotates queries and keys (..., H, K) by the positions (...) of their tokens."""
 
     def __init__(self, config: RotaryConfig, head_width: int) -> None:
         super().__init__()
         self.config = config
         self.width = int(head_width * config.fraction)
         if self.width % 2 or not self.width:
-            raise ConfigError(f"rotary: {self.width} of {head_width} components are to be turned; their number must be even and positive")
+            raise ConfigError(f"rotary: fraction gives {self.width} of {head_width} components; their number must be even and positive")
         self.table = (torch.empty(0, self.width),) * 2  # c and s of `kernels/rotary.py` by place, grown on demand
 
     @property
     def by_length(self) -> bool:
-        """Whether the angles depend on the length read, which makes a cache of turned keys inexact past the trained length."""
-        return isinstance(self.config.scaling, NTKScaling)
+        """Whether angles depend on the length; cached keys are then inexact past the trained length."""
+        return self.config.scaling is not None and self.config.scaling.by_length
 
     def forward(self, seq: Seq, *heads: Tensor) -> list[Tensor]:
         c, s = (t.unsqueeze(-2) for t in self.angles(seq, heads[0].dtype))  # (..., 1, K): the same for every head
         return [self.turn(x, c, s) for x in heads]
 
     def angles(self, seq: Seq, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """c and s (..., K) of each place's angles, the scaling's amplitude included."""
-        if isinstance(scaling := self.config.scaling, NTKScaling) and seq.end > scaling.trained:
+        """Return c and s (..., K) of each position's angles, scaled by the amplitude."""
+        if self.by_length and seq.end > getattr(self.config.scaling, "trained", 0):
             return self.angles_by_length(seq, dtype)
-        places = seq.end if seq.dense else seq.end + seq.pos.shape[1]  # enough for the padding too, without asking the device
+        places = seq.end if seq.dense else seq.end + seq.pos.shape[1]  # covers the padding too, without a device sync
         c, s = self.table
         if len(c) < places or c.dtype != dtype or c.device != seq.pos.device:
             length = max(places, 2 * len(c), 64)
             c, s = self.cos_sin(torch.arange(length), self.frequencies(torch.zeros(())))
             c, s = self.table = c.to(seq.pos.device, dtype), s.to(seq.pos.device, dtype)
-        pos = seq.pos if seq.is_packed else seq.places
+        pos = seq.pos if seq.is_packed else seq.shared_pos
         return c[pos], s[pos]
 
     def angles_by_length(self, seq: Seq, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The same where each row has angles of its own."""
+        """Return c and s where the angles depend on each row's length."""
         length = seq.lengths if seq.start is None else seq.lengths + seq.start
         c, s = self.cos_sin(seq.pos, self.frequencies(length)[seq.row])
         return c.to(dtype), s.to(dtype)
 
     def frequencies(self, length: Tensor) -> Tensor:
-        """The definition, in float64."""
+        """θᵢ in float64."""
         base, scaling = self.config.base, self.config.scaling
         return scaling.frequencies(base, self.width, length) if scaling else plain(base, self.width)
 

@@ -1,4 +1,4 @@
-"""How selective state spaces begin, as the authors' own code has it (Gu & Dao 2023; Dao & Gu 2024)."""
+"""Initialisation of selective state spaces, as in the authors' code (Gu & Dao 2023; Dao & Gu 2024)."""
 
 import math
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ STEP_MIN, STEP_MAX = 0.001, 0.1  # Δ before training
 
 
 @torch.no_grad()
-def begin_selective(linears: Iterable[nn.Linear], conv: Tensor, conv_bias: Tensor | None, step_bias: Tensor) -> None:
-    """Weights of `linears` and the convolution ~ U(±fan_in^−½); softplus(step_bias) between STEP_MIN and STEP_MAX, log-uniform."""
+def init_selective(linears: Iterable[nn.Linear], conv: Tensor, conv_bias: Tensor | None, step_bias: Tensor) -> None:
+    """Initialise `linears` and the convolution ~ U(±fan_in^−½), and Δ log-uniformly."""
     for linear in linears:
         nn.init.uniform_(linear.weight, -(linear.in_features**-0.5), linear.in_features**-0.5)
     for parameter in (conv, conv_bias):

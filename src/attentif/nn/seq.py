@@ -1,7 +1,7 @@
-"""Who is next to whom.
+"""The layout of a batch of sequences.
 
-A batch of sequences is either *padded*, x (B, T, D) with the sequences at the left of their rows, or *packed*, x (N, D) with the
-sequences end to end. Everything that works token by token need not know which; a mixer asks its `Seq`.
+A batch is either *padded*, x (B, T, D) with each sequence at the left of its row, or *packed*, x (N, D) with the sequences concatenated.
+Tokenwise layers treat both alike; mixers ask the `Seq`.
 """
 
 from collections.abc import Sequence
@@ -14,32 +14,32 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Seq:
-    """The layout of a batch. Build it with `Seq.padded` or `Seq.packed`.
+    """The layout of a batch. Build it with `Seq.from_padded` or `Seq.from_packed`.
 
     `pos` counts within each sequence, from `start` on; `dense` says that no place is padding, which lets mixers leave masks out.
     """
 
     pos: Tensor  # (B, T) or (N,): place of each token in its own sequence
     valid: Tensor  # (B, T) or (N,): False on padding
-    lengths: Tensor  # (B,): tokens of each sequence in this call, what came before `start` not counted
+    lengths: Tensor  # (B,): tokens of each sequence in this call
     max_len: int  # the longest of them
     end: int  # one past the place of the furthest token of any row
-    dense: bool  # every place holds a token
-    cu: Tensor | None = None  # packed only, (B + 1,): where each sequence begins, and the end of the last
-    start: Tensor | None = None  # (B,): tokens read before this call; None where all rows are at their beginning
-    offset: int | None = 0  # the same as a plain number where all rows share it, else None
-    marks: Tensor | None = None  # (B, T) or (N,): tokens that a task singles out (Longformer's global ones)
+    dense: bool  # every position holds a token
+    cu: Tensor | None = None  # packed only, (B + 1,): cumulative lengths
+    start: Tensor | None = None  # (B,): tokens read before this call; None: none
+    offset: int | None = 0  # `start` as a number if all rows share it, else None
+    marks: Tensor | None = None  # (B, T) or (N,): tokens marked by the task (Longformer's global ones)
 
     @classmethod
-    def padded(
+    def from_padded(
         cls, lengths: Tensor | Sequence[int], width: int | None = None, start: int | Tensor = 0, *, marks: Tensor | None = None
     ) -> Self:
-        """Rows of `width` places, the first `lengths[b]` of which are tokens; `start` tokens of each row were read before."""
+        """Layout of rows of `width` positions whose first `lengths[b]` are tokens, after `start` others."""
         lengths = torch.as_tensor(lengths)
         longest = int(lengths.max()) if lengths.numel() else 0
         width = longest if width is None else width
         if longest > width:
-            raise ValueError(f"a sequence of {longest} tokens does not fit in {width} places")
+            raise ValueError(f"a sequence of {longest} tokens does not fit in {width} positions")
         steps = torch.arange(width, device=lengths.device).expand(len(lengths), width)
         offset = _common(start)
         begin = torch.as_tensor(start, device=lengths.device).expand(len(lengths))
@@ -49,8 +49,8 @@ class Seq:
         return cls(pos, steps < lengths[:, None], lengths, longest, end, dense, start=before, offset=offset, marks=marks)
 
     @classmethod
-    def packed(cls, lengths: Tensor | Sequence[int], *, marks: Tensor | None = None) -> Self:
-        """Sequences end to end, without padding."""
+    def from_packed(cls, lengths: Tensor | Sequence[int], *, marks: Tensor | None = None) -> Self:
+        """Layout of sequences concatenated without padding."""
         lengths = torch.as_tensor(lengths)
         cu = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
         total = int(cu[-1])
@@ -65,60 +65,60 @@ class Seq:
 
     @property
     def batch(self) -> int:
-        """How many sequences there are."""
+        """Number of sequences."""
         return len(self.lengths)
 
     @property
     def tokens(self) -> int:
-        """How many tokens there are, padding not counted."""
+        """Number of tokens, padding excluded."""
         return self.valid.numel() if self.dense else int(self.lengths.sum())
 
     @property
-    def places(self) -> Tensor:
-        """`pos` of a padded batch, as one row (1, T) where all rows share it: masks and biases are then made once for all."""
+    def shared_pos(self) -> Tensor:
+        """`pos` of a padded batch, with one row (1, T) if all rows share it, to build masks once."""
         return self.pos if self.offset is None else self.pos[:1]
 
     @property
     def row(self) -> Tensor:
-        """(B, T) or (N,): the sequence that each place belongs to."""
+        """(B, T) or (N,): index of the sequence of each position."""
         rows = torch.arange(self.batch, device=self.pos.device)
         return torch.repeat_interleave(rows, self.lengths) if self.is_packed else rows[:, None].expand_as(self.pos)
 
-    def valid_padded(self) -> Tensor:
+    def padded_mask(self) -> Tensor:
         """(B, T): `valid` of the same sequences when padded."""
         if self.cu is None:
             return self.valid
         return torch.arange(self.max_len, device=self.pos.device) < self.lengths[:, None]
 
-    def cells(self, width: int) -> Tensor:
-        """(N,), packed only: the place of each token in rows of `width` places, the rows end to end."""
+    def padded_index(self, width: int) -> Tensor:
+        """(N,), packed only: flat index of each token in rows of `width` positions."""
         return self.row * width + self.pos
 
     def first(self) -> Tensor:
-        """Index, in the flattened (B·T) or (N,) places, of each sequence's first token."""
+        """Flat index of each sequence's first token."""
         if self.cu is not None:
             return self.cu[:-1]
         return torch.arange(self.batch, device=self.pos.device) * self.pos.shape[1]
 
     def last(self) -> Tensor:
-        """Index, in the flattened places, of each sequence's last token."""
+        """Flat index of each sequence's last token."""
         return self.first() + self.lengths - 1
 
-    def mirrored(self, x: Tensor) -> Tensor:
-        """x (B, T, ...) or (N, ...) with each sequence read from its last token to its first; padding stays. Twice, it is x again."""
+    def reverse(self, x: Tensor) -> Tensor:
+        """Reverse the tokens of each sequence in x (B, T, ...) or (N, ...); padding stays."""
         if self.cu is not None:
             return x.index_select(0, (self.cu[:-1] + self.lengths - 1)[self.row] - self.pos)
         steps = torch.arange(x.shape[1], device=x.device)
         place = torch.where(self.valid, self.lengths[:, None] - 1 - steps, steps)
         return x.flatten(0, 1).index_select(0, (self.first()[:, None] + place).flatten()).unflatten(0, self.valid.shape)
 
-    def following(self) -> Self:
-        """The next token of every row: what a decoding step reads after this."""
+    def next_step(self) -> Self:
+        """Layout of the next decoding step: one more token in every row."""
         if self.pos.shape[-1] == 1 and self.dense:  # after a step, nearly everything stays
             pos, offset = self.pos + 1, None if self.offset is None else self.offset + 1
             return replace(self, pos=pos, end=self.end + 1, start=pos[:, 0], offset=offset)
         start = self.lengths if self.start is None else self.start + self.lengths
-        return type(self).padded(torch.ones_like(self.lengths), 1, start)
+        return type(self).from_padded(torch.ones_like(self.lengths), 1, start)
 
     def to(self, device: torch.device | str) -> Self:
         moved: dict[str, Any] = {
@@ -139,16 +139,16 @@ def _common(start: int | Tensor) -> int | None:
 
 
 def pack(x: Tensor, seq: Seq) -> tuple[Tensor, Seq]:
-    """A padded (B, T, ...) tensor as a packed (N, ...) one."""
+    """Pack a padded tensor (B, T, ...) to (N, ...)."""
     if seq.start is not None:
-        raise ValueError("only sequences that stand at their beginning can be packed")
-    return x[seq.valid], Seq.packed(seq.lengths, marks=None if seq.marks is None else seq.marks[seq.valid])
+        raise ValueError("only sequences without earlier tokens can be packed")
+    return x[seq.valid], Seq.from_packed(seq.lengths, marks=None if seq.marks is None else seq.marks[seq.valid])
 
 
 def unpack(x: Tensor, seq: Seq, width: int | None = None) -> Tensor:
-    """A packed (N, ...) tensor as a padded (B, T, ...) one, zeros on the padding."""
+    """Pad a packed tensor (N, ...) to (B, T, ...) with zeros."""
     if seq.cu is None:
         raise ValueError("only a packed sequence can be unpacked")
     width = seq.max_len if width is None else width
     empty = x.new_zeros(seq.batch * width, *x.shape[1:])
-    return empty.index_copy(0, seq.cells(width), x).unflatten(0, (seq.batch, width))
+    return empty.index_copy(0, seq.padded_index(width), x).unflatten(0, (seq.batch, width))

@@ -1,11 +1,11 @@
-"""The token shift: each token beside the one before it (Peng et al. 2023)."""
+"""The token shift: each token paired with the previous one (Peng et al. 2023)."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from attentif.nn.mixer import refuse_unreadable
+from attentif.nn.mixer import check_streamable
 from attentif.nn.seq import Seq
 from attentif.nn.state import State
 
@@ -15,7 +15,7 @@ class ShiftState(State):
     last: Tensor  # (B, D): the newest token of each row
 
     def shift(self, x: Tensor, seq: Seq) -> Tensor:
-        """(B, T, D): the token before each; the newest ones are kept for the next call."""
+        """Return the previous token of each (B, T, D); store the newest for the next call."""
         before = torch.cat([self.last[:, None], x[:, :-1]], 1)
         if seq.dense:
             self.last = x[:, -1]
@@ -24,15 +24,15 @@ class ShiftState(State):
         return before
 
 
-def shifted(x: Tensor, seq: Seq, state: ShiftState | None) -> Tensor:
-    """The token before each token, zero before the first."""
+def token_shift(x: Tensor, seq: Seq, state: ShiftState | None) -> Tensor:
+    """Return the previous token of each token, zero before the first."""
     if state is not None:
-        refuse_unreadable(seq)
+        check_streamable(seq, state)
         return state.shift(x, seq)
     before = nn.functional.pad(x, (0, 0, 1, -1))
     return before.masked_fill((seq.pos == 0)[:, None], 0) if seq.is_packed else before
 
 
-def shares(width: int, power: float) -> Tensor:
-    """(i / D)^power: the first components look back more than the last, the first layers more than the last."""
+def mix_ratios(width: int, power: float) -> Tensor:
+    """(i / D)^power: early components and early layers look back more."""
     return (torch.arange(width) / width) ** power

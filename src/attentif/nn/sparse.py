@@ -1,7 +1,7 @@
-"""Long rows of an attention with a pattern, in time and memory that grow with the length: no (T, S) mask is ever made.
+"""Sparse attention over long rows in linear time and memory: no (T, S) mask is built.
 
-Ordinary queries are taken by blocks, each with the keys of its window, the global keys and its random blocks (`kernels/banded.py`);
-global queries, which are few, read the whole row. A key that is there for several reasons is seen once.
+Ordinary queries are computed in blocks, each with the keys of its window, the global keys and its random blocks (`kernels/banded.py`);
+the few global queries read the whole row. A key selected for several reasons counts once.
 """
 
 from collections.abc import Sequence
@@ -14,33 +14,42 @@ from torch import Tensor, nn
 
 from attentif.errors import ConfigError
 from attentif.kernels.attention import attention
-from attentif.kernels.banded import gathered_attention, window_attention
-from attentif.nn.pattern import Asked, Global, PatternConfig, Random, Short, Window, global_tokens, log_weights
+from attentif.kernels.banded import block_sparse_attention, window_attention
+from attentif.nn.pattern import (
+    GlobalPattern,
+    PatternConfig,
+    PatternQuery,
+    RandomPattern,
+    ShortPattern,
+    WindowPattern,
+    global_tokens,
+    log_weights,
+)
 
-SHORTEST = 256  # tokens below which the whole mask is faster, whatever the pattern: blocks cost a few calls for each row
-FEWEST, MOST = 16, 128  # queries of a block: fewer leave the fused kernel idle, more see too much that is masked
+SHORTEST = 256  # tokens below which the full mask is faster for any pattern
+FEWEST, MOST = 16, 128  # queries of a block: fewer underuse the fused kernel, more waste masked keys
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How scores are made from queries and keys."""
+    """Options of the attention scores."""
 
     scale: float
     softcap: float | None
     dropout: float
     bias: nn.Module | None  # of positions; it depends on the distance alone
 
-    def between(self, q_pos: Tensor, k_pos: Tensor, dtype: torch.dtype) -> Tensor | None:
-        """The bias (..., H, T, S) of these places."""
+    def position_bias(self, q_pos: Tensor, k_pos: Tensor, dtype: torch.dtype) -> Tensor | None:
+        """The bias (..., H, T, S) between these positions."""
         return None if self.bias is None else self.bias(q_pos, k_pos).to(dtype)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Who reads what in a row of T queries and S keys that has global tokens, random blocks or a window of blocks."""
+class SparsePlan:
+    """Which keys each block of T queries reads among S keys."""
 
     block: int
-    everywhere: Tensor  # (C,): places of the global tokens
+    everywhere: Tensor  # (C,): positions of the global tokens
     own: Tensor | None  # (H, M, R): random blocks of keys of each block of queries; 0 where there is none
     mask: Tensor  # (M, 1 or H, 1 or block, keys)
     q_pos: Tensor  # (M, block)
@@ -49,13 +58,13 @@ class Plan:
 
 
 class Sparse:
-    """A pattern as the blocks that compute it."""
+    """A pattern, compiled to blocks of queries and keys."""
 
     def __init__(self, pattern: Sequence[PatternConfig], *, causal: bool, layer: int, heads: int) -> None:
         self.pattern, self.causal, self.layer, self.heads = pattern, causal, layer, heads
-        self.windows = [entry for entry in pattern if isinstance(entry, Window)]
-        self.globals = [entry for entry in pattern if isinstance(entry, Global)]
-        self.randoms = [entry for entry in pattern if isinstance(entry, Random)]
+        self.windows = [entry for entry in pattern if isinstance(entry, WindowPattern)]
+        self.globals = [entry for entry in pattern if isinstance(entry, GlobalPattern)]
+        self.randoms = [entry for entry in pattern if isinstance(entry, RandomPattern)]
         if len(sizes := {entry.block for entry in self.randoms}) > 1:
             raise ConfigError(f"random blocks of {' and '.join(map(str, sorted(sizes)))} tokens in one pattern; give them one size")
         for entry in self.randoms:
@@ -63,23 +72,23 @@ class Sparse:
                 raise ConfigError(
                     f"the table of random blocks has {len(entry.table)} heads, the attention {heads}; give it as many, or one"
                 )
-        shorts = [entry for entry in pattern if isinstance(entry, Short)]
+        shorts = [entry for entry in pattern if isinstance(entry, ShortPattern)]
         self.short = max((entry.up_to for entry in shorts), default=0)  # tokens up to which everyone sees everyone
         if causal and any(entry.last for entry in self.globals):
-            raise ConfigError("a causal attention does not know where a sequence ends: no global token can be counted from there")
+            raise ConfigError("causal attention cannot have global tokens counted from the end of a sequence")
         if causal and shorts:
-            raise ConfigError("a causal attention does not know how long a sequence is: none can be short")
+            raise ConfigError("causal attention cannot have a pattern for short sequences")
         self.known = len(self.windows) + len(self.globals) + len(self.randoms) + len(shorts) == len(pattern)  # to blocks
         self.slides = all(entry.block == 1 for entry in self.windows)  # what is seen depends on the distance alone
         self.only_windows = self.slides and len(self.windows) == len(pattern) > 0
 
     def reach(self, block: int) -> tuple[int, int]:
-        """Keys before and after a block of queries that its windows see."""
+        """Number of keys before and after a block of queries that its windows see."""
         sides = [entry.reach(block, self.causal) for entry in self.windows] or [(0, 0)]
         return max(left for left, _ in sides), max(right for _, right in sides)
 
     def block(self, length: int) -> int:
-        """Queries of a block: random blocks are shared by a whole block; else half of the window, or a quarter of a short row."""
+        """Choose the block size: that of the random blocks, else half of the window."""
         if self.randoms:
             return self.randoms[0].block
         unit = lcm(*(entry.block for entry in self.windows))
@@ -88,14 +97,14 @@ class Sparse:
         return max(wanted // unit, 1) * unit
 
     def pays(self, length: int) -> bool:
-        """The rule: long rows are computed by blocks where a query then meets at most half as many keys, marked ones not counted."""
+        """Whether blocks beat the full mask: a query would meet at most half of the keys."""
         block = self.block(length)
         shared = sum(len(entry.at) + (entry.first + entry.last) * entry.block for entry in self.globals)
         own = sum(max((len(row) for rows in e.table for row in rows), default=e.blocks) for e in self.randoms) * block
         return self.known and length >= max(SHORTEST, self.short + 1) and 2 * (block + sum(self.reach(block)) + shared + own) <= length
 
-    def plan(self, T: int, S: int, marks: Tensor | None, device: torch.device) -> Plan | None:
-        """None where a window that slides is all there is. `marks` (S,)."""
+    def plan(self, T: int, S: int, marks: Tensor | None, device: torch.device) -> SparsePlan | None:
+        """Build the plan of a row; None for a plain sliding window. `marks` (S,)."""
         places = torch.arange(S, device=device)
         is_global = global_tokens(self.pattern, places, marks, torch.tensor(S, device=device))
         everywhere = places[:0] if is_global is None else is_global.nonzero().squeeze(1)
@@ -103,15 +112,15 @@ class Sparse:
             return None
         Q = self.block(T)
         begin = (S - T) // Q * Q
-        first = torch.arange(begin, S, Q, device=device)  # (M,): the first place of each block of queries
+        first = torch.arange(begin, S, Q, device=device)  # (M,): the first position of each block of queries
         q_pos = first[:, None] + torch.arange(Q, device=device)
         left, right = self.reach(Q)
         lowest, highest = (first - left)[:, None, None], (first + Q + right)[:, None, None]
         near = lowest + torch.arange(left + Q + right, device=device)  # (M, 1, keys)
         known = (near >= 0) & (near < S)
         at = near.clamp(0, S - 1)
-        own, far = self.drawn(begin // Q, len(first), S, Q, device)
-        seen = self.seen_nearby(q_pos, near, S, Q)
+        own, far = self.draw_blocks(begin // Q, len(first), S, Q, device)
+        seen = self.window_mask(q_pos, near, S, Q)
         if is_global is not None:
             seen = seen | is_global[at][..., None, :]
         if own is not None and (both := ((near // Q)[..., None] == own.transpose(0, 1)[:, :, None]).any(-1)).any():
@@ -130,26 +139,26 @@ class Sparse:
         if self.causal:
             masks = [mask & (k[..., None, :] <= q_pos[:, None, :, None]) for mask, k in zip(masks, keys, strict=True)]
         own = None if own is None else own.clamp(min=0)
-        k_pos = _side_by_side(keys, 2)
+        k_pos = _concat_broadcast(keys, 2)
         weights = log_weights(self.pattern, k_pos, None if marks is None else marks[k_pos.clamp(0, S - 1)], torch.tensor(S, device=device))
-        return Plan(Q, everywhere, own, _side_by_side(masks, 3), q_pos, k_pos, weights)
+        return SparsePlan(Q, everywhere, own, _concat_broadcast(masks, 3), q_pos, k_pos, weights)
 
-    def seen_nearby(self, q_pos: Tensor, k_pos: Tensor, S: int, block: int) -> Tensor:
-        """(M, 1, 1 or block, keys): what the windows see; one row for all where a block sees the same everywhere."""
+    def window_mask(self, q_pos: Tensor, k_pos: Tensor, S: int, block: int) -> Tensor:
+        """(M, 1, 1 or block, keys): keys seen by the windows; one row if equal for all queries."""
         if not self.windows:
             return torch.zeros(len(q_pos), 1, 1, k_pos.shape[-1], dtype=torch.bool, device=q_pos.device)
         alike = all(entry.block % block == 0 for entry in self.windows)
-        asked = Asked(q_pos=q_pos[:, None, : 1 if alike else block], k_pos=k_pos, lengths=torch.tensor([S]))
-        seen = self.windows[0].sees(asked)
+        asked = PatternQuery(q_pos=q_pos[:, None, : 1 if alike else block], k_pos=k_pos, lengths=torch.tensor([S]))
+        seen = self.windows[0].allows(asked)
         for entry in self.windows[1:]:
-            seen = seen | entry.sees(asked)
+            seen = seen | entry.allows(asked)
         return seen
 
-    def drawn(self, begin: int, count: int, S: int, block: int, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
-        """Random blocks (H, M, R) of `count` blocks of queries from number `begin` on, and their places (M, H, R·block); −1: none."""
+    def draw_blocks(self, begin: int, count: int, S: int, block: int, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
+        """Random blocks (H, M, R) of `count` query blocks from `begin`, and their positions; −1: none."""
         if not self.randoms:
             return None, None
-        tables = [entry.drawn(S, self.causal, self.layer, self.heads)[:, begin : begin + count] for entry in self.randoms]
+        tables = [entry.draw_blocks(S, self.causal, self.layer, self.heads)[:, begin : begin + count] for entry in self.randoms]
         own = torch.cat(tables, 2).to(device)
         if not own.numel():
             return None, None
@@ -159,26 +168,26 @@ class Sparse:
         return own, torch.where(own.transpose(0, 1)[..., None] < 0, -1, places).flatten(2)
 
     def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, plan: Plan | None, scores: Scores, everywhere: tuple[Tensor, Tensor] | None
+        self, q: Tensor, k: Tensor, v: Tensor, plan: SparsePlan | None, scores: Scores, everywhere: tuple[Tensor, Tensor] | None
     ) -> Tensor:
-        """One row: (H, T, K) queries beside the last T of (G, S, K) keys to (T, H, K). `everywhere`: keys and values of global queries."""
+        """Attend in one row: (H, T, K) queries, the last T of (G, S, K) keys, to (T, H, K)."""
         T, S = q.shape[1], k.shape[1]
         if not T:
             return q.transpose(0, 1)
         options: Any = {"scale": scores.scale, "softcap": scores.softcap, "dropout": scores.dropout}
         if self.short >= S:
             places = torch.arange(S, device=q.device)
-            y = attention(q[None], k[None], v[None], bias=scores.between(places[S - T :], places, q.dtype), **options)
+            y = attention(q[None], k[None], v[None], bias=scores.position_bias(places[S - T :], places, q.dtype), **options)
             return y[0].transpose(0, 1)
         if plan is None:
             left, right = self.reach(1)
             offsets = torch.arange(left + right + 1, device=q.device)
-            bias = scores.between(offsets[left : left + 1], offsets, q.dtype)  # (H, 1, offsets)
+            bias = scores.position_bias(offsets[left : left + 1], offsets, q.dtype)  # (H, 1, offsets)
             bias = None if bias is None else bias.squeeze(-2)
             return window_attention(q, k, v, left=left, right=right, block=self.block(T), bias=bias, **options)
         left, right = self.reach(plan.block)
         shared = plan.everywhere if len(plan.everywhere) else None
-        y = gathered_attention(
+        y = block_sparse_attention(
             q,
             k,
             v,
@@ -197,11 +206,11 @@ class Sparse:
         places = torch.arange(S, device=q.device)
         mask = places <= at[:, None] if self.causal else None
         queries, (k, v) = q.index_select(1, at - (S - T)), everywhere or (k, v)
-        dense = attention(queries[None], k[None], v[None], mask=mask, bias=scores.between(at, places, q.dtype), **options)
+        dense = attention(queries[None], k[None], v[None], mask=mask, bias=scores.position_bias(at, places, q.dtype), **options)
         return y.index_copy(0, at - (S - T), dense[0].transpose(0, 1))
 
-    def bias(self, plan: Plan, scores: Scores, dtype: torch.dtype) -> Tensor | None:
-        """(M, H, block, keys); where heads read different keys, each its own."""
+    def bias(self, plan: SparsePlan, scores: Scores, dtype: torch.dtype) -> Tensor | None:
+        """(M, H, block, keys): positional bias and log weights."""
         weights = None if plan.weights is None else plan.weights[:, :, None].to(dtype)
         if scores.bias is None:
             return None if weights is None else weights.expand(-1, self.heads, plan.block, -1)
@@ -212,7 +221,7 @@ class Sparse:
         return bias if weights is None else bias + weights
 
 
-def _side_by_side(parts: list[Tensor], axes: int) -> Tensor:
-    """Joined along the last axis, the axes before it (all but `axes` of them the same) made as wide as the widest."""
+def _concat_broadcast(parts: list[Tensor], axes: int) -> Tensor:
+    """Concatenate along the last axis, broadcasting the other axes."""
     shape = torch.broadcast_shapes(*(part.shape[:axes] for part in parts))
     return torch.cat([part.expand(*shape, -1) for part in parts], -1)

@@ -1,4 +1,4 @@
-"""A stack: blocks one after the other, a shared bias of positions, a last norm."""
+"""A stack: blocks in sequence, an optional shared positional bias, and a final norm."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -12,74 +12,72 @@ from torch.utils.checkpoint import checkpoint
 
 from attentif.config import Config
 from attentif.errors import within
-from attentif.nn.aside import unheard
+from attentif.nn.auxiliary import discard_auxiliary
 from attentif.nn.bias import Bias
-from attentif.nn.block import Block, Sublayer, SublayerConfig, combined
+from attentif.nn.block import Block, Sublayer, SublayerConfig, combine_caps
 from attentif.nn.mixer import Caps, Site
-from attentif.nn.norm import LayerNormConfig, Norm, Placement
-from attentif.nn.reversible import Surroundings, refuse_irreversible, run, run_reversibly
+from attentif.nn.norm import LayerNormConfig, Placement, StackNorm, apply_norm
+from attentif.nn.reversible import BlockInputs, check_reversible, run, run_reversibly
 from attentif.nn.seq import Seq
 from attentif.nn.state import StateTree
-from attentif.nn.tape import paused
+from attentif.nn.tape import pause_recording
 from attentif.toml import Keys
 
 
 class BlockConfig(Config):
-    """One of several kinds of block that alternate in a stack."""
+    """One kind of block among several that alternate."""
 
-    repeat: int = Field(1, gt=0, description="how many of these in a row before the next kind")
+    repeat: int = Field(1, gt=0, description="number in a row before the next kind")
     sublayers: dict[str, SublayerConfig] = Field(description="its sublayers by name, in order")
 
 
 class StackConfig(Config):
-    """Blocks all alike (`block`), or several kinds that take turns until there are `layers` of them (`blocks`)."""
+    """Identical blocks (`block`), or several kinds that alternate (`blocks`)."""
 
-    layers: int | None = Field(None, gt=0, description="number of blocks; by default the model's layers")
-    placement: Placement = Field("pre", description="where sublayers are normalised: pre, post, both, branch, sandwich, none")
-    final_norm: bool | None = Field(None, description="a norm after the last block; by default where placement is not post, both or none")
-    norm: Norm = Field(LayerNormConfig(), description="how they are normalised")
-    bias: Bias | None = Field(None, description="positions as a bias on the scores of all its attention: alibi or relative")
-    reversible: bool = Field(
-        False, description="two halves that blocks of two sublayers change in turn; activations are worked out again, not kept (Reformer)"
-    )
-    halves: Literal["mean", "concat"] = Field(
-        "mean", description="what a reversible stack gives: the mean of its halves, or both (twice the width)"
-    )
+    layers: int | None = Field(None, ge=0, description="number of blocks; by default the model's. 0: the frontend's output")
+    placement: Placement = Field("pre", description="norms of sublayers: pre, post, both, branch, sandwich, none")
+    final_norm: bool | None = Field(None, description="a norm after the last block; by default unless placement is post, both or none")
+    norm: StackNorm = Field(LayerNormConfig(), description="layer, rms or batch")
+    bias: Bias | None = Field(None, description="positional bias of all its attention: alibi or relative")
+    reversible: bool = Field(False, description="reversible blocks of two sublayers; activations are recomputed (Reformer)")
+    halves: Literal["mean", "concat"] = Field("mean", description="output of a reversible stack: mean of its halves, or both")
     block: dict[str, SublayerConfig] = Field({}, description="the sublayers of every block by name, in order")
-    blocks: Annotated[tuple[BlockConfig, ...], Field(strict=False)] = Field((), description="kinds of block that take turns")
+    blocks: Annotated[tuple[BlockConfig, ...], Field(strict=False)] = Field((), description="kinds of block that alternate")
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
+    def _check_blocks(self) -> Self:
+        if self.layers == 0 and not self.block and not self.blocks:
+            return self
         if bool(self.block) == bool(self.blocks):
-            raise ValueError("a stack has either `block` (all alike) or `blocks` (taking turns)")
+            raise ValueError("a stack has either `block` (all alike) or `blocks` (alternating)")
         if self.reversible:
             for sublayers in (self.block, *(kind.sublayers for kind in self.blocks)):
                 if sublayers:
-                    refuse_irreversible(sublayers, self.placement)
+                    check_reversible(sublayers, self.placement)
         elif self.halves == "concat":
-            raise ValueError("only a reversible stack has `halves`: say reversible = true, or leave them out")
+            raise ValueError("`halves` needs reversible = true")
         return self
 
     def out_width(self, width: int) -> int:
-        """Width of what it gives, where it reads `width`."""
+        """Output width for input width `width`."""
         return 2 * width if self.halves == "concat" else width
 
     def sublayers(self) -> Iterator[tuple[Keys, SublayerConfig]]:
-        """Every sublayer of every kind of block, with its place in the configuration."""
+        """Iterate over the sublayers of every kind of block, with their configuration keys."""
         yield from ((("block", name), sublayer) for name, sublayer in self.block.items())
         for number, kind in enumerate(self.blocks):
             yield from ((("blocks", number, "sublayers", name), sublayer) for name, sublayer in kind.sublayers.items())
 
     def plan(self, layers: int) -> list[dict[str, SublayerConfig]]:
-        """The sublayers of each block."""
-        if self.block:
+        """Return the sublayers of each block."""
+        if self.block or not layers:
             return [self.block] * layers
         turns = chain.from_iterable([kind.sublayers] * kind.repeat for kind in cycle(self.blocks))
         return list(islice(turns, layers))
 
 
 class Stack(nn.Module):
-    """What a `StackConfig` builds: vectors through `blocks`, one after the other, the memory beside them where there is one."""
+    """Blocks in sequence; decoders also read a memory."""
 
     def __init__(self, config: StackConfig, *, width: int, layers: int, dropout: float, memory_width: int | None = None) -> None:
         super().__init__()
@@ -100,13 +98,13 @@ class Stack(nn.Module):
                 blocks.append(Block(sublayers, site))
         self.blocks = nn.ModuleList(blocks)
         last = config.placement not in ("post", "both", "none") if config.final_norm is None else config.final_norm
-        self.width = config.out_width(width)  # of what it gives
+        self.width = config.out_width(width)  # of its output
         self.reversible, self.halves = config.reversible, config.halves
         self.norm = config.norm.build(self.width) if last else nn.Identity()
         self.checkpointing = False  # recompute each block in the backward pass instead of keeping its activations
 
     def sublayers(self) -> Iterator[tuple[str, Sublayer]]:
-        """Every sublayer with its path: `blocks.0.attn`."""
+        """Iterate over the sublayers with their paths, such as `blocks.0.attn`."""
         for number, block in enumerate(self.blocks):
             assert isinstance(block, Block)
             for name, sublayer in block.sublayers():
@@ -114,7 +112,7 @@ class Stack(nn.Module):
 
     @property
     def caps(self) -> Caps:
-        return combined(sublayer.mixer.caps for _, sublayer in self.sublayers())
+        return combine_caps(sublayer.mixer.caps for _, sublayer in self.sublayers())
 
     def init_state(
         self,
@@ -134,29 +132,29 @@ class Stack(nn.Module):
     def forward(
         self, x: Tensor, seq: Seq, memory: Tensor | None = None, memory_seq: Seq | None = None, state: StateTree | None = None
     ) -> Tensor:
-        states = None if state is None else [state.below(f"blocks.{number}.") for number in range(len(self.blocks))]
+        states = None if state is None else [state.subtree(f"blocks.{number}.") for number in range(len(self.blocks))]
         if self.reversible:
-            return self.norm(self._both_halves(x, Surroundings(seq, memory, memory_seq), states))
+            return apply_norm(self.norm, self._both_halves(x, BlockInputs(seq, memory, memory_seq), states), seq)
         for number, block in enumerate(self.blocks):
             if self.checkpointing and torch.is_grad_enabled() and states is None:
-                x = checkpoint(block, x, seq, memory, memory_seq, use_reentrant=False, context_fn=once)
+                x = checkpoint(block, x, seq, memory, memory_seq, use_reentrant=False, context_fn=recompute_contexts)
             else:
                 x = block(x, seq, memory, memory_seq, None if states is None else states[number])
-        return self.norm(x)
+        return apply_norm(self.norm, x, seq)
 
-    def _both_halves(self, x: Tensor, around: Surroundings, states: list[Any] | None) -> Tensor:
+    def _both_halves(self, x: Tensor, around: BlockInputs, states: list[Any] | None) -> Tensor:
         blocks: Any = self.blocks
         recompute = torch.is_grad_enabled() and states is None
         first, second = run_reversibly(self, blocks, (x, x), around) if recompute else run(blocks, (x, x), around, states)
         return torch.cat([first, second], -1) if self.halves == "concat" else (first + second) / 2
 
 
-def once() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """Contexts for a computation and for its repetition in the backward pass, in which nothing is recorded or said a second time."""
-    return nullcontext(), _again(unheard())
+def recompute_contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Contexts for checkpointing: recomputation neither records nor emits losses again."""
+    return nullcontext(), _silence(discard_auxiliary())
 
 
 @contextmanager
-def _again(silence: AbstractContextManager[object]) -> Iterator[None]:
-    with paused(), silence:
+def _silence(silence: AbstractContextManager[object]) -> Iterator[None]:
+    with pause_recording(), silence:
         yield

@@ -1,11 +1,11 @@
-"""Looking never changes the computation.
+"""Recording attention maps without changing the computation.
 
     with record(model, layers=[3]) as tape:
         model(batch)
     tape.maps("encoder.blocks.3.attn", head=0)        # (rows, 1, T, S)
 
-While a tape is open, mixers hand it what their weights can be worked out from later (queries after rotation, keys, masks, scale); the
-fast kernel runs as always, on the same tensors.
+While a tape is open, mixers give it what their weights can be computed from later (rotated queries, keys, masks, scale); the fast kernel
+runs unchanged.
 """
 
 import re
@@ -17,15 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attentif.nn.mixer import Shown
+from attentif.nn.mixer import Recordable
 
 _open: ContextVar["Tape | None"] = ContextVar("tape", default=None)
 
 
 class Tape:
-    """What the chosen mixers kept, by sublayer path, one record a call."""
+    """Records of the chosen mixers by sublayer path, one per call."""
 
-    def __init__(self, mixers: dict[str, Shown]) -> None:
+    def __init__(self, mixers: dict[str, Recordable]) -> None:
         self.mixers = mixers
         self.paths = {id(mixer): path for path, mixer in mixers.items()}
         self.records: dict[str, list[Any]] = {}
@@ -43,23 +43,23 @@ class Tape:
 
     @torch.no_grad()
     def maps(self, path: str, head: int | None = None, rows: Tensor | None = None, call: int = -1) -> Tensor:
-        """Attention weights (rows, heads, T, S) of one mixer in one call, the last by default."""
+        """Compute the attention weights (rows, heads, T, S) of one mixer in one call, by default the last."""
         if path not in self.records:
             raise KeyError(f"nothing was recorded at {path!r}; recorded: {', '.join(self.records) or 'nothing'}")
         return self.mixers[path].maps(self.records[path][call], head, rows)
 
 
 def sublayer_path(name: str) -> str:
-    """The path of a mixer, as in a StateTree, from its name as a module."""
+    """Return a mixer's path, as in a StateTree, from its module name."""
     return name.replace(".mixer.branches.", ".").removesuffix(".mixer")
 
 
 @contextmanager
 def record(model: nn.Module, layers: Collection[int] | None = None) -> Iterator[Tape]:
-    """Record the mixers of `model`, and its head where that attends; `layers` keeps to these block numbers (of every stack)."""
-    mixers: dict[str, Shown] = {}
+    """Record the mixers of `model` and an attending head; `layers` limits the block numbers."""
+    mixers: dict[str, Recordable] = {}
     for name, module in model.named_modules():
-        if isinstance(module, Shown):
+        if isinstance(module, Recordable):
             path = sublayer_path(name)
             block = re.search(r"(?:^|\.)blocks\.(\d+)\.", path + ".")
             if layers is None or (block is not None and int(block[1]) in layers):
@@ -73,8 +73,8 @@ def record(model: nn.Module, layers: Collection[int] | None = None) -> Iterator[
 
 
 @contextmanager
-def paused() -> Iterator[None]:
-    """No recording inside: what is computed a second time in a backward pass is not seen twice."""
+def pause_recording() -> Iterator[None]:
+    """Record nothing inside: a recomputed call must not be recorded twice."""
     token = _open.set(None)
     try:
         yield
@@ -82,7 +82,12 @@ def paused() -> Iterator[None]:
         _open.reset(token)
 
 
+def is_recording() -> bool:
+    """Whether a tape is open."""
+    return _open.get() is not None
+
+
 def tape_for(mixer: nn.Module) -> Tape | None:
-    """The open tape, if it wants this mixer."""
+    """Return the open tape if it records this mixer."""
     tape = _open.get()
     return tape if tape is not None and tape.wants(mixer) else None

@@ -6,10 +6,10 @@ A folder holds the tasks of one kind, a file each with what it needs beside it (
 import pkgutil
 from importlib import import_module
 
-from attentif.tasks.labels.classify import Classify, ClassifyConfig
+from attentif.tasks.base import TASKS, Baseline, Dataset, Evaluation, Loss, Prediction, Prepared, Sizes, Task, TaskConfig, TaskState
+from attentif.tasks.classification.classify import Classify, ClassifyConfig
 from attentif.tasks.language.language import Language, LanguageConfig
-from attentif.tasks.task import TASKS, Baseline, Dataset, Evaluation, Loss, Prediction, Prepared, Sizes, Task, TaskConfig
-from attentif.tasks.writing.translate import Translate, TranslateConfig
+from attentif.tasks.seq2seq.translate import Translate, TranslateConfig
 
 for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
     import_module(_module.name)
@@ -29,6 +29,7 @@ __all__ = [
     "Sizes",
     "Task",
     "TaskConfig",
+    "TaskState",
     "Translate",
     "TranslateConfig",
 ]

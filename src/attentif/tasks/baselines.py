@@ -9,16 +9,28 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.tasks.labels.blend import Answers, best_thresholds, probabilities
-from attentif.tasks.labels.linear import WORDS_AND_MARKS, Linear, logistic, sides
-from attentif.tasks.metrics import Floats, Interval, bits_per_byte, classification_scores, confusion, label_scores, perplexity, text_scores
-from attentif.tasks.task import Baseline, Say
+from attentif.tasks.base import Baseline, Say
+from attentif.tasks.classification.calibration import Answers
+from attentif.tasks.classification.imbalance import Metric, shares_of
+from attentif.tasks.classification.linear import WORDS_AND_MARKS, Linear
+from attentif.tasks.metrics import (
+    Interval,
+    bits_per_byte,
+    classification_scores,
+    confusion,
+    label_scores,
+    perplexity,
+    ranking_scores,
+    text_scores,
+)
 from attentif.text.ngram import NGramConfig, TokenText
 from attentif.view.words import Text
+from attentif.view.words import say as in_words
 
 Ints = NDArray[np.int64]
 MAJORITY = Text("classe majoritaire", "majority class")
@@ -35,7 +47,7 @@ class _Clock:
 
 
 @contextmanager
-def timed() -> Iterator[_Clock]:
+def measure_time() -> Iterator[_Clock]:
     clock, start = _Clock(), time.perf_counter()
     try:
         yield clock
@@ -54,20 +66,46 @@ class Labelled:
     labels: Ints
 
 
-def classification_baselines(train: Labelled, test: Labelled, classes: int, say: Say, linear: Linear | None = None) -> list[Baseline]:
-    """Majority class, TF-IDF + logistic regression, and its naive-Bayes-weighted form, which may have been fitted already."""
-    systems: list[tuple[Text, Callable[[], Ints]]] = [
-        (MAJORITY, lambda: np.full(len(test.labels), np.bincount(train.labels, minlength=classes).argmax())),
-        (TFIDF, lambda: _chosen(_tfidf(train, [test.texts], classes)[0])),
-        (WEIGHTED, lambda: (linear or Linear.fit(train.texts, train.labels, classes)).logits(test.texts, classes).argmax(1)),
+@dataclass(frozen=True, slots=True)
+class LinearBaseline:
+    """A linear model of words, with what was chosen on validation; `answers.linear` is fitted on the training split."""
+
+    name: Text
+    answers: Answers
+    seconds: float
+
+
+def linear_baselines(
+    train: Labelled, valid: Labelled, classes: int, *, linear: Linear | None = None, metric: Metric = "accuracy"
+) -> Iterator[LinearBaseline]:
+    """TF-IDF + logistic regression, and its naive-Bayes-weighted form, which may have been fitted already."""
+    shares = shares_of(train.labels, classes) if train.labels.ndim == 1 else None
+    fits: list[tuple[Text, Callable[[], Linear]]] = [
+        (TFIDF, lambda: Linear.fit_plain(train.texts, train.labels, classes)),
+        (WEIGHTED, lambda: linear or Linear.fit(train.texts, train.labels, classes)),
     ]
-    found = []
-    for name, predict in systems:
-        with timed() as clock:
-            predicted = predict()
-        scores, intervals = classification_scores(confusion(test.labels, predicted, classes))
-        found.append(Baseline(name, scores, intervals, clock.seconds))
-        say(f"baseline {name.en}: accuracy {100 * scores['accuracy']:.1f} % ({clock.seconds:.1f} s)")
+    for name, fit in fits:
+        with measure_time() as clock:
+            answers = Answers.alone(fit(), valid.texts, valid.labels, classes, shares=shares, metric=metric)
+        yield LinearBaseline(name, answers, clock.seconds)
+
+
+def classification_baselines(
+    train: Labelled, valid: Labelled, test: Labelled, classes: int, say: Say, *, linear: Linear | None = None, metric: Metric = "accuracy"
+) -> list[Baseline]:
+    """Majority class, TF-IDF + logistic regression, and its naive-Bayes-weighted form; what is answered is chosen for the same score."""
+    majority = np.full(len(test.labels), np.bincount(train.labels, minlength=classes).argmax())
+    found = [Baseline(MAJORITY, *classification_scores(confusion(test.labels, majority, classes)))]
+    for one in linear_baselines(train, valid, classes, linear=linear, metric=metric):
+        with measure_time() as clock:
+            assert one.answers.linear is not None
+            p = one.answers.of_linear(one.answers.linear.logits(test.texts, classes))
+        scores, intervals = classification_scores(confusion(test.labels, one.answers.decide(p), classes))
+        ranked, ranked_intervals = ranking_scores(p, test.labels)
+        found.append(Baseline(one.name, scores | ranked, intervals | ranked_intervals, one.seconds + clock.seconds))
+    for baseline in found:
+        name, score = metric.replace("_", " "), 100 * baseline.scores[metric]
+        say(f"baseline {in_words(baseline.name, 'en')}: {name} {score:.1f} % ({baseline.seconds:.1f} s)")
     return found
 
 
@@ -78,22 +116,12 @@ def several_baselines(train: Labelled, valid: Labelled, test: Labelled, say: Say
     def usual() -> Ints:
         return np.tile((train.labels.mean(0) > 0.5).astype(np.int64), (len(test.labels), 1))
 
-    def cut(odds: Sequence[Floats]) -> Ints:
-        theirs, ours = (probabilities(own, several=True) for own in odds)
-        return Answers(several=True, thresholds=best_thresholds(theirs, valid.labels)).cut(ours)
-
-    def weighted() -> Ints:
-        fitted = linear or Linear.fit(train.texts, train.labels, classes)
-        return cut([fitted.log_odds(split.texts) for split in (valid, test)])
-
-    systems: list[tuple[Text, Callable[[], Ints]]] = [
-        (USUAL, usual),
-        (TFIDF, lambda: cut(_tfidf(train, [valid.texts, test.texts], classes))),
-        (WEIGHTED, weighted),
-    ]
+    systems: list[tuple[Text, Callable[[], Ints]]] = [(USUAL, usual)]
+    linear_ones = linear_baselines(train, valid, classes, linear=linear)
+    systems += [(one.name, partial(_cut, one.answers, test.texts, classes)) for one in linear_ones]
     found = []
     for name, predict in systems:
-        with timed() as clock:
+        with measure_time() as clock:
             predicted = predict()
         scores, intervals = label_scores(test.labels, predicted)
         found.append(Baseline(name, scores, intervals, clock.seconds))
@@ -101,22 +129,9 @@ def several_baselines(train: Labelled, valid: Labelled, test: Labelled, say: Say
     return found
 
 
-def _tfidf(train: Labelled, asked: Sequence[Sequence[str]], classes: int) -> list[Floats]:
-    """Log-odds (N, columns) of each list of texts, a column a class (one column for two classes with one answer)."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=WORDS_AND_MARKS)
-    x = vectorizer.fit_transform(train.texts)
-    models = [logistic(x, own, 10.0) if own.min() < own.max() else None for own in sides(train.labels, classes)]
-    tables = [vectorizer.transform(texts) for texts in asked]
-    always = [30.0 if own.min() else -30.0 for own in sides(train.labels, classes)]  # a label that all have, or nobody
-    columns = lambda z: [m.decision_function(z) if m else np.full(z.shape[0], a) for m, a in zip(models, always, strict=True)]
-    return [np.stack(columns(z), axis=1) for z in tables]
-
-
-def _chosen(odds: Floats) -> Ints:
-    """The class that is surest of itself."""
-    return (odds[:, 0] > 0).astype(np.int64) if odds.shape[1] == 1 else odds.argmax(1)
+def _cut(answers: Answers, texts: Sequence[str], classes: int) -> Ints:
+    assert answers.linear is not None
+    return answers.cut(answers.of_linear(answers.linear.logits(texts, classes, several=True)))
 
 
 # ------------------------------------------------------------------------------------------------------------- language
@@ -131,7 +146,7 @@ def language_baselines(
         name = Text("fréquence des jetons", "token frequencies")
         if order > 1:
             name = Text(f"{order}-grammes (Kneser-Ney)", f"{order}-grams (Kneser-Ney)")
-        with timed() as clock:
+        with measure_time() as clock:
             model = NGramConfig(order=order).build()
             model.fit(TokenText(train, vocab, end))
             nats = -float(np.log(model.probabilities(test)).sum())
@@ -150,7 +165,7 @@ def translation_baselines(
 ) -> list[Baseline]:
     """The target of the most similar training source: what memory alone can do. Both splits are (sources, targets)."""
     name = Text("réponse de l'exemple le plus proche", "answer of the closest example")
-    with timed() as clock:
+    with measure_time() as clock:
         written = [train[1][row] for row in nearest(train[0], test[0])]
     measured = text_scores(written, test[1], draws=draws)
     say(f"baseline {name.en}: BLEU {measured.scores['bleu']:.1f} ({clock.seconds:.1f} s)")

@@ -4,71 +4,20 @@ The command line, the Python API and what serves a run iterate over `CAPABILITIE
 capabilities (`Task.capabilities`) and implements their protocol; adding a task adds names, never an `isinstance` of a task elsewhere.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from attentif.decode import Generated, GenerateOptions, Token
 from attentif.decode.session import Writing
-from attentif.tasks.task import Prediction, Tokenizers
+from attentif.tasks import requests, responses
+from attentif.tasks.base import Tokenizers
+from attentif.tasks.requests import PredictRequest, Request
+from attentif.tasks.responses import Response
 from attentif.view.blocks import AttentionMaps
-
-# ------------------------------------------------------------------------------------------------------------- requests
-
-
-class Request(BaseModel):
-    """The fields are the arguments of the run's method."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PredictRequest(Request):
-    inputs: list[str | dict[str, str]] = Field(min_length=1, description="texts, or rows by role: text and pair, question and passage")
-
-
-class GenerateRequest(Request):
-    model_config = ConfigDict(frozen=True, extra="allow")  # the rest are `GenerateOptions`
-
-    prompt: str = Field(description="text to continue")
-    alternatives: int | None = Field(None, gt=0, description="likeliest tokens to return for each step")
-
-
-class FillRequest(Request):
-    text: str = Field(min_length=1, description="text with [MASK], <mask> or ___ in it")
-    count: int = Field(5, gt=0, description="guesses for each hidden word")
-
-
-class EmbedRequest(Request):
-    texts: list[str] = Field(min_length=1, description="texts")
-    pooling: Literal["mean", "first", "cls", "last", "max"] | None = Field(None, description="by default the checkpoint's own, or mean")
-    normalise: bool = Field(True, description="scale vectors to length 1")
-
-
-class PaintRequest(Request):
-    text: str = Field(min_length=1, description="what to draw")
-    count: int = Field(16, gt=0, description="pictures")
-
-
-class NeighboursRequest(Request):
-    word: str = Field(min_length=1, description="word")
-    count: int = Field(10, gt=0, description="neighbours")
-
-
-class AlignRequest(Request):
-    source: str = Field(min_length=1, description="sentence")
-    target: str = Field(min_length=1, description="its translation")
-
-
-class InspectRequest(Request):
-    text: str = Field(min_length=1, description="text to read")
-    target: str | None = Field(None, description="translation to read instead of the model's own")
-    pair: str | None = Field(None, description="second text of a pair")
-    layers: list[int] | None = Field(None, description="layers to return, counted from 1")
-
 
 # ------------------------------------------------------------------------------------------------------------ protocols
 
@@ -102,7 +51,7 @@ class Filler(Protocol):
 
 
 class Painter(Protocol):
-    def paint(self, model: Any, tokenizers: Tokenizers, text: str, count: int, **options: Any) -> NDArray[np.uint8]: ...
+    def paint(self, model: Any, state: Any, tokenizers: Tokenizers, text: str, count: int, **options: Any) -> NDArray[np.uint8]: ...
 
 
 class Aligner(Protocol):
@@ -120,33 +69,80 @@ class Capability:
     does: str  # completes "this run cannot ..."
     method: str  # of `Run`
     request: type[Request]
-    response: Any  # a type that pydantic can validate and write as JSON
+    response: type[Response]
+    build: Callable[[Any], Response]  # the response from what the method returns
+    files: tuple[str, ...] = ()  # roles of inputs that are files: their names on the command line, their contents over HTTP
+    answer: Callable[[Any, Any], Response] | None = None  # the response from a run and a request, where that takes more than one method
 
-    def call(self, run: Any, request: Request) -> Any:
-        """The answer as plain data."""
-        found = getattr(run, self.method)(**request.model_dump(exclude_unset=True))
-        return found.tolist() if isinstance(found, np.ndarray) else TypeAdapter(self.response).dump_python(found, mode="json")
+    def call(self, run: Any, request: Request) -> Response:
+        """Call the method of `run` with the fields of the request."""
+        if self.answer is not None:
+            return self.answer(run, request)
+        return self.build(getattr(run, self.method)(**request.model_dump(exclude_unset=True)))
 
 
-Answers = list[Prediction]
-Vectors = list[list[float]]
 CAPABILITIES: dict[str, Capability] = {
     capability.name: capability
     for capability in (
-        Capability("classify", "classify", "predict", PredictRequest, Answers),
-        Capability("tag", "tag tokens", "predict", PredictRequest, Answers),
-        Capability("answer", "answer questions", "predict", PredictRequest, Answers),
-        Capability("translate", "translate", "predict", PredictRequest, Answers),
-        Capability("forecast", "forecast", "predict", PredictRequest, Answers),
-        Capability("transcribe", "transcribe", "predict", PredictRequest, Answers),
-        Capability("describe", "describe pictures", "predict", PredictRequest, Answers),
-        Capability("generate", "generate text", "generate", GenerateRequest, Generated),
-        Capability("chat", "chat", "generate", GenerateRequest, Generated),
-        Capability("fill", "fill in hidden words", "fill", FillRequest, Any),
-        Capability("embed", "embed texts", "embed", EmbedRequest, Vectors),
-        Capability("paint", "paint", "paint", PaintRequest, list[Any]),
-        Capability("neighbours", "find neighbours of words", "neighbours", NeighboursRequest, list[Any]),
-        Capability("align", "align sentences", "align", AlignRequest, Any),
-        Capability("inspect", "show attention maps", "maps", InspectRequest, Any),
+        Capability("classify", "classify", "predict", PredictRequest, responses.ClassifyResponse, responses.build_classified),
+        Capability("estimate", "estimate numbers", "predict", PredictRequest, responses.EstimateResponse, responses.build_estimates),
+        Capability("tag", "tag tokens", "predict", PredictRequest, responses.TagResponse, responses.build_tagged),
+        Capability("answer", "answer questions", "predict", PredictRequest, responses.AnswerResponse, responses.build_answered, ("image",)),
+        Capability("translate", "translate", "predict", PredictRequest, responses.TranslateResponse, responses.build_translated),
+        Capability("forecast", "forecast", "predict", PredictRequest, responses.ForecastResponse, responses.build_forecast, ("series",)),
+        Capability(
+            "transcribe", "transcribe", "predict", PredictRequest, responses.TranscribeResponse, responses.build_transcribed, ("audio",)
+        ),
+        Capability(
+            "describe", "describe pictures", "predict", PredictRequest, responses.ClassifyResponse, responses.build_classified, ("image",)
+        ),
+        Capability(
+            "generate",
+            "generate text",
+            "generate",
+            requests.GenerateRequest,
+            responses.GenerateResponse,
+            responses.GenerateResponse.model_validate,
+        ),
+        Capability(
+            "chat", "chat", "generate", requests.GenerateRequest, responses.GenerateResponse, responses.GenerateResponse.model_validate
+        ),
+        Capability(
+            "fill", "fill in hidden words", "fill", requests.FillRequest, responses.FillResponse, responses.FillResponse.model_validate
+        ),
+        Capability(
+            "embed",
+            "embed texts",
+            "embed",
+            requests.EmbedRequest,
+            responses.EmbedResponse,
+            lambda found: responses.EmbedResponse(vectors=found.tolist()),
+        ),
+        Capability("paint", "paint", "paint", requests.PaintRequest, responses.PaintResponse, responses.build_painted),
+        Capability(
+            "neighbours",
+            "find neighbours of words",
+            "neighbours",
+            requests.NeighboursRequest,
+            responses.NeighboursResponse,
+            lambda found: responses.NeighboursResponse(neighbours=found),
+        ),
+        Capability(
+            "align",
+            "align sentences",
+            "align",
+            requests.AlignRequest,
+            responses.AlignResponse,
+            lambda found: responses.AlignResponse(map=responses.build_map(found)),
+        ),
+        Capability(
+            "inspect",
+            "show attention maps",
+            "maps",
+            requests.InspectRequest,
+            responses.InspectResponse,
+            lambda found: responses.InspectResponse(maps=[responses.build_map(one) for one in found.maps]),
+            answer=responses.inspect_run,
+        ),
     )
 }

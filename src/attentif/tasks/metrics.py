@@ -12,16 +12,20 @@ examples are right, or none is, every draw is the same and would promise certain
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from attentif.view.words import Text
 
 Interval = tuple[float, float]
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 DRAWS = 2000
+MOST_NAMES = 8  # classes that a warning names
+DRAWN_CELLS = 8_000_000  # numbers held at once while scores are drawn again
 LEVEL = 0.95
 
 
@@ -64,14 +68,80 @@ def macro_f1(table: ArrayLike) -> Any:
     return (f1_by_class(counts) * present).sum(-1) / np.maximum(present.sum(-1), 1)
 
 
+def balanced_accuracy(table: ArrayLike) -> Any:
+    """Mean recall over the classes that occur in the truth."""
+    counts = np.asarray(table, dtype=np.float64)
+    true = counts.sum(-1)
+    recall = np.diagonal(counts, axis1=-2, axis2=-1) / np.maximum(true, 1e-12)
+    return recall.sum(-1) / np.maximum((true > 0).sum(-1), 1)
+
+
+OF_COUNTS: dict[str, Callable[[ArrayLike], Any]] = {"accuracy": accuracy, "f1": macro_f1, "balanced_accuracy": balanced_accuracy}
+
+
 def classification_scores(table: Counts, seed: int = 0) -> tuple[dict[str, float], dict[str, Interval]]:
-    """Accuracy and macro F1 with their intervals, from the confusion matrix alone."""
+    """Accuracy, macro F1 and balanced accuracy with their intervals, from the confusion matrix alone."""
     total = int(table.sum())
     if total == 0:
         raise ValueError("no example was scored")
-    scores = {"accuracy": float(accuracy(table)), "f1": float(macro_f1(table))}
-    draws = np.random.default_rng(seed).multinomial(total, table.ravel() / total, size=DRAWS).reshape(DRAWS, *table.shape)
-    return scores, {"accuracy": interval(accuracy(draws), total), "f1": interval(macro_f1(draws), total)}
+    drawn = max(100, min(DRAWS, DRAWN_CELLS // table.size))
+    draws = np.random.default_rng(seed).multinomial(total, table.ravel() / total, size=drawn).reshape(drawn, *table.shape)
+    scores = {key: float(score(table)) for key, score in OF_COUNTS.items()}
+    return scores, {key: interval(score(draws), total) for key, score in OF_COUNTS.items()}
+
+
+def never_answered(details: Mapping[str, Any]) -> list[Text]:
+    """A warning where classes have examples and are never answered."""
+    table = np.asarray(details.get("confusion", np.zeros((0, 0))))
+    names = [details["labels"][c] for c in range(len(table)) if table[c].sum() and not table[:, c].sum()]
+    if not names:
+        return []
+    shown = ", ".join(names[:MOST_NAMES]) + (" ..." if names[MOST_NAMES:] else "")
+    warning = Text(
+        "jamais répondu, alors que des exemples l'attendaient : {names}", "never answered, though some examples are of it: {names}"
+    )
+    return [warning.with_(names=shown)]
+
+
+def ranking_scores(p: Floats, true: Counts, seed: int = 0) -> tuple[dict[str, float], dict[str, Interval]]:
+    """Area under the ROC curve and average precision of (N, C) probabilities: of the second of two classes, else the mean of one against
+    the rest over the classes that occur. Nothing where all examples have one class."""
+    columns = [c for c in ((1,) if p.shape[1] == 2 else range(p.shape[1])) if 0 < (true == c).sum() < len(true)]
+    if not columns:
+        return {}, {}
+    draws = min(200, DRAWN_CELLS // max(1, len(true) * len(columns)))
+    weights = np.ones((1, len(true)))
+    if draws >= 50:
+        drawn = np.random.default_rng(seed).multinomial(len(true), np.full(len(true), 1 / len(true)), size=draws)
+        weights = np.concatenate([weights, drawn])
+    areas = np.array([_areas(p[:, c], true == c, weights) for c in columns])  # (classes, 2, draws)
+    known = ~np.isnan(areas)  # a class that is absent from a draw says nothing
+    found = np.where(known, areas, 0).sum(0) / np.maximum(known.sum(0), 1)
+    names = ("auc", "average_precision")
+    scores = {name: float(values[0]) for name, values in zip(names, found, strict=True)}
+    drawn_well = [values[1:][some[1:]] for values, some in zip(found, known.any(0), strict=True)]
+    return scores, {name: interval(values) for name, values in zip(names, drawn_well, strict=True) if len(values) >= 50}
+
+
+def _areas(score: Floats, positive: NDArray[np.bool_], weights: Floats) -> tuple[Floats, Floats]:
+    """AUC and average precision of one class, for each row of weights (draws, N); equal scores are one threshold."""
+    order = np.argsort(-score, kind="stable")
+    first = np.flatnonzero(np.r_[True, np.diff(score[order]) != 0])
+    hits, misses = (np.add.reduceat(weights[:, order] * side[order], first, axis=1) for side in (positive, ~positive))
+    found, all_hits, all_misses = hits.cumsum(1), hits.sum(1), misses.sum(1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        auc = (misses * (found - hits / 2)).sum(1) / (all_hits * all_misses)
+        precision = found / (found + misses.cumsum(1))
+        return auc, np.nansum(hits * precision, axis=1) / all_hits
+
+
+def precision_recall(score: Floats, positive: NDArray[np.bool_], points: int = 100) -> list[tuple[float, float, float]]:
+    """(recall, precision, threshold) at up to so many thresholds, from the highest on."""
+    order = np.argsort(-score, kind="stable")
+    last = np.flatnonzero(np.r_[np.diff(score[order]) != 0, True])
+    found = positive[order].cumsum()[last]
+    kept = np.unique(np.linspace(0, len(last) - 1, points).astype(np.int64))
+    return [(float(found[k] / found[-1]), float(found[k] / (last[k] + 1)), float(score[order][last[k]])) for k in kept]
 
 
 def label_scores(true: Counts, predicted: Counts, draws: int = 500, seed: int = 0) -> tuple[dict[str, float], dict[str, Interval]]:
@@ -175,21 +245,34 @@ def exactly(written: str, reference: str) -> bool:
 # --------------------------------------------------------------------------------------------------------------- slices
 
 
-def by_length(lengths: ArrayLike, score: Callable[[Counts], tuple[float, Interval]], parts: int = 5) -> list[dict[str, Any]]:
+class Slice(TypedDict):
+    """The score of the examples between two sizes."""
+
+    low: int
+    high: int
+    value: float
+    interval: list[float]  # empty: not computed
+    examples: int
+
+
+GroupScores = Mapping[str, Any]  # "group", "examples", and the group's scores by name
+
+
+def by_length(lengths: ArrayLike, score: Callable[[Counts], tuple[float, Interval]], parts: int = 5) -> list[Slice]:
     """`score(rows)` of the shortest, ..., the longest examples: as many in each part as ties allow."""
     sizes = np.asarray(lengths, dtype=np.int64)
     edges = np.unique(np.quantile(sizes, np.linspace(0, 1, parts + 1), method="higher")) if len(sizes) else sizes
-    found = []
+    found: list[Slice] = []
     for place, high in enumerate(edges[1:] if len(edges) > 1 else edges):
         low = int(edges[0]) if place == 0 else int(edges[place]) + 1
         rows = np.flatnonzero((sizes >= low) & (sizes <= high))
         if len(rows):
             value, around = score(rows)
-            found.append({"low": low, "high": int(high), "value": value, "interval": list(around), "examples": len(rows)})
+            found.append({"low": low, "high": int(high), "value": value, "interval": [*around], "examples": len(rows)})
     return found
 
 
-def by_group(groups: Sequence[str], score: Callable[[Counts], Mapping[str, float]], most: int = 20) -> list[dict[str, Any]]:
+def by_group(groups: Sequence[str], score: Callable[[Counts], Mapping[str, float]], most: int = 20) -> list[GroupScores]:
     """`score(rows)` for each group of examples, the largest groups first; examples without a group are scored together."""
     names, inverse, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
     largest = np.argsort(-sizes, kind="stable")[:most]

@@ -1,4 +1,4 @@
-"""Sequences of different lengths, end to end in one array: batches are cut out of it without a Python loop over tokens."""
+"""Sequences of different lengths in one flat array, from which batches are gathered without a Python loop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ class Ragged:
     def __getitem__(self, row: int) -> NDArray[np.integer[Any]]:
         return self.flat[self.starts[row] : self.starts[row] + self.lengths[row]]
 
-    def trimmed(self, *, first: int = 0, last: int = 0) -> "Ragged":
-        """The same rows without their first or last tokens; nothing is copied."""
+    def trim(self, *, first: int = 0, last: int = 0) -> "Ragged":
+        """The rows without their first or last tokens, as a view."""
         return Ragged(self.flat, self.starts + first, self.lengths - first - last)
 
     def values(self, rows: Rows, *, packed: bool, fill: int) -> Tensor:
@@ -47,7 +47,7 @@ class Ragged:
         return torch.from_numpy(np.where(inside, self.flat[places], fill).astype(np.int64))
 
     def places(self, rows: Rows, *, packed: bool) -> tuple[Ints, NDArray[np.bool_]]:
-        """Where in `flat` the tokens of these rows stand, (B, T) or packed (N,), and which of these are no padding."""
+        """Indices in `flat` of the tokens of these rows, (B, T) or packed (N,), and a mask without padding."""
         chosen = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[chosen]
         if packed:
@@ -59,6 +59,6 @@ class Ragged:
         return np.where(inside, self.starts[chosen, None] + steps, 0), inside
 
     def input(self, rows: Rows, *, packed: bool, pad: int) -> Input:
-        """What a frontend reads."""
+        """The rows as a frontend's input."""
         lengths = torch.from_numpy(self.lengths[np.asarray(rows, dtype=np.int64)])
-        return Input(self.values(rows, packed=packed, fill=pad), Seq.packed(lengths) if packed else Seq.padded(lengths))
+        return Input(self.values(rows, packed=packed, fill=pad), Seq.from_packed(lengths) if packed else Seq.from_padded(lengths))

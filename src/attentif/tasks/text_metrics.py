@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.data.conll import entities
+from attentif.data.conll import find_entities
 from attentif.tasks.metrics import Floats, Interval, TextScores, interval
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
@@ -29,7 +29,7 @@ ARTICLES: dict[Language, re.Pattern[str]] = {
 DRAWS = 500
 
 
-def mean_of_drawn(values: Floats, draws: int, seed: int = 0) -> Interval:
+def bootstrap_mean(values: Floats, draws: int, seed: int = 0) -> Interval:
     """The 95 % interval of the mean of values between 0 and 1, one an example, where examples are drawn with replacement."""
     rng = np.random.default_rng(seed)
     return interval([values[rng.integers(0, len(values), len(values))].mean() for _ in range(draws)], len(values))
@@ -42,7 +42,7 @@ def entity_counts(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]])
     """(sentences, 3): entities that are right, that were found, that there are."""
     rows = []
     for own, answer in zip(true, found, strict=True):
-        known, given = set(entities(own)), set(entities(answer))
+        known, given = set(find_entities(own)), set(find_entities(answer))
         rows.append((len(known & given), len(given), len(known)))
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
@@ -77,7 +77,7 @@ def entity_scores(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]])
 # -------------------------------------------------------------------------------------------------------------- answers
 
 
-def normalised(answer: str, language: Language = "en") -> str:
+def normalise_answer(answer: str, language: Language = "en") -> str:
     """Lower case, without punctuation, articles and doubled spaces. English is SQuAD's own rule; in French l' is an article too."""
     text = answer.lower()
     if language == "fr":
@@ -90,12 +90,12 @@ def normalised(answer: str, language: Language = "en") -> str:
 
 def exact_match(answer: str, references: Sequence[str], language: Language = "en") -> float:
     """1 where the answer is one of the references, or is empty as there is none."""
-    return float(normalised(answer, language) in [normalised(one, language) for one in references or [""]])
+    return float(normalise_answer(answer, language) in [normalise_answer(one, language) for one in references or [""]])
 
 
 def answer_f1(answer: str, references: Sequence[str], language: Language = "en") -> float:
     """The best F1 of the words in common with a reference."""
-    return max(_words_f1(normalised(answer, language).split(), normalised(one, language).split()) for one in references or [""])
+    return max(_words_f1(normalise_answer(answer, language).split(), normalise_answer(one, language).split()) for one in references or [""])
 
 
 def _words_f1(answer: list[str], reference: list[str]) -> float:
@@ -110,7 +110,7 @@ def answer_scores(hits: Floats, shares: Floats, draws: int = DRAWS) -> tuple[dic
     scores = {"exact_match": float(hits.mean()), "answer_f1": float(shares.mean())}
     if not draws:
         return scores, {}
-    return scores, {key: mean_of_drawn(own, draws) for key, own in zip(scores, (hits, shares), strict=True)}
+    return scores, {key: bootstrap_mean(own, draws) for key, own in zip(scores, (hits, shares), strict=True)}
 
 
 # ------------------------------------------------------------------------------------------------------------ summaries
@@ -136,7 +136,7 @@ def rouge_scores(written: Sequence[str], references: Sequence[str], *, draws: in
     """ROUGE averaged over summaries, and those that are exactly right."""
     rows = rouge_rows(written, references)
     rows["exact_match"] = np.array([float(a.split() == b.split()) for a, b in zip(written, references, strict=True)])
-    around = {key: mean_of_drawn(own, draws) for key, own in rows.items()} if draws else {}
+    around = {key: bootstrap_mean(own, draws) for key, own in rows.items()} if draws else {}
     from importlib.metadata import version
 
     signature = {"rouge": f"rouge-score {version('rouge-score')}, F, words \\w+ in lower case, no stemming"}

@@ -1,4 +1,4 @@
-"""Text to tokens and back."""
+"""Tokenizers and text models."""
 
 import attentif.text.kinds  # noqa: F401 (registers them)
 from attentif.text.learned import TOKENIZERS, TokenizerConfig

@@ -1,4 +1,4 @@
-"""Chat templates: the text of a conversation as a model was trained to read it.
+"""Chat templates: a conversation as the text a model was trained to read.
 
     template = ChatTemplate.from_folder(folder)
     template.render([{"role": "user", "content": "Bonjour"}], {"bos_token": "<s>"})
@@ -31,7 +31,7 @@ Message = Mapping[str, Any]  # {"role": "user", "content": "..."}
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A template, and the file that it came from."""
+    """A template and the file it came from."""
 
     source: str
     file: Path | None = None
@@ -42,7 +42,7 @@ class ChatTemplate:
 
     @classmethod
     def from_folder(cls, folder: Path, name: str = "default") -> "ChatTemplate | None":
-        """That of `chat_template.jinja`, or of `tokenizer_config.json`; None where there is none. There may be others, by `name`."""
+        """Read the template `name` of a checkpoint folder; None if it has none."""
         file = folder / FILE if name == "default" else folder / OTHERS / f"{Path(name).name}.jinja"
         if file.is_file():
             return cls(_read(file), file)
@@ -64,7 +64,7 @@ class ChatTemplate:
         return None if found is None else cls(found, file)
 
     def render(self, messages: Sequence[Message], special: Mapping[str, str] | None = None, *, answer: bool = True, **more: Any) -> str:
-        """The text of a conversation. `special` names tokens (`bos_token`); `answer` opens the model's turn; `more` are other variables."""
+        """Render a conversation; `special` are named tokens, `answer` opens the model's turn."""
         variables = {
             "messages": list(messages),
             "tools": None,
@@ -77,12 +77,12 @@ class ChatTemplate:
             request = json.dumps({"template": self.source, "variables": variables, "letters": WRITTEN})
         except (TypeError, ValueError) as error:
             raise UsageError(f"a conversation must be made of texts, numbers, lists and tables: {error}") from None
-        answered = self._answered(request.encode())
+        answered = self._run_worker(request.encode())
         if "text" not in answered:
-            raise self._problem(str(answered.get("kind")), str(answered.get("message")), answered.get("line"))
+            raise self._make_error(str(answered.get("kind")), str(answered.get("message")), answered.get("line"))
         return str(answered["text"])
 
-    def _answered(self, request: bytes) -> dict[str, Any]:
+    def _run_worker(self, request: bytes) -> dict[str, Any]:
         command = [sys.executable, "-I", str(WORKER), str(MEGABYTES), str(SECONDS), *_jinja()]
         try:
             done = subprocess.run(command, input=request, capture_output=True, timeout=WAIT, check=False)
@@ -95,7 +95,7 @@ class ChatTemplate:
             beyond = f"it takes more than {SECONDS} seconds of the processor's time"
             return {"kind": "large", "message": f"{told[0][:120]} (code {done.returncode})" if told and done.returncode == 1 else beyond}
 
-    def _problem(self, kind: str, message: str, line: int | None) -> AttentifError:
+    def _make_error(self, kind: str, message: str, line: int | None) -> AttentifError:
         if kind == "refused":
             return UsageError(f"the chat template refuses this conversation: {message}", file=self.file)
         said = {
@@ -116,6 +116,6 @@ def _read(file: Path) -> str:
 
 
 def _jinja() -> list[str]:
-    """The folders that Jinja and what it needs are imported from."""
+    """Return the folders from which Jinja and its dependencies are imported."""
     found = [find_spec(name) for name in ("jinja2", "markupsafe")]
     return sorted({str(Path(spec.origin).parent.parent) for spec in found if spec is not None and spec.origin})

@@ -1,4 +1,4 @@
-"""How a tokenizer came to be and how it cuts a word: data for the command line, the report and the studio to draw.
+"""What a tokenizer learned and how it splits a word, for the command line, report and studio.
 
 `learned` gives what training found, in order: BPE's merges, or the pieces of the other kinds.
 `walk` gives the cutting of a text, word by word, as the steps that the algorithm takes:
@@ -22,8 +22,8 @@ UNKNOWN_PENALTY = 10.0  # the library's: an unknown character costs this much mo
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """One thing that training found: a merge of two symbols, or a piece."""
+class LearnedToken:
+    """A learned merge of two symbols, or a learned piece."""
 
     rank: int  # 0 is the first
     result: str
@@ -32,8 +32,8 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """The word after one step. `said` tells what was done in a few words."""
+class TokenizationStep:
+    """The word after one step; `said` describes the step."""
 
     symbols: tuple[str, ...]
     said: str
@@ -42,16 +42,16 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """How one word becomes tokens."""
+class Tokenization:
+    """How one word is split into tokens."""
 
     word: str
-    steps: tuple[Step, ...]
+    steps: tuple[TokenizationStep, ...]
     tokens: tuple[str, ...]
 
 
-def model_of(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The model inside `tokenizer.json`: its type, vocabulary, merges."""
+def read_model(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the model inside `tokenizer.json`: its type, vocabulary, merges."""
     return dict(json.loads(tokenizer.json)["model"])
 
 
@@ -59,15 +59,15 @@ def is_byte_level(tokenizer: Tokenizer) -> bool:
     return '"ByteLevel"' in json.dumps(json.loads(tokenizer.json)["decoder"])
 
 
-def readable(token: str, byte_level: bool) -> str:
-    """A token as people read it: spaces as ␣, line ends as ⏎, bytes that are no character as ⟨E9⟩."""
+def format_token(token: str, byte_level: bool) -> str:
+    """Format a token for display: spaces as ␣, line ends as ⏎, incomplete bytes as ⟨E9⟩."""
     if byte_level and all(symbol in BYTE_OF for symbol in token):
         raw = bytes(BYTE_OF[symbol] for symbol in token)
         token = raw.decode("utf-8", errors="surrogateescape")
-    return "".join(_readable_character(character) for character in token)
+    return "".join(_format_character(character) for character in token)
 
 
-def _readable_character(character: str) -> str:
+def _format_character(character: str) -> str:
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:  # where Python puts bytes that it could not decode
         return f"⟨{code - 0xDC00:02X}⟩"
@@ -75,60 +75,62 @@ def _readable_character(character: str) -> str:
     return shown if shown.isprintable() else f"⟨{code:02X}⟩"
 
 
-def learned(tokenizer: Tokenizer, count: int = 20) -> list[Learned]:
-    """The first `count` things that training found, in order."""
-    model = model_of(tokenizer)
+def list_learned(tokenizer: Tokenizer, count: int = 20) -> list[LearnedToken]:
+    """Return the first `count` learned merges or pieces, in order."""
+    model = read_model(tokenizer)
     if model["type"] == "BPE":
         pairs = [tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair) for pair in model["merges"][:count]]
-        return [Learned(rank, left + right, (left, right)) for rank, (left, right) in enumerate(pairs)]
+        return [LearnedToken(rank, left + right, (left, right)) for rank, (left, right) in enumerate(pairs)]
     known = set(tokenizer.rust.get_added_tokens_decoder())
     vocab = model["vocab"]
     if isinstance(vocab, list):  # unigram: pieces with their score
         pieces = [(piece, score) for number, (piece, score) in enumerate(vocab) if number not in known and not _is_byte(piece)]
-        return [Learned(rank, piece, score=score) for rank, (piece, score) in enumerate(pieces[:count])]
+        return [LearnedToken(rank, piece, score=score) for rank, (piece, score) in enumerate(pieces[:count])]
     words = sorted((token for token, number in vocab.items() if number not in known), key=vocab.__getitem__)
     if model["type"] == "WordPiece":  # its letters were not learned: they were there before the first merge
         words = [word for word in words if len(word.removeprefix("##")) > 1]
-    return [Learned(rank, word) for rank, word in enumerate(words[:count])]
+    return [LearnedToken(rank, word) for rank, word in enumerate(words[:count])]
 
 
-def walk(tokenizer: Tokenizer, text: str) -> list[Cut]:
-    """How each word of a text is cut."""
-    model = model_of(tokenizer)
+def walk(tokenizer: Tokenizer, text: str) -> list[Tokenization]:
+    """Split each word of a text, with all steps."""
+    model = read_model(tokenizer)
     rust = tokenizer.rust
     normal = rust.normalizer.normalize_str(text) if rust.normalizer else text
     words = [word for word, _ in rust.pre_tokenizer.pre_tokenize_str(normal)] if rust.pre_tokenizer else [normal]
     if model["type"] == "BPE":
         ranks = {tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair): rank for rank, pair in enumerate(model["merges"])}
-        return [_merged(word, ranks) for word in words]
+        return [_walk_bpe(word, ranks) for word in words]
     if model["type"] == "WordPiece":
-        return [_longest_first(word, model) for word in words]
+        return [_walk_wordpiece(word, model) for word in words]
     if model["type"] == "Unigram":
         scores = dict(model["vocab"])
-        return [_likeliest(word, scores) for word in words]
-    return [_looked_up(word, model) for word in words]
+        return [_walk_unigram(word, scores) for word in words]
+    return [_walk_lookup(word, model) for word in words]
 
 
-def _merged(word: str, ranks: dict[tuple[str, ...], int]) -> Cut:
+def _walk_bpe(word: str, ranks: dict[tuple[str, ...], int]) -> Tokenization:
     symbols = list(word)
-    steps = [Step(tuple(symbols), "one symbol a byte")]
+    steps = [TokenizationStep(tuple(symbols), "one symbol a byte")]
     while len(symbols) > 1:
         rank, place = min((ranks.get(pair, len(ranks)), place) for place, pair in enumerate(pairwise(symbols)))
         if rank == len(ranks):
             break
         left, right = symbols[place : place + 2]
         symbols[place : place + 2] = [left + right]
-        steps.append(Step(tuple(symbols), f"merge {rank + 1}", rank, (left, right)))
-    return Cut(word, tuple(steps), tuple(symbols))
+        steps.append(TokenizationStep(tuple(symbols), f"merge {rank + 1}", rank, (left, right)))
+    return Tokenization(word, tuple(steps), tuple(symbols))
 
 
-def _longest_first(word: str, model: dict[str, Any]) -> Cut:
+def _walk_wordpiece(word: str, model: dict[str, Any]) -> Tokenization:
     vocab, prefix = model["vocab"], model["continuing_subword_prefix"]
-    unknown = Cut(word, (Step((model["unk_token"],), "no known piece fits: the whole word is unknown"),), (model["unk_token"],))
+    unknown = Tokenization(
+        word, (TokenizationStep((model["unk_token"],), "no known piece fits: the whole word is unknown"),), (model["unk_token"],)
+    )
     if len(word) > model["max_input_chars_per_word"]:
         return unknown
     taken: list[str] = []
-    steps = [Step((word,), "the whole word")]
+    steps = [TokenizationStep((word,), "the whole word")]
     start = 0
     while start < len(word):
         lead = prefix if start else ""
@@ -138,12 +140,12 @@ def _longest_first(word: str, model: dict[str, Any]) -> Cut:
         taken.append(lead + word[start:stop])
         start = stop
         rest = (f"{prefix}{word[start:]}",) if start < len(word) else ()
-        steps.append(Step((*taken, *rest), f"the longest known piece is {taken[-1]!r}"))
-    return Cut(word, tuple(steps), tuple(taken))
+        steps.append(TokenizationStep((*taken, *rest), f"the longest known piece is {taken[-1]!r}"))
+    return Tokenization(word, tuple(steps), tuple(taken))
 
 
-def _likeliest(word: str, scores: dict[str, float], best: int = 4) -> Cut:
-    """The `best` cuts at each place, from the left: the first is Viterbi's."""
+def _walk_unigram(word: str, scores: dict[str, float], best: int = 4) -> Tokenization:
+    """Return the `best` segmentations, from the left; the first is Viterbi's."""
     unknown = min(scores.values()) - UNKNOWN_PENALTY
     longest = max(map(len, scores))
     ways: list[list[tuple[float, tuple[str, ...]]]] = [[(0.0, ())]]
@@ -155,13 +157,13 @@ def _likeliest(word: str, scores: dict[str, float], best: int = 4) -> Cut:
             if score is not None:
                 found += [(before + score, (*pieces, piece)) for before, pieces in ways[start]]
         ways.append(sorted(found, key=lambda way: -way[0])[:best])
-    steps = [Step(pieces, f"log-probability {total:.2f}") for total, pieces in ways[-1]]
-    return Cut(word, tuple(steps), ways[-1][0][1])
+    steps = [TokenizationStep(pieces, f"log-probability {total:.2f}") for total, pieces in ways[-1]]
+    return Tokenization(word, tuple(steps), ways[-1][0][1])
 
 
-def _looked_up(word: str, model: dict[str, Any]) -> Cut:
+def _walk_lookup(word: str, model: dict[str, Any]) -> Tokenization:
     token = word if word in model["vocab"] else model["unk_token"]
-    return Cut(word, (Step((token,), "known" if token == word else "not in the vocabulary"),), (token,))
+    return Tokenization(word, (TokenizationStep((token,), "known" if token == word else "not in the vocabulary"),), (token,))
 
 
 def _is_byte(piece: str) -> bool:

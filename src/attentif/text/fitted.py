@@ -1,4 +1,4 @@
-"""What is fitted rather than stepped: counted, solved, or brought to its end by a few passes over the data.
+"""Models fitted without gradient steps: counted, solved, or by a few passes over the data.
 
     model = FITTED["ngram"](order=5).build()
     model.fit(examples)          # what the examples are, the kind says: numbered tokens, a stream of words, pairs of sentences
@@ -6,7 +6,7 @@
     model.save(folder);  FITTED["ngram"](order=5).build().load(folder)
 
 A fitted model of your own is a `FittedConfig` registered in a file given to `attentif --plugin`; its `family` says which data it reads
-and how it is scored and shown ("words", "language", "alignment": see `attentif.tasks.fitting`).
+and how it is scored and shown ("words", "language", "alignment": see `attentif.tasks.fitted`).
 """
 
 from abc import ABC, abstractmethod
@@ -27,12 +27,12 @@ E = TypeVar("E")
 WEIGHTS = "model.safetensors"
 
 
-def unwatched(what: str, done: int, total: int) -> None:
-    """Nobody looks."""
+def no_progress(what: str, done: int, total: int) -> None:
+    """Ignore progress."""
 
 
 class FittedConfig(Config):
-    """Base of the configuration of what is fitted: the keys of [fit] in TOML."""
+    """Base configuration of fitted models: the keys of [fit] in TOML."""
 
     family: ClassVar[str]  # which data it reads, how it is scored and shown
 
@@ -46,15 +46,15 @@ FITTED: Registry[FittedConfig] = Registry("fitted model")
 
 
 class Fitted(ABC, Generic[E]):
-    """A model without steps of gradient: all that a run folder needs of it."""
+    """A model fitted without gradient steps."""
 
     @abstractmethod
-    def fit(self, examples: E, watch: Watch = unwatched) -> list[Row]:
-        """Learn from examples; what was measured on the way, pass by pass."""
+    def fit(self, examples: E, watch: Watch = no_progress) -> list[Row]:
+        """Fit to examples; return a row of metrics per pass."""
 
     @abstractmethod
     def score(self, examples: E) -> dict[str, float]:
-        """How well it does on others."""
+        """Return metrics on other examples."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -62,11 +62,11 @@ class Fitted(ABC, Generic[E]):
 
     @abstractmethod
     def load(self, folder: Path) -> Self:
-        """This model, as it was saved."""
+        """Load a saved model into this one."""
 
     @abstractmethod
     def sizes(self) -> dict[str, int]:
-        """Numbers that it keeps, by part."""
+        """Count the numbers it stores, by part."""
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -77,7 +77,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def load_arrays(folder: Path, *names: str) -> Arrays:
-    """The arrays of a saved model, those that are named among them."""
+    """Load the arrays of a saved model; those in `names` must be among them."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 

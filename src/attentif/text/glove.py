@@ -1,4 +1,4 @@
-"""GloVe: word vectors from how often words stand together (Pennington, Socher & Manning 2014); `kernels/glove.py` has the equations.
+"""GloVe word vectors (Pennington, Socher & Manning 2014); `kernels/glove.py` has the equations.
 
 The vector of a word is w_i + w̃_i, as in the paper: the two differ by where they began alone.
 """
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from attentif.errors import DataError
 from attentif.kernels.glove import Cooccurrence, begin, glove_pass, weights
-from attentif.text.fitted import FITTED, Row, Watch, unwatched
+from attentif.text.fitted import FITTED, Row, Watch, no_progress
 from attentif.text.vectors import WordStream, WordVectors
 from attentif.text.word2vec import FittedVectors, VectorsConfig
 
@@ -33,7 +33,7 @@ class GloveConfig(VectorsConfig):
 class Glove(FittedVectors):
     config: GloveConfig
 
-    def fit(self, examples: WordStream, watch: Watch = unwatched) -> list[Row]:
+    def fit(self, examples: WordStream, watch: Watch = no_progress) -> list[Row]:
         config = self.config
         seen, done = np.zeros(len(examples.words), dtype=np.int64), 0
         table = Cooccurrence(len(examples.words), config.window)

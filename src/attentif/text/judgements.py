@@ -1,4 +1,4 @@
-"""Word vectors against people: similarity judgements and analogies.
+"""Evaluating word vectors: similarity judgements and analogies.
 
     similarity   word ⇥ word ⇥ score: Spearman's rank correlation between the scores and the cosines (Rubenstein & Goodenough 1965);
                  the score is the first number behind the words, so that SimLex-999, MEN and WordSim-353 are read as they come
@@ -22,7 +22,7 @@ AT_ONCE = 256  # analogies answered by one product of matrices
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """One pair, as people see it and as the vectors do."""
+    """A pair of words with its human score and the cosine of its vectors."""
 
     one: str
     other: str
@@ -31,7 +31,7 @@ class Similarity:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class AnalogySection:
     """The analogies of one section."""
 
     name: str
@@ -40,12 +40,12 @@ class Section:
 
 
 def is_analogies(path: Path) -> bool:
-    """Whether a file is of analogies: it begins with a section."""
+    """Whether a file contains analogies: it starts with a section."""
     return any(text.startswith(":") for _, text in _lines(path)[:1])
 
 
 def read_similarity(path: Path) -> list[tuple[str, str, float]]:
-    """Pairs and their scores; tabs, semicolons, commas or spaces between them, a header line or none."""
+    """Read pairs and scores, separated by tabs, semicolons, commas or spaces; a header is optional."""
     found: list[tuple[str, str, float]] = []
     for line, text in _lines(path):
         cut = ([part.strip() for part in text.split(sign)] for sign in ("\t", ";", ",", None))
@@ -65,7 +65,7 @@ def read_similarity(path: Path) -> list[tuple[str, str, float]]:
 
 
 def read_analogies(path: Path) -> dict[str, list[tuple[str, str, str, str]]]:
-    """Questions by section."""
+    """Read questions by section."""
     sections: dict[str, list[tuple[str, str, str, str]]] = {}
     name = ""
     for line, text in _lines(path):
@@ -81,9 +81,9 @@ def read_analogies(path: Path) -> dict[str, list[tuple[str, str, str, str]]]:
     return sections
 
 
-def judged(vectors: WordVectors, pairs: list[tuple[str, str, float]]) -> list[Similarity]:
-    """The pairs whose words have vectors."""
-    numbers = [(vectors.known(one), vectors.known(other)) for one, other, _ in pairs]
+def compare_similarity(vectors: WordVectors, pairs: list[tuple[str, str, float]]) -> list[Similarity]:
+    """Compute the cosine of the pairs whose words both have vectors."""
+    numbers = [(vectors.find(one), vectors.find(other)) for one, other, _ in pairs]
     return [
         Similarity(*pair, float(vectors.unit[a] @ vectors.unit[b]))
         for pair, (a, b) in zip(pairs, numbers, strict=True)
@@ -92,7 +92,7 @@ def judged(vectors: WordVectors, pairs: list[tuple[str, str, float]]) -> list[Si
 
 
 def spearman(pairs: list[Similarity]) -> float:
-    """Rank correlation; not a number where it is not defined (fewer than two pairs, or all alike)."""
+    """Rank correlation; nan where it is undefined (fewer than two pairs, or constant values)."""
     people, cosines = (_ranks(np.array([getattr(pair, side) for pair in pairs])) for side in ("people", "cosine"))
     if len(pairs) < 2 or not np.ptp(people) or not np.ptp(cosines):
         return float("nan")
@@ -100,19 +100,19 @@ def spearman(pairs: list[Similarity]) -> float:
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks, those of equal values the same: their mean."""
+    """Return ranks; ties get their mean rank."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
 
 
-def answered(vectors: WordVectors, sections: dict[str, list[tuple[str, str, str, str]]]) -> list[Section]:
-    """Every question that can be asked, section by section."""
+def answer_analogies(vectors: WordVectors, sections: dict[str, list[tuple[str, str, str, str]]]) -> list[AnalogySection]:
+    """Answer every question whose words have vectors, by section."""
     found = []
     for name, questions in sections.items():
-        numbers = [[vectors.known(word) for word in question] for question in questions]
+        numbers = [[vectors.find(word) for word in question] for question in questions]
         asked = np.array([row for row in numbers if None not in row], dtype=np.int64).reshape(-1, 4)
         right = [_right(vectors, asked[start : start + AT_ONCE]) for start in range(0, len(asked), AT_ONCE)]
-        found.append(Section(name, np.concatenate(right) if right else np.empty(0, dtype=bool), len(questions)))
+        found.append(AnalogySection(name, np.concatenate(right) if right else np.empty(0, dtype=bool), len(questions)))
     return found
 
 
@@ -132,7 +132,7 @@ def _number(text: str) -> float | None:
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """Lines that are not empty, with their numbers."""
+    """Return the non-empty lines with their numbers."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The kinds of tokenizer, each a page of configuration and the way it is trained.
+"""The kinds of tokenizer and how each is trained.
 
 | kind      | a token is                            | learned by                                                 | text comes back    |
 |-----------|---------------------------------------|------------------------------------------------------------|--------------------|
@@ -24,7 +24,7 @@ from pydantic import Field
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from attentif.errors import ConfigError, RunError
-from attentif.text.learned import TOKENIZERS, Counted, Digits, Learned, TokenizerConfig, not_nothing
+from attentif.text.learned import TOKENIZERS, DigitsConfig, TokenizerConfig, TrainedTokenizerConfig, VocabularyConfig, skip_empty
 from attentif.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 UNKNOWN = "[UNK]"
@@ -34,21 +34,21 @@ MOST_CHARACTERS = 1000  # of WordPiece's alphabet: rarer ones are unknown, or a 
 
 
 @TOKENIZERS.register
-class BPE(Digits):
+class BPE(DigitsConfig):
     """Byte-pair encoding: merges learned in order, on bytes, so that no text is unknown."""
 
     kind: Literal["bpe"] = Field("bpe", description="byte-pair encoding: merges learned in order, on bytes")
 
-    def _fixed(self) -> int:
+    def _count_reserved(self) -> int:
         return len(self.specials) + 256
 
-    def _cutter(self) -> Any:
+    def _make_pre_tokenizer(self) -> Any:
         return self._digits(pre_tokenizers.ByteLevel(add_prefix_space=False))
 
-    def _decoder(self) -> Any:
+    def _make_decoder(self) -> Any:
         return decoders.ByteLevel()
 
-    def _learned(self, texts: Iterable[str]) -> Any:
+    def _train_model(self, texts: Iterable[str]) -> Any:
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab,
             min_frequency=self.min_count,
@@ -56,39 +56,39 @@ class BPE(Digits):
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
-        model = self._trained(models.BPE(), trainer, texts)
+        model = self._train(models.BPE(), trainer, texts)
         return models.BPE(vocab=model["vocab"], merges=[tuple(pair) for pair in model["merges"]])
 
 
 @TOKENIZERS.register
-class Byte(Learned):
+class Byte(TrainedTokenizerConfig):
     """Bytes: 256 symbols, nothing to learn, long sequences."""
 
     kind: Literal["byte"] = Field("byte", description="bytes: 256 symbols, nothing to learn")
 
-    def _cutter(self) -> Any:
+    def _make_pre_tokenizer(self) -> Any:
         return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 
-    def _decoder(self) -> Any:
+    def _make_decoder(self) -> Any:
         return decoders.ByteLevel()
 
-    def _learned(self, texts: Iterable[str]) -> Any:
-        return models.BPE(vocab=_numbered([*self.specials, *byte_symbols()]), merges=[])
+    def _train_model(self, texts: Iterable[str]) -> Any:
+        return models.BPE(vocab=_enumerate_tokens([*self.specials, *byte_symbols()]), merges=[])
 
 
 @TOKENIZERS.register
-class WordPiece(Digits):
+class WordPiece(DigitsConfig):
     """WordPiece: BERT's tokens, `anti ##constitution ##nel`."""
 
     kind: Literal["wordpiece"] = Field("wordpiece", description="WordPiece: BERT's tokens")
 
-    def _cutter(self) -> Any:
+    def _make_pre_tokenizer(self) -> Any:
         return self._digits(pre_tokenizers.BertPreTokenizer())
 
-    def _decoder(self) -> Any:
-        return _joined("##")
+    def _make_decoder(self) -> Any:
+        return _make_word_decoder("##")
 
-    def _learned(self, texts: Iterable[str]) -> Any:
+    def _train_model(self, texts: Iterable[str]) -> Any:
         # The library numbers the continuations ##a, ##b, ... in the order of a hash table, and breaks ties by number: another
         # vocabulary at each run. Named beforehand, as if they were special tokens, they have the same numbers each time.
         texts = list(texts) if isinstance(texts, Iterator) else texts
@@ -101,47 +101,47 @@ class WordPiece(Digits):
             limit_alphabet=len(alphabet),
             show_progress=False,
         )
-        model = self._trained(models.WordPiece(unk_token=UNKNOWN), trainer, texts)
+        model = self._train(models.WordPiece(unk_token=UNKNOWN), trainer, texts)
         return models.WordPiece(vocab=model["vocab"], unk_token=UNKNOWN, max_input_chars_per_word=100)
 
     def _alphabet(self, texts: Iterable[str]) -> list[str]:
-        """The most frequent characters, within a quarter of the vocabulary (each takes two places: a and ##a)."""
-        normalizer = self._normalizer()
+        """Return the most frequent characters, within a quarter of the vocabulary (a and ##a each)."""
+        normalizer = self._make_normalizer()
         counts: Counter[str] = Counter()
-        for text in not_nothing(texts):
+        for text in skip_empty(texts):
             counts.update(normalizer.normalize_str(text) if normalizer else text)
         often = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
-        return sorted(often[: min(MOST_CHARACTERS, max(1, (self.vocab - self._fixed()) // 4))])
+        return sorted(often[: min(MOST_CHARACTERS, max(1, (self.vocab - self._count_reserved()) // 4))])
 
 
 @TOKENIZERS.register
-class Unigram(Digits):
+class Unigram(DigitsConfig):
     """Unigram: the likeliest cut under a probability for each piece."""
 
     kind: Literal["unigram"] = Field("unigram", description="the likeliest cut under a probability for each piece")
     byte_fallback: bool = Field(True, description="spell unknown characters in bytes (256 more tokens) instead of [UNK]")
 
-    def _fixed(self) -> int:
+    def _count_reserved(self) -> int:
         return len(self.specials) + 256 * self.byte_fallback
 
-    def _cutter(self) -> Any:
+    def _make_pre_tokenizer(self) -> Any:
         lines = pre_tokenizers.Split("\n", behavior="isolated")
         spaces = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="first")
         return self._digits(pre_tokenizers.Sequence([lines, spaces]))
 
-    def _decoder(self) -> Any:
+    def _make_decoder(self) -> Any:
         spaces = decoders.Metaspace(replacement="▁", prepend_scheme="first")
         return decoders.Sequence([decoders.ByteFallback(), spaces, decoders.Fuse()]) if self.byte_fallback else spaces
 
-    def _learned(self, texts: Iterable[str]) -> Any:
+    def _train_model(self, texts: Iterable[str]) -> Any:
         trainer = trainers.UnigramTrainer(
-            vocab_size=self.vocab - (self._fixed() - len(self.specials)),
+            vocab_size=self.vocab - (self._count_reserved() - len(self.specials)),
             special_tokens=self.specials,
             unk_token=UNKNOWN,
             show_progress=False,
         )
-        model = self._trained(models.Unigram(), trainer, texts)
-        pieces = _ordered([(piece, score) for piece, score in model["vocab"] if piece not in self.specials])
+        model = self._train(models.Unigram(), trainer, texts)
+        pieces = _sort_pieces([(piece, score) for piece, score in model["vocab"] if piece not in self.specials])
         lowest = min((score for _, score in pieces), default=0.0)
         spelt = [(byte, lowest - 10.0) for byte in BYTES] if self.byte_fallback else []
         vocab = [*((token, 0.0) for token in self.specials), *spelt, *pieces]
@@ -149,50 +149,50 @@ class Unigram(Digits):
 
 
 @TOKENIZERS.register
-class Word(Digits):
+class Word(DigitsConfig):
     """Words and punctuation marks, the most frequent ones; the others are [UNK]."""
 
     kind: Literal["word"] = Field("word", description="words and punctuation marks, the most frequent ones")
     hyphens: bool = Field(False, description="a hyphen between letters stays in its word: gratte-ciel, but dit-il too")
 
-    def _cutter(self) -> Any:
+    def _make_pre_tokenizer(self) -> Any:
         spaces, marks = pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(MARK), behavior="isolated")
         return self._digits(pre_tokenizers.Sequence([spaces, marks]) if self.hyphens else pre_tokenizers.BertPreTokenizer())
 
-    def _decoder(self) -> Any:
-        return _joined("\0")  # no word begins so: nothing is glued
+    def _make_decoder(self) -> Any:
+        return _make_word_decoder("\0")  # no word begins so: nothing is glued
 
-    def _learned(self, texts: Iterable[str]) -> Any:
-        return _most_frequent(self, texts)
+    def _train_model(self, texts: Iterable[str]) -> Any:
+        return _train_word_level(self, texts)
 
 
 @TOKENIZERS.register
-class Char(Counted):
+class Char(VocabularyConfig):
     """Characters, the most frequent ones; the others are [UNK]."""
 
     kind: Literal["char"] = Field("char", description="characters, the most frequent ones")
 
-    def _cutter(self) -> Any:
+    def _make_pre_tokenizer(self) -> Any:
         return pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
 
-    def _decoder(self) -> Any:
+    def _make_decoder(self) -> Any:
         return decoders.Fuse()
 
-    def _learned(self, texts: Iterable[str]) -> Any:
-        return _most_frequent(self, texts)
+    def _train_model(self, texts: Iterable[str]) -> Any:
+        return _train_word_level(self, texts)
 
 
 @TOKENIZERS.register
 class Given(TokenizerConfig):
-    """Came with a model of somebody else's: it is used as it is, never trained."""
+    """A tokenizer imported with a checkpoint: used unchanged, never trained."""
 
     kind: Literal["given"] = Field("given", description="came with a model of somebody else's: used as it is")
     roles: dict[str, str] = Field({}, description="its special tokens by part: pad, unk, cls, sep, mask, bos, eos")
     ends: list[str] = Field([], description="the tokens that end a text, where it is not `eos` alone")
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Self:
-        """What its file does not say."""
+    def from_tokenizer(cls, tokenizer: Tokenizer) -> Self:
+        """Store what the tokenizer's file does not contain."""
         name = lambda token: str(tokenizer.rust.id_to_token(token))
         roles = {part: name(token) for part, token in tokenizer.special.items()}
         ends = sorted(map(name, tokenizer.ends)) if "eos" in roles and tokenizer.ends != {tokenizer.eos} else []
@@ -210,23 +210,23 @@ class Given(TokenizerConfig):
         return Tokenizer(rust, {part: ids[token] for part, token in self.roles.items()}, [ids[token] for token in self.ends])
 
 
-def _joined(prefix: str) -> Any:
-    """Words joined by spaces, what begins with `prefix` glued to what is before it, and punctuation as usually written."""
+def _make_word_decoder(prefix: str) -> Any:
+    """Join words by spaces, glue those that start with `prefix`, and tidy punctuation."""
     tidy = [(" ' ", "'"), (" ’ ", "’"), (" .", "."), (" ,", ","), ("( ", "("), (" )", ")")]
     steps = [decoders.WordPiece(prefix=prefix, cleanup=False), decoders.Fuse()]
     return decoders.Sequence([*steps, *(decoders.Replace(spaced, tight) for spaced, tight in tidy)])
 
 
-def _most_frequent(config: Word | Char, texts: Iterable[str]) -> Any:
+def _train_word_level(config: Word | Char, texts: Iterable[str]) -> Any:
     trainer = trainers.WordLevelTrainer(
         vocab_size=config.vocab, min_frequency=config.min_count, special_tokens=config.specials, show_progress=False
     )
-    model = config._trained(models.WordLevel(unk_token=UNKNOWN), trainer, texts)
+    model = config._train(models.WordLevel(unk_token=UNKNOWN), trainer, texts)
     return models.WordLevel(vocab=model["vocab"], unk_token=UNKNOWN)
 
 
-def _ordered(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Unigram's pieces without what the library leaves to chance.
+def _sort_pieces(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Make Unigram's pieces reproducible.
 
     Letters that won no place of their own get the lowest score plus 0.0001, 0.0002, ... in the order of a hash table: here all get the
     lowest. The last bits of the other scores depend on how threads shared out a sum: here they are rounded.
@@ -239,12 +239,12 @@ def _ordered(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def byte_symbols() -> list[str]:
-    """The printable character that byte-level tokenizers write for each byte, by the byte's value (Radford 2019)."""
+    """Return the printable character of each byte in byte-level tokenizers (Radford 2019)."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     symbol = {byte: chr(byte) for byte in printable} | {byte: chr(256 + rank) for rank, byte in enumerate(others)}
     return [symbol[byte] for byte in range(256)]
 
 
-def _numbered(tokens: Iterable[str]) -> dict[str, int]:
+def _enumerate_tokens(tokens: Iterable[str]) -> dict[str, int]:
     return {token: number for number, token in enumerate(tokens)}

@@ -1,4 +1,4 @@
-"""What all kinds of tokenizer share that are learned from texts: normal forms, special tokens, training that hears Ctrl-C."""
+"""Base of trainable tokenizers: normalisation, special tokens, interruptible training."""
 
 import json
 from abc import ABC, abstractmethod
@@ -18,24 +18,24 @@ from attentif.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 
 class TokenizerConfig(Config, ABC):
-    """Where a tokenizer comes from."""
+    """Base configuration of tokenizers."""
 
     kind: str
 
     @abstractmethod
     def fit(self, texts: Iterable[str]) -> Tokenizer:
-        """A tokenizer learned from texts: read once, except by `wordpiece`, which reads them twice."""
+        """Train a tokenizer; texts are read once (`wordpiece`: twice)."""
 
     def load(self, path: Path) -> Tokenizer:
-        """The tokenizer that was kept in a file."""
+        """Load the tokenizer from a file."""
         return Tokenizer.load(path)
 
 
 TOKENIZERS: Registry[TokenizerConfig] = Registry("tokenizer")
 
 
-class Learned(TokenizerConfig):
-    """What all kinds share that are learned from texts."""
+class TrainedTokenizerConfig(TokenizerConfig):
+    """Options of all trainable tokenizers."""
 
     lowercase: bool = Field(False, description="write everything in lower case first")
     strip_accents: bool = Field(False, description="remove accents first: é becomes e")
@@ -56,21 +56,21 @@ class Learned(TokenizerConfig):
         return [*SPECIAL_TOKENS, *self.special]
 
     def fit(self, texts: Iterable[str]) -> Tokenizer:
-        return self._dressed(self._learned(texts))
+        return self._build_tokenizer(self._train_model(texts))
 
     @abstractmethod
-    def _learned(self, texts: Iterable[str]) -> Any:
-        """The library's model, its vocabulary beginning with the special tokens."""
+    def _train_model(self, texts: Iterable[str]) -> Any:
+        """Train the library's model; its vocabulary starts with the special tokens."""
 
     @abstractmethod
-    def _cutter(self) -> Any:
-        """What cuts text into words, inside which the model works."""
+    def _make_pre_tokenizer(self) -> Any:
+        """Return the pre-tokenizer, which splits text into words."""
 
     @abstractmethod
-    def _decoder(self) -> Any:
-        """What makes text of tokens again."""
+    def _make_decoder(self) -> Any:
+        """Return the decoder, which joins tokens to text."""
 
-    def _normalizer(self) -> Any:
+    def _make_normalizer(self) -> Any:
         steps: list[Any] = [normalizers.NFC()] if self.nfc else []
         if self.lowercase:
             steps.append(normalizers.Lowercase())
@@ -78,9 +78,13 @@ class Learned(TokenizerConfig):
             steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
         return normalizers.Sequence(steps) if steps else None
 
-    def _dressed(self, model: Any) -> Tokenizer:
+    def _build_tokenizer(self, model: Any) -> Tokenizer:
         rust = Rust(model)
-        for part, value in (("normalizer", self._normalizer()), ("pre_tokenizer", self._cutter()), ("decoder", self._decoder())):
+        for part, value in (
+            ("normalizer", self._make_normalizer()),
+            ("pre_tokenizer", self._make_pre_tokenizer()),
+            ("decoder", self._make_decoder()),
+        ):
             if value is not None:
                 setattr(rust, part, value)
         rust.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in self.specials])
@@ -92,17 +96,17 @@ class Learned(TokenizerConfig):
         )
         return Tokenizer(rust)
 
-    def _trained(self, model: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
-        """Train by the library; its model as plain data."""
+    def _train(self, model: Any, trainer: Any, texts: Iterable[str]) -> dict[str, Any]:
+        """Train with the library and return its model as plain data."""
         rust = Rust(model)
-        if (normalizer := self._normalizer()) is not None:
+        if (normalizer := self._make_normalizer()) is not None:
             rust.normalizer = normalizer
-        rust.pre_tokenizer = self._cutter()
+        rust.pre_tokenizer = self._make_pre_tokenizer()
         _train_interruptibly(rust, trainer, texts)
         return dict(json.loads(rust.to_str())["model"])
 
 
-class Counted(Learned):
+class VocabularyConfig(TrainedTokenizerConfig):
     """A vocabulary of a chosen size."""
 
     vocab: int = Field(8000, gt=0, description="size of the vocabulary, special tokens included; less where the text is too small")
@@ -110,17 +114,17 @@ class Counted(Learned):
 
     @model_validator(mode="after")
     def _vocabulary_has_room(self) -> Self:
-        fixed = self._fixed()
+        fixed = self._count_reserved()
         if self.vocab <= fixed:
             raise ValueError(f"vocab: {self.vocab} is too small, {fixed} are taken before anything is learned")
         return self
 
-    def _fixed(self) -> int:
+    def _count_reserved(self) -> int:
         return len(self.specials)
 
 
-class Digits(Counted):
-    """Kinds that can be told to read numbers digit by digit."""
+class DigitsConfig(VocabularyConfig):
+    """Tokenizers that can split numbers into digits."""
 
     split_digits: bool = Field(False, description="each digit is a token of its own, so that numbers are read digit by digit")
 
@@ -129,19 +133,19 @@ class Digits(Counted):
 
 
 def _train_interruptibly(rust: Rust, trainer: Any, texts: Iterable[str]) -> None:
-    """Train in a thread of its own: the library hears no Ctrl-C until it has done, which may take minutes."""
+    """Train in a thread: the library blocks Ctrl-C until it returns, possibly for minutes."""
     done: Future[None] = Future()
     stopped = Event()
 
-    def heeding() -> Iterator[str]:
-        for text in not_nothing(texts):
+    def stop_on_request() -> Iterator[str]:
+        for text in skip_empty(texts):
             if stopped.is_set():
                 raise InterruptedError
             yield text
 
     def train() -> None:
         try:
-            rust.train_from_iterator(heeding(), trainer=trainer)
+            rust.train_from_iterator(stop_on_request(), trainer=trainer)
             done.set_result(None)
         except BaseException as error:
             done.set_exception(error)
@@ -157,8 +161,8 @@ def _train_interruptibly(rust: Rust, trainer: Any, texts: Iterable[str]) -> None
         raise
 
 
-def not_nothing(texts: Iterable[str]) -> Iterator[str]:
-    """The texts that are not empty; an error where there are none."""
+def skip_empty(texts: Iterable[str]) -> Iterator[str]:
+    """Skip empty texts; raise if there are no others."""
     found = False
     for text in texts:
         if text and not text.isspace():

@@ -1,4 +1,4 @@
-"""n-grams with interpolated Kneser-Ney smoothing, to any order (Kneser & Ney 1995; Chen & Goodman 1999).
+"""n-gram models with interpolated Kneser-Ney smoothing (Kneser & Ney 1995; Chen & Goodman 1999).
 
     P_k(w | h) = max(c_k(hw) − D(c_k(hw)), 0) / Σ_v c_k(hv) + γ(h) P_{k−1}(w | h')        γ(h) = Σ_v D(c_k(hv)) / Σ_v c_k(hv)
     P_0(w) = 1 / V                                                                        P_k(w | h) = P_{k−1}(w | h') where h is unknown
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from attentif.text.fitted import FITTED, Fitted, FittedConfig, Row, Watch, load_arrays, save_arrays, unwatched
+from attentif.text.fitted import FITTED, Fitted, FittedConfig, Row, Watch, load_arrays, no_progress, save_arrays
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -39,9 +39,7 @@ class NGramConfig(FittedConfig):
 
     kind: Literal["ngram"] = Field("ngram", description="n-grams, interpolated Kneser-Ney")
     order: int = Field(5, ge=1, description="the longest n-grams: a token is predicted from order - 1 tokens before it")
-    smoothing: Literal["modified", "plain"] = Field(
-        "modified", description="three discounts an order (Chen & Goodman), or one (Kneser & Ney)"
-    )
+    smoothing: Literal["modified", "plain"] = Field("modified", description="three discounts per order (Chen & Goodman), or one")
 
     def build(self) -> "NGram":
         return NGram(self)
@@ -49,7 +47,7 @@ class NGramConfig(FittedConfig):
 
 @dataclass(frozen=True, slots=True)
 class TokenText:
-    """A text in tokens, end to end."""
+    """A text as concatenated tokens."""
 
     ids: NDArray[np.integer]
     vocab: int
@@ -58,7 +56,7 @@ class TokenText:
 
 @dataclass(frozen=True)
 class Level:
-    """The k-grams of one length. `keys` are sorted, so that those of one context stand together."""
+    """The k-grams of one length, sorted by key, so that those of a context are adjacent."""
 
     keys: Ints  # number of the context · V + last token; of single tokens, the tokens themselves
     counts: NDArray[np.int32]  # c_k
@@ -97,20 +95,20 @@ class Level:
         """The context of each k-gram."""
         return self.keys // self.vocab
 
-    def kept(self, counts: NDArray[np.integer]) -> Floats:
+    def discount(self, counts: NDArray[np.integer]) -> Floats:
         """max(c − D(c), 0)"""
         return np.maximum(counts - self.discounts[np.minimum(counts, 3)], 0.0)
 
     def find(self, contexts: Ints, tokens: Ints) -> Ints:
-        """The number of each k-gram, or UNKNOWN; `contexts` may be UNKNOWN too."""
+        """Return the number of each k-gram, or UNKNOWN; contexts may be UNKNOWN too."""
         asked = contexts * self.vocab + tokens
         place = np.minimum(np.searchsorted(self.keys, asked), len(self.keys) - 1)
         return np.where((contexts >= 0) & (self.keys[place] == asked), place, UNKNOWN)
 
     def refine(self, p: Floats, contexts: Ints, found: Ints) -> Floats:
-        """P_k from P_{k−1}."""
+        """Compute P_k from P_{k−1}."""
         totals = np.where(contexts >= 0, self.totals[contexts], 0.0)
-        kept = np.where(found >= 0, self.kept(self.counts[found]), 0.0)
+        kept = np.where(found >= 0, self.discount(self.counts[found]), 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             finer = (kept + self.freed[contexts] * p) / totals
         return np.where(totals > 0, finer, p)
@@ -122,9 +120,9 @@ class NGram(Fitted[TokenText]):
         self.vocab = self.end = 0
         self.levels: list[Level] = []
 
-    def fit(self, examples: TokenText, watch: Watch = unwatched) -> list[Row]:
+    def fit(self, examples: TokenText, watch: Watch = no_progress) -> list[Row]:
         order, self.vocab, self.end = self.config.order, examples.vocab, examples.end
-        stream = self._after_nothing(examples.ids)
+        stream = self._pad_start(examples.ids)
         keys, raw = np.arange(self.vocab), np.bincount(stream, minlength=self.vocab)
         levels, numbers, contexts = [(keys, raw, 1)], stream, 1
         for size in range(2, order + 1):
@@ -132,7 +130,7 @@ class NGram(Fitted[TokenText]):
             contexts = len(keys)
             asked = numbers[:-1] * self.vocab + stream[size - 1 :]  # the context ends one place before the token
             suffixes = numbers[1:]
-            keys, raw, numbers, somewhere = _numbered(asked)
+            keys, raw, numbers, somewhere = _index_keys(asked)
             below, _, contexts_below = levels[-1]  # the lower order counts what stands before, not how often
             levels[-1] = (below, np.bincount(suffixes[somewhere], minlength=len(below)), contexts_below)
             levels.append((keys, raw, contexts))
@@ -140,19 +138,19 @@ class NGram(Fitted[TokenText]):
         self.levels = [Level(k, c.astype(np.int32), self.vocab, n, self.config.smoothing) for k, c, n in levels]
         return [{"order": size, "ngrams": int((level.counts > 0).sum())} for size, level in enumerate(self.levels, 1)]
 
-    def _after_nothing(self, ids: NDArray[np.integer]) -> Ints:
-        """The stream with what stands before it: as many document ends as a context has tokens."""
+    def _pad_start(self, ids: NDArray[np.integer]) -> Ints:
+        """Prepend as many document ends as a context has tokens."""
         before = np.full(self.config.order - 1, self.end, dtype=np.int64)
         return np.concatenate([before, ids.astype(np.int64)])
 
     def probabilities(self, ids: NDArray[np.integer]) -> Floats:
-        """P of each token of a stream after those before it, from its beginning on."""
+        """Return P of each token of a stream given those before it."""
         before = self.config.order - 1
-        stream = self._after_nothing(ids)
-        pieces = [self._piece(stream[start : start + PIECE + before])[before:] for start in range(0, len(ids), PIECE)]
+        stream = self._pad_start(ids)
+        pieces = [self._score_piece(stream[start : start + PIECE + before])[before:] for start in range(0, len(ids), PIECE)]
         return np.concatenate(pieces) if pieces else np.empty(0)
 
-    def _piece(self, stream: Ints) -> Floats:
+    def _score_piece(self, stream: Ints) -> Floats:
         p, numbers = self.single[stream], stream
         for level in self.levels[1:]:
             contexts = np.concatenate([[UNKNOWN], numbers[:-1]])
@@ -162,15 +160,15 @@ class NGram(Fitted[TokenText]):
 
     @cached_property
     def single(self) -> Floats:
-        """P_1 of every token, (V,): the counts' share, and the rest evenly."""
+        """P_1 of every token, (V,)."""
         level = self.levels[0]
         total = max(float(level.counts.sum()), 1.0)
         spread = float(level.discounts[np.minimum(level.counts, 3)].sum()) if level.counts.any() else 1.0
-        return level.kept(level.counts) / total + spread / total / self.vocab
+        return level.discount(level.counts) / total + spread / total / self.vocab
 
     def next(self, before: list[int]) -> Floats:
-        """P of every token (V,) after these ones."""
-        context = self._after_nothing(np.array(before, dtype=np.int64))
+        """Return P of every token (V,) after these tokens."""
+        context = self._pad_start(np.array(before, dtype=np.int64))
         p = self.single
         for size, level in enumerate(self.levels[1:], 1):
             number = self._number(context[len(context) - size :])
@@ -178,7 +176,7 @@ class NGram(Fitted[TokenText]):
                 break
             own = slice(level.starts[number], level.starts[number + 1])
             p = level.freed[number] * p
-            p[level.keys[own] % self.vocab] += level.kept(level.counts[own])
+            p[level.keys[own] % self.vocab] += level.discount(level.counts[own])
             p /= level.totals[number]
         return p
 
@@ -208,8 +206,8 @@ class NGram(Fitted[TokenText]):
         return {f"{size}-grams": len(level.keys) for size, level in enumerate(self.levels, 1)}
 
 
-def _numbered(keys: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """The different keys in order, how often each occurs, the number of each place's key, and one place of each key."""
+def _index_keys(keys: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return the sorted distinct keys, their counts, the index of each entry's key, and an entry of each."""
     order = np.argsort(keys)
     ordered = keys[order]
     first = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(keys) else np.empty(0, dtype=bool)

@@ -1,4 +1,4 @@
-"""The process in which chat templates are rendered: a sandbox inside a process that may use little memory and little time.
+"""Worker process that renders chat templates in a sandbox with limited memory and time.
 
     python -I template_worker.py MEGABYTES SECONDS FOLDER ...      < request as JSON      > answer as JSON
 
@@ -18,7 +18,7 @@ from typing import Any
 
 
 def limit(megabytes: int, seconds: int) -> None:
-    """Ask the system to refuse more; Windows has no such request, and is left to the clock of the process that waits."""
+    """Limit memory, processor time and written files; Windows relies on the parent's timeout."""
     try:
         import resource
     except ImportError:
@@ -31,7 +31,7 @@ def limit(megabytes: int, seconds: int) -> None:
 
 
 def render(request: dict[str, Any]) -> dict[str, Any]:
-    """The text of a template, or what was wrong with it."""
+    """Render a template, or return its error."""
     from jinja2 import TemplateError, TemplateSyntaxError
     from jinja2.exceptions import SecurityError
 
@@ -43,7 +43,7 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
                 return {"kind": "large", "message": f"it writes more than {request['letters']:,} letters"}
             pieces.append(piece)
         return {"text": "".join(pieces)}
-    except RefusedError as error:
+    except ConversationError as error:
         return {"kind": "refused", "message": str(error)}
     except TemplateSyntaxError as error:
         return {"kind": "syntax", "message": error.message or "it cannot be read", "line": error.lineno}
@@ -57,12 +57,12 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
         return {"kind": "failed", "message": f"{type(error).__name__}: {error}"}
 
 
-class RefusedError(Exception):
-    """What the template itself says is wrong with a conversation."""
+class ConversationError(Exception):
+    """Raised by the template itself about a conversation."""
 
 
 def environment() -> Any:
-    """Jinja as transformers sets it up for chat templates, without a way to other files."""
+    """Return Jinja as transformers configures it for chat templates, without file access."""
     from jinja2 import nodes
     from jinja2.exceptions import SecurityError
     from jinja2.ext import Extension, loopcontrols
@@ -70,13 +70,13 @@ def environment() -> Any:
     from jinja2.utils import Namespace
 
     class Sandbox(ImmutableSandboxedEnvironment):
-        """What is out of bounds is an error at once, not a nothing that may go unseen."""
+        """Raises on forbidden attributes instead of returning undefined."""
 
         def unsafe_undefined(self, obj: Any, attribute: str) -> Any:
             raise SecurityError(f"{attribute!r} of a {type(obj).__name__}")
 
     class Generation(Extension):
-        """{% generation %} marks what the model wrote; here it is only text."""
+        """{% generation %} marks the model's text; here it has no effect."""
 
         tags = {"generation"}  # noqa: RUF012
 
@@ -85,7 +85,7 @@ def environment() -> Any:
             return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
     class PlainNamespace(Namespace):
-        """A namespace whose names are its own, and none of Python's."""
+        """A namespace without Python's private attributes."""
 
         def __init__(*args: Any, **kwargs: Any) -> None:
             own = dict(*args[1:], **kwargs)
@@ -99,7 +99,7 @@ def environment() -> Any:
             super().__setitem__(name, value)
 
     def refuse(message: object) -> None:
-        raise RefusedError(str(message))
+        raise ConversationError(str(message))
 
     made = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
     made.filters["tojson"] = as_json
@@ -108,7 +108,7 @@ def environment() -> Any:
 
 
 def as_json(value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
-    """Jinja's own would write < as \\u003c."""
+    """Encode as JSON; Jinja's own filter would write < as \\u003c."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

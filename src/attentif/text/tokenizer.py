@@ -8,7 +8,6 @@ A saved `tokenizer.json` is the library's own format, readable by everything tha
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import tokenizers
 
 from attentif.errors import DataError, RunError, UsageError
+from attentif.files import write_text
 
 IntArray = npt.NDArray[np.int32]
 FILE = "tokenizer.json"
@@ -52,8 +52,8 @@ CHUNK = 4096  # texts given to the library at once where only ids are kept: its 
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """The special tokens around a text, and around the two of a pair."""
+class SpecialTokens:
+    """The special tokens around a text, and around the two texts of a pair."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -64,18 +64,18 @@ class Frame:
         return self.pair if pair else (self.before, self.after)
 
     @classmethod
-    def of(cls, rust: tokenizers.Tokenizer) -> "Frame | None":
-        """What a file's own post-processor puts around texts; None where it has none."""
+    def from_tokenizer(cls, rust: tokenizers.Tokenizer) -> "SpecialTokens | None":
+        """Read the tokens a file's post-processor adds; None if it has none."""
         if rust.post_processor is None:
             return None
         one, two = rust.encode("a"), rust.encode("a", "a")
-        before, after = _between(one.ids, one.sequence_ids, 1)
-        first, second, third = _between(two.ids, two.sequence_ids, 2)
+        before, after = _split_specials(one.ids, one.sequence_ids, 1)
+        first, second, third = _split_specials(two.ids, two.sequence_ids, 2)
         return cls(before, after, (first, second, third), 1 in two.type_ids)
 
 
-def _between(ids: list[int], owners: list[int | None], texts: int) -> list[tuple[int, ...]]:
-    """The tokens before, between and after the texts that others belong to."""
+def _split_specials(ids: list[int], owners: list[int | None], texts: int) -> list[tuple[int, ...]]:
+    """Return the special tokens before, between and after the texts."""
     parts: list[list[int]] = [[] for _ in range(texts + 1)]
     place = 0
     for token, owner in zip(ids, owners, strict=True):
@@ -88,7 +88,7 @@ def _between(ids: list[int], owners: list[int | None], texts: int) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """One text, or pair of texts, in tokens."""
+    """The tokens of one text or pair of texts."""
 
     ids: list[int]
     segments: list[int]  # 0 in the first text and the special tokens around it, 1 in the second (0 where pairs are not told apart so)
@@ -103,7 +103,7 @@ class Encoding:
 
     @property
     def offsets(self) -> list[tuple[int, int]]:
-        """The characters of its own text that each token stands for; (0, 0) for special tokens."""
+        """Character span of each token in its own text; (0, 0) for special tokens."""
         return [span for part in self.parts for span in ([(0, 0)] if isinstance(part, tuple) else part.offsets)]
 
 
@@ -111,7 +111,7 @@ class Tokenizer:
     """Text to ids and back, with named special tokens: `pad`, `unk`, `cls`, `sep`, `mask`, `bos`, `eos`."""
 
     def __init__(self, rust: tokenizers.Tokenizer, special: Mapping[str, int] | None = None, ends: Iterable[int] = ()) -> None:
-        """`special` are the ids of parts that go by names of their own; `ends` those that end a text, where it is not [EOS] alone."""
+        """`special` maps parts to ids where names differ; `ends` are end tokens besides [EOS]."""
         rust.no_padding()  # other people's files may carry both; here they are the caller's business
         rust.no_truncation()
         rust.encode_special_tokens = True  # in the library's words: special tokens are encoded as any text
@@ -156,7 +156,7 @@ class Tokenizer:
         return self._id("eos")
 
     def id_of(self, token: str) -> int:
-        """The number of a token by its name."""
+        """Return the id of a token."""
         number = self.rust.token_to_id(token)
         if number is None:
             raise UsageError(f"this tokenizer has no token {token!r}")
@@ -164,25 +164,25 @@ class Tokenizer:
 
     @property
     def ends(self) -> frozenset[int]:
-        """The tokens that end a text: some checkpoints have several."""
+        """Tokens that end a text; some checkpoints have several."""
         return self._ends or frozenset({self.eos})
 
     @cached_property
-    def frame(self) -> Frame | None:
-        """What the file itself puts around texts."""
-        return Frame.of(self.rust)
+    def frame(self) -> SpecialTokens | None:
+        """The special tokens that the file itself adds."""
+        return SpecialTokens.from_tokenizer(self.rust)
 
-    def framed(self, wrap: Wrap) -> Frame:
-        """The special tokens that `wrap` stands for."""
+    def frame_for(self, wrap: Wrap) -> SpecialTokens:
+        """Return the special tokens that `wrap` stands for."""
         if wrap == "cls" and self.frame is not None:
             return self.frame
         before, after = ((self._id(part),) if part else () for part in WRAPS[wrap])
-        return Frame(before, after, (before, after, after))
+        return SpecialTokens(before, after, (before, after, after))
 
     # ------------------------------------------------------------------------------------------------------------ encoding
 
     def encode(self, text: str, pair: str | None = None, **options: Any) -> Encoding:
-        """One text, or two with segment ids; the options of `encode_batch`."""
+        """Encode a text or a pair, with the options of `encode_batch`."""
         return self.encode_batch([text], None if pair is None else [pair], **options)[0]
 
     def encode_batch(
@@ -194,8 +194,8 @@ class Tokenizer:
         max_len: int | None = None,
         specials_in_text: bool = False,
     ) -> list[Encoding]:
-        """Texts, on all cores. `max_len` counts special tokens; of a pair, the longer text is cut first."""
-        rust, frame = self._marked if specials_in_text else self._plain, self.framed(wrap)
+        """Encode texts on all cores; `max_len` counts special tokens, of a pair the longer is cut."""
+        rust, frame = self._marked if specials_in_text else self._plain, self.frame_for(wrap)
         around = [[(str(self.rust.id_to_token(token)), token) for token in some] for some in frame.around(pair=pairs is not None)]
         encodings = []
         for texts_of_one in self._in_rust(rust.encode_batch, texts, pairs, frame, max_len):
@@ -209,8 +209,8 @@ class Tokenizer:
     def ids_batch(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, wrap: Wrap = "cls", max_len: int | None = None
     ) -> list[IntArray]:
-        """Only the ids, as small arrays: what a data set keeps in memory. `segments` finds a pair's segments again."""
-        frame = self.framed(wrap)
+        """Encode to ids only, as small arrays; `segments` recovers the segments of pairs."""
+        frame = self.frame_for(wrap)
         first_of, *others_of = ([*some] for some in frame.around(pair=pairs is not None))
         arrays: list[IntArray] = []
         for start in range(0, len(texts), CHUNK):
@@ -223,37 +223,37 @@ class Tokenizer:
         return arrays
 
     def segments(self, ids: IntArray) -> IntArray:
-        """Segment ids of what `ids_batch(..., wrap="cls")` gave: how many [SEP] stand before each token, where they tell pairs apart."""
-        if not self.framed("cls").marked:
+        """Return segment ids of `ids_batch(..., wrap="cls")`, by counting [SEP] before each token."""
+        if not self.frame_for("cls").marked:
             return np.zeros_like(ids)
         separators = np.asarray(ids) == self.sep
         return (np.cumsum(separators) - separators).astype(np.int32)
 
     def _in_rust(
-        self, encode: Any, texts: Sequence[str], pairs: Sequence[str] | None, frame: Frame, max_len: int | None
+        self, encode: Any, texts: Sequence[str], pairs: Sequence[str] | None, frame: SpecialTokens, max_len: int | None
     ) -> Iterator[tuple[Any, ...]]:
-        """Each text (and its partner), encoded without special tokens and cut to the room that these leave."""
+        """Encode texts (and partners) without special tokens, truncated to the remaining room."""
         if pairs is not None and len(pairs) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(pairs)} partners")
         room = None if max_len is None else max_len - sum(map(len, frame.around(pair=pairs is not None)))
         if room is not None and room < (1 if pairs is None else 2):
             raise UsageError(f"max_len {max_len} leaves no room for text between the special tokens")
-        sides = [_checked(encode, side) for side in (texts, pairs) if side is not None]
+        sides = [_encode_texts(encode, side) for side in (texts, pairs) if side is not None]
         for found in zip(*sides, strict=True):
             if room is not None:
-                for part, share in zip(found, _shares(len(found[0]), len(found[1]) if len(found) > 1 else 0, room), strict=False):
+                for part, share in zip(found, _split_room(len(found[0]), len(found[1]) if len(found) > 1 else 0, room), strict=False):
                     if len(part) > share:
                         part.truncate(share)
             yield found
 
     @cached_property
     def _marked(self) -> tokenizers.Tokenizer:
-        """The twin that reads special tokens written in the text ("Le [MASK] est bleu")."""
+        """A copy that recognises special tokens written in the text ("Le [MASK] est bleu")."""
         return tokenizers.Tokenizer.from_str(self.rust.to_str())
 
     @cached_property
     def _plain(self) -> tokenizers.Tokenizer:
-        """The twin that finds no special token in a text. Only a unigram model needs one: its special tokens have scores, as pieces do."""
+        """A copy that recognises no special tokens in text; only unigram models need one."""
         if type(self.rust.model).__name__ != "Unigram":
             return self.rust
         said = json.loads(self.rust.to_str())
@@ -268,7 +268,7 @@ class Tokenizer:
     # ------------------------------------------------------------------------------------------------------------ decoding
 
     def decode(self, ids: Iterable[int], skip_special: bool = True) -> str:
-        """Text again. Bytes that are not UTF-8 (a character cut in two) come out as �."""
+        """Decode ids to text; incomplete UTF-8 becomes �."""
         return str(self.rust.decode([int(i) for i in ids], skip_special_tokens=skip_special))
 
     def decode_batch(self, rows: Iterable[Iterable[int]], skip_special: bool = True) -> list[str]:
@@ -286,18 +286,13 @@ class Tokenizer:
         return hashlib.sha256(self.json.encode()).hexdigest()
 
     def save(self, path: Path) -> None:
-        """Write `path`, whole or not at all."""
+        """Write the file atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_text(self.json + "\n", encoding="utf-8")
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_text(path, self.json + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        """A `tokenizer.json`, or the one in a folder (a run)."""
+        """Load a `tokenizer.json`, or the one in a run folder."""
         file = path / FILE if path.is_dir() else path
         try:
             return cls(tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8")))
@@ -309,7 +304,7 @@ class Tokenizer:
             raise RunError(f"is not a tokenizer: {str(error).splitlines()[0]}", file=file) from None
 
 
-def _checked(encode: Any, texts: Sequence[str]) -> list[Any]:
+def _encode_texts(encode: Any, texts: Sequence[str]) -> list[Any]:
     try:
         return list(encode(texts, add_special_tokens=False))
     except TypeError:
@@ -317,6 +312,10 @@ def _checked(encode: Any, texts: Sequence[str]) -> list[Any]:
             if isinstance(text, str) and not _is_unicode(text):
                 raise DataError(f"text {number} is not valid Unicode (half of a surrogate pair): {text[:40]!a}") from None
         raise
+    except BaseException as error:  # bare Exception for a character without a token, and no Exception at all for a panic in Rust
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise DataError(f"the tokenizer cannot encode this text: {str(error).splitlines()[0]}") from None
 
 
 def _is_unicode(text: str) -> bool:
@@ -327,8 +326,8 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _shares(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many tokens each of two texts may keep: the longer is cut until both are as long, then both."""
+def _split_room(first: int, second: int, room: int) -> tuple[int, int]:
+    """Return the lengths two texts are truncated to: the longer is cut first."""
     if first + second <= room:
         return first, second
     half = room // 2

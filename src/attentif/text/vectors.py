@@ -1,4 +1,4 @@
-"""Words as vectors: who is near to whom, analogies, and the files that word vectors travel in.
+"""Word vectors: neighbours, analogies, and file formats.
 
     cos(a, b) = aᵀb / ‖a‖‖b‖        angle = arccos cos(a, b)        distance = ‖a − b‖
     a is to b as c is to ?           the word nearest to â − b̂ + ĉ, the question's own words apart (Mikolov et al. 2013), â = a / ‖a‖
@@ -16,6 +16,7 @@ import gzip
 import io
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,8 +41,8 @@ ENDS_IN_DECIMAL = re.compile(r" [-+]?\d*\.\d+(e[-+]?\d+)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A word beside another one, or beside a point."""
+class WordNeighbour:
+    """A word and its similarity to another word or point."""
 
     word: str
     cosine: float
@@ -51,7 +52,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class WordStream:
-    """A text as numbers of words, as often as one asks for it; BREAK stands between sentences."""
+    """A text as word numbers, iterable repeatedly; BREAK separates sentences."""
 
     words: list[str]
     pieces: Callable[[], Iterator[NDArray[np.int32]]]
@@ -62,7 +63,7 @@ BREAK = -1
 
 
 class WordVectors:
-    """A vector for each word, the most frequent word first."""
+    """A vector for each word, most frequent first."""
 
     def __init__(self, words: Sequence[str], matrix: Floats) -> None:
         if len(words) != len(matrix):
@@ -72,14 +73,14 @@ class WordVectors:
 
     @classmethod
     def one_hot(cls, words: Sequence[str]) -> "WordVectors":
-        """A component of its own for each word: as far from every other word as from any."""
+        """Return one-hot vectors."""
         return cls(words, np.eye(len(words), dtype=np.float32))
 
     def __len__(self) -> int:
         return len(self.words)
 
     def __contains__(self, word: str) -> bool:
-        return self.known(word) is not None
+        return self.find(word) is not None
 
     def __getitem__(self, word: str) -> Floats:
         return self.matrix[self.number(word)]
@@ -91,58 +92,54 @@ class WordVectors:
 
     @cached_property
     def unit(self) -> Floats:
-        """The vectors, all of length 1 (a vector of zeros stays)."""
+        """The vectors scaled to length 1 (zero vectors stay)."""
         lengths = np.linalg.norm(self.matrix, axis=1, keepdims=True)
         return self.matrix / np.maximum(lengths, np.finfo(np.float32).tiny)
 
-    def known(self, word: str) -> int | None:
-        """The number of a word as it is written, or in lower case; None where neither has a vector."""
+    def find(self, word: str) -> int | None:
+        """Return the number of a word as written or in lower case, or None."""
         return self.index.get(word, self.index.get(word.lower()))
 
     def number(self, word: str) -> int:
-        if (number := self.known(word)) is None:
-            way_out = self._cut_at_hyphens(word) or did_you_mean(word, self.words)
+        if (number := self.find(word)) is None:
+            way_out = self._hyphen_hint(word) or did_you_mean(word, self.words)
             raise UsageError(f"{word!r} has no vector: it is not among the {len(self):,} words{way_out}")
         return number
 
-    def _cut_at_hyphens(self, word: str) -> str:
-        """What to say of gratte-ciel where gratte and ciel were read, and no word with a hyphen."""
-        if (
-            "-" not in word
-            or any("-" in known for known in self.words)
-            or not all(self.known(part) is not None for part in word.split("-"))
-        ):
+    def _hyphen_hint(self, word: str) -> str:
+        """Hint for a hyphenated word whose parts are known, where no known word has a hyphen."""
+        if "-" not in word or any("-" in known for known in self.words) or not all(self.find(part) is not None for part in word.split("-")):
             return ""
         return f", which were cut at hyphens: {', '.join(word.split('-'))} have one each; tokenizer.hyphens=true keeps such words whole"
 
-    def compare(self, one: str, other: str) -> Neighbour:
-        """How `other` stands to `one`."""
-        return self._beside(self[one], [self.number(other)])[0]
+    def compare(self, one: str, other: str) -> WordNeighbour:
+        """Compare `other` to `one`."""
+        return self._measure(self[one], [self.number(other)])[0]
 
-    def neighbours(self, word: str, count: int = 10) -> list[Neighbour]:
-        """The words in nearest direction, the nearest first."""
+    def neighbours(self, word: str, count: int = 10) -> list[WordNeighbour]:
+        """Return the nearest words by cosine."""
         own = self.number(word)
         return self._nearest(self.matrix[own], count, {own})
 
-    def analogy(self, a: str, b: str, c: str, count: int = 5) -> list[Neighbour]:
-        """a − b + c: roi − homme + femme."""
+    def analogy(self, a: str, b: str, c: str, count: int = 5) -> list[WordNeighbour]:
+        """Answer a − b + c: roi − homme + femme."""
         numbers = [self.number(word) for word in (a, b, c)]
         one, minus, plus = self.unit[numbers]
         return self._nearest(one - minus + plus, count, set(numbers))
 
-    def _nearest(self, point: Floats, count: int, but: Collection[int]) -> list[Neighbour]:
+    def _nearest(self, point: Floats, count: int, but: Collection[int]) -> list[WordNeighbour]:
         cosines = self.unit @ (point / max(float(np.linalg.norm(point)), 1e-30))
         cosines[list(but)] = -np.inf
         count = min(count, len(self) - len(but))
         best = np.argsort(-cosines, kind="stable")[:count]
-        return self._beside(point, best.tolist())
+        return self._measure(point, best.tolist())
 
-    def _beside(self, point: Floats, numbers: Sequence[int]) -> list[Neighbour]:
+    def _measure(self, point: Floats, numbers: Sequence[int]) -> list[WordNeighbour]:
         found = []
         for number in numbers:
             cosine = float(np.dot(self.unit[number], point) / max(float(np.linalg.norm(point)), 1e-30))
             angle = math.degrees(math.acos(min(1.0, max(-1.0, cosine))))
-            found.append(Neighbour(self.words[number], cosine, angle, float(np.linalg.norm(self.matrix[number] - point))))
+            found.append(WordNeighbour(self.words[number], cosine, angle, float(np.linalg.norm(self.matrix[number] - point))))
         return found
 
 
@@ -150,13 +147,13 @@ class WordVectors:
 
 
 def format_of(path: Path) -> Format:
-    """The format that a file's name asks for: .bin is binary, .vec has a header, others are GloVe's."""
+    """Return the format of a file name: .bin is binary, .vec has a header, others are GloVe's."""
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     return {".bin": "word2vec-binary", ".vec": "word2vec"}.get(suffixes[-1] if suffixes else "", "glove")  # type: ignore[return-value]
 
 
 def write_vectors(path: Path, vectors: WordVectors, format: Format | None = None) -> None:
-    """Write the file whole or not at all; gzipped where its name ends in .gz."""
+    """Write vectors atomically, gzipped if the name ends in .gz."""
     form = format or format_of(path)
     if bad := next((word for word in vectors.words if not word or any(c.isspace() for c in word)), None):
         raise UsageError(f"the word {bad!r} cannot be written: in these files a space ends a word")
@@ -174,13 +171,13 @@ def write_vectors(path: Path, vectors: WordVectors, format: Format | None = None
 
 
 def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVectors:
-    """A file of any of the three formats, recognised by its content; of the words, all or those that are `wanted`."""
+    """Read a file of any format, detected from its content; `wanted` limits the words."""
     with _open(path) as file:
         return _read(file, path, wanted)
 
 
 def vector_size(path: Path) -> int:
-    """Components of the vectors of a file, from its first lines alone."""
+    """Return the number of components from the file's first lines."""
     with _open(path) as file:
         header, rows = _open_rows(file, path)
         return header[1] if header else len(next(iter(rows))[1])
@@ -192,7 +189,7 @@ File = io.BufferedReader
 
 @contextmanager
 def _open(path: Path) -> Iterator[File]:
-    """The file, open; where it is not there or not whole, one honest line."""
+    """Open a file; unreadable or truncated files raise DataError."""
     try:
         with open_bytes(path) as file:
             yield file
@@ -211,7 +208,7 @@ def _read(file: File, path: Path, wanted: Collection[str] | None) -> WordVectors
 
 
 def _open_rows(file: File, path: Path, wanted: Collection[str] | None = None) -> tuple[tuple[int, int] | None, Rows]:
-    """The header, where there is one, and the rows, at least those of words that are `wanted`."""
+    """Return the header, if any, and the rows, at least those of `wanted` words."""
     first = file.readline(WIDEST * 20).removeprefix(BOM)
     if not first.strip():
         raise DataError("is empty", file=path)
@@ -227,7 +224,7 @@ def _open_rows(file: File, path: Path, wanted: Collection[str] | None = None) ->
 
 
 def _is_text(begin: bytes) -> bool:
-    """Whether the first row, or what there is of it, is made of written numbers."""
+    """Whether the first row consists of decimal numbers."""
     line = begin.split(b"\n", 1)[0].strip()
     try:
         numbers = line.decode().replace("\t", " ").split(" ")[1:]
@@ -237,7 +234,7 @@ def _is_text(begin: bytes) -> bool:
 
 
 class _Rest:
-    """What was read of a file to recognise it, and then the file."""
+    """The bytes read to detect the format, followed by the rest of the file."""
 
     def __init__(self, begin: bytes, file: File) -> None:
         self.begin, self.file = begin, file
@@ -286,7 +283,7 @@ def _text_rows(rest: _Rest, path: Path, count: int | None, size: int, wanted: Co
             raise DataError(what, file=path, line=place)
         rows += 1
         yield parts[0], row
-    _complete(rows, count, path)
+    _check_count(rows, count, path)
 
 
 def _binary_rows(rest: _Rest, path: Path, count: int, size: int) -> Rows:
@@ -294,7 +291,7 @@ def _binary_rows(rest: _Rest, path: Path, count: int, size: int) -> Rows:
         raw = rest.until(b" ").lstrip(b"\n")
         numbers = rest.read(4 * size)
         if not raw or len(numbers) < 4 * size:
-            _complete(number, count, path)
+            _check_count(number, count, path)
         try:
             word = raw.decode()
         except UnicodeDecodeError:
@@ -305,6 +302,11 @@ def _binary_rows(rest: _Rest, path: Path, count: int, size: int) -> Rows:
         yield word, row
 
 
-def _complete(rows: int, count: int | None, path: Path) -> None:
+def _check_count(rows: int, count: int | None, path: Path) -> None:
     if count is not None and rows != count:
         raise DataError(f"its header announces {count:,} words and it holds {rows:,}: is it cut short?", file=path)
+
+
+def is_word(token: str) -> bool:
+    """Whether a token has a letter or a digit."""
+    return any(unicodedata.category(character)[0] in "LN" for character in token)

@@ -1,4 +1,4 @@
-"""Word2Vec, by gensim: a word is known by the company it keeps (Mikolov et al. 2013).
+"""Word2Vec by gensim (Mikolov et al. 2013).
 
     skip-gram   a word predicts each of its neighbours:        log σ(u_cᵀ v_w) + Σ_{n drawn} log σ(−u_nᵀ v_w)
     cbow        the mean of the neighbours predicts the word:  log σ(u_wᵀ v̄)   + Σ_{n drawn} log σ(−u_nᵀ v̄)
@@ -16,7 +16,7 @@ from pydantic import Field
 
 from attentif.errors import DataError, RunError
 from attentif.files import write_json
-from attentif.text.fitted import FITTED, Fitted, FittedConfig, Row, Watch, load_arrays, save_arrays, unwatched
+from attentif.text.fitted import FITTED, Fitted, FittedConfig, Row, Watch, load_arrays, no_progress, save_arrays
 from attentif.text.vectors import BREAK, WordStream, WordVectors
 
 PAIRS = 100_000  # of neighbouring words that a score is made of
@@ -24,7 +24,7 @@ LONGEST = 1000  # words of a sentence given to gensim, which cuts those of ten t
 
 
 class VectorsConfig(FittedConfig):
-    """What Word2Vec and GloVe share."""
+    """Options of Word2Vec and GloVe."""
 
     family: ClassVar[str] = "words"
 
@@ -49,7 +49,7 @@ class Word2VecConfig(VectorsConfig):
 
 
 class FittedVectors(Fitted[WordStream]):
-    """A model that is a vector for each word."""
+    """A model that consists of word vectors."""
 
     vectors: WordVectors
 
@@ -57,7 +57,7 @@ class FittedVectors(Fitted[WordStream]):
         self.config = config
 
     def score(self, examples: WordStream) -> dict[str, float]:
-        return {"together": told_together(self.vectors, examples, self.config.window)}
+        return {"together": cooccurrence_accuracy(self.vectors, examples, self.config.window)}
 
     def save(self, folder: Path) -> None:
         save_arrays(folder, {"vectors": self.vectors.matrix})
@@ -83,7 +83,7 @@ class FittedVectors(Fitted[WordStream]):
 class Word2Vec(FittedVectors):
     config: Word2VecConfig
 
-    def fit(self, examples: WordStream, watch: Watch = unwatched) -> list[Row]:
+    def fit(self, examples: WordStream, watch: Watch = no_progress) -> list[Row]:
         from gensim.models import Word2Vec as Gensim
         from gensim.models.callbacks import CallbackAny2Vec
 
@@ -122,7 +122,7 @@ class Word2Vec(FittedVectors):
 
 
 class _Sentences:
-    """Sentences as lists of words, again at each pass; tells how far all the passes have come."""
+    """Sentences as lists of words, iterable repeatedly, with progress."""
 
     def __init__(self, stream: WordStream, what: str, passes: int, watch: Watch) -> None:
         self.stream, self.what, self.total, self.watch = stream, what, passes * stream.size, watch
@@ -139,12 +139,12 @@ class _Sentences:
             self.watch(self.what, min(self.done, self.total), self.total)
 
 
-def told_together(vectors: WordVectors, stream: WordStream, window: int, seed: int = 0) -> float:
-    """How often two words that stand together in a text are nearer than the first and a word drawn at random from the same text.
+def cooccurrence_accuracy(vectors: WordVectors, stream: WordStream, window: int, seed: int = 0) -> float:
+    """How often two neighbouring words are more similar than the first and a random word.
 
     A half is chance, which is all that one-hot vectors reach: no two of their words are nearer than any other two.
     """
-    numbers = [vectors.known(word) for word in stream.words]
+    numbers = [vectors.find(word) for word in stream.words]
     number = np.array([-1 if row is None else row for row in numbers], dtype=np.int64)
     ones, others = [], []
     for piece in stream.pieces():

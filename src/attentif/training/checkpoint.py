@@ -2,6 +2,8 @@
 
     checkpoints/step-00000120/      model.safetensors  optimizer.safetensors  ...  state.json  manifest.json
 
+Processes that hold shards write one file each, `model-00001-of-00004.safetensors`; any number of processes reads them again.
+
 A checkpoint is written to a temporary folder, every file and the folder itself flushed to the disk, then renamed: it is there as a whole
 or not at all. `manifest.json` holds the SHA-256 of each file and of itself (`manifest.py`). Old checkpoints go only once the new one is in
 place. One that does not match its manifest is set aside as `*.damaged`, and the one before is used.
@@ -11,7 +13,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from torch import Tensor
 
 from attentif.errors import RunError
 from attentif.files import flush
-from attentif.training.manifest import MANIFEST, DamagedError, read_manifest, verify_folder, write_manifest
-from attentif.training.weights import read_tensors, write_tensors
+from attentif.training.distributed import Ranks
+from attentif.training.manifest import MANIFEST, DamagedError, read_manifest, sha256, verify_folder, write_manifest
+from attentif.training.weights import Rows, piece_name, read_tensors, stem_of, write_tensors
 
 STATE = "state.json"
 
@@ -48,23 +51,37 @@ class Checkpoints:
             return []
         return sorted((path for path in self.folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name)), key=parse_step, reverse=True)
 
-    def save(self, checkpoint: Checkpoint) -> Path:
-        """Write, flush, rename; then forget the oldest."""
+    def save(self, checkpoint: Checkpoint, ranks: Ranks = Ranks()) -> Path:
+        """Write, flush, rename; then forget the oldest. Several `ranks` write a piece each, and the first of them all else."""
         final = self.folder / f"step-{checkpoint.step:08}"
-        temporary = self.folder / f".{final.name}.{os.getpid()}.tmp"
-        temporary.mkdir(parents=True)
+        temporary = self.folder / ranks.broadcast(f".{final.name}.{os.getpid()}.tmp")
         try:
-            write(temporary, checkpoint)
-            temporary.rename(final)
-        except BaseException as error:
+            self._write(temporary, final, checkpoint, ranks)
+        except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
-            if isinstance(error, OSError | SafetensorError):
-                raise RunError(f"the checkpoint cannot be written ({error}); the one before is untouched", file=final) from None
             raise
-        flush(self.folder)
-        for old in self.paths()[self.keep :]:
-            self._remove(old)
         return final
+
+    def _write(self, temporary: Path, final: Path, checkpoint: Checkpoint, ranks: Ranks) -> None:
+        digests, problem = {}, ""
+        try:
+            temporary.mkdir(parents=True, exist_ok=True)
+            digests = write_pieces(temporary, checkpoint.tensors, ranks)
+        except (OSError, SafetensorError) as error:
+            problem = str(error)
+        found = ranks.gather([digests, problem])
+        problem = next((told for _, told in found if told), "")
+        if ranks.main and not problem:
+            try:
+                write_state(temporary, checkpoint, {name: digest for own, _ in found for name, digest in own.items()})
+                temporary.rename(final)
+                flush(self.folder)
+                for old in self.paths()[self.keep :]:
+                    self._remove(old)
+            except (OSError, SafetensorError) as error:
+                problem = str(error)
+        if problem := ranks.broadcast(problem):
+            raise RunError(f"the checkpoint cannot be written ({problem}); the one before is untouched", file=final)
 
     def latest(self, say: Callable[[str], None]) -> Path | None:
         """The newest sound checkpoint; damaged ones that are newer are set aside, and said."""
@@ -83,6 +100,11 @@ class Checkpoints:
                 continue
             yield path
 
+    def clear(self) -> None:
+        """Remove every checkpoint."""
+        for path in self.paths():
+            self._remove(path)
+
     def clean(self) -> None:
         """Remove what a writer that was killed left half-written or half-removed."""
         for path in self.folder.glob(".*.tmp") if self.folder.is_dir() else ():
@@ -99,13 +121,20 @@ def parse_step(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
-def write(folder: Path, checkpoint: Checkpoint) -> None:
-    for name, tensors in checkpoint.tensors.items():
-        write_tensors(folder / f"{name}.safetensors", tensors)
+def write_pieces(folder: Path, tensors: Mapping[str, Mapping[str, Tensor]], ranks: Ranks) -> dict[str, str]:
+    """Write this process's tensors, all of them or its shards; return the SHA-256 of its files."""
+    files = [folder / piece_name(stem, ranks.rank + 1, ranks.world) for stem in tensors]
+    for file, own in zip(files, tensors.values(), strict=True):
+        write_tensors(file, own)
+        flush(file)
+    return {file.name: sha256(file) for file in files}
+
+
+def write_state(folder: Path, checkpoint: Checkpoint, digests: Mapping[str, str]) -> None:
+    """The plain values, then the manifest."""
     (folder / STATE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
-    for path in folder.iterdir():
-        flush(path)
-    write_manifest(folder, step=checkpoint.step)
+    flush(folder / STATE)
+    write_manifest(folder, more=digests, step=checkpoint.step)
 
 
 def verify(path: Path) -> None:
@@ -115,10 +144,11 @@ def verify(path: Path) -> None:
     verify_folder(path)
 
 
-def read(path: Path) -> Checkpoint:
-    """A checkpoint that was verified."""
+def read(path: Path, rows: Rows | None = None) -> Checkpoint:
+    """A checkpoint that was verified; `rows` says which rows of each tensor are wanted."""
     state = json.loads((path / STATE).read_text(encoding="utf-8"))
-    return Checkpoint(parse_step(path), state, {file.stem: read_tensors(file) for file in path.glob("*.safetensors")})
+    stems = sorted({stem_of(file) for file in path.glob("*.safetensors")})
+    return Checkpoint(parse_step(path), state, {stem: read_tensors(path / f"{stem}.safetensors", rows) for stem in stems})
 
 
 def quarantine(path: Path) -> Path:
@@ -130,3 +160,8 @@ def quarantine(path: Path) -> Path:
     path.rename(target)
     flush(path.parent)
     return target
+
+
+def is_followed(step: int) -> bool:
+    """Whether `train.follow` keeps the weights after a step: 0, and 1 and 3 times the powers of ten."""
+    return not step or str(step).rstrip("0") in ("1", "3")

@@ -1,6 +1,6 @@
 """Accuracy against the number of labelled examples, with and without pre-training.
 
-    attentif curve reviews task.evidence=false --labels 100,500,2000,all --from runs/masked-1
+    attentif curve reviews task.linear=none --labels 100,500,2000,all --from runs/masked-1
 
 Each system, number of labels and seed is a run of its own in the folder of the curve; the seed decides the weights and which examples keep
 their labels. Called again, runs that are finished are read, the one that was stopped goes on, and the rest follow. A recipe with a
@@ -16,10 +16,10 @@ from typing import Any
 
 from attentif.config import Layer, to_toml
 from attentif.errors import UsageError
-from attentif.files import begun, write_json, write_text
+from attentif.files import working_folder, write_json, write_text
 from attentif.tasks.seeds import mean
 from attentif.training.config import RunConfig
-from attentif.training.load import Source, check_brought, load_run_config, source_name
+from attentif.training.load import Source, load_run_config, require_own_data, source_name
 from attentif.training.pretrain import STAGE
 from attentif.training.progress import Display
 from attentif.training.run import resume, train
@@ -33,7 +33,7 @@ FILE, PLAN = "curve.json", "curve.toml"
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured: a recipe with its options, the runs to begin with, numbers of labels, seeds."""
+    """A recipe with its options, runs to start from, numbers of labels, seeds."""
 
     source: Source
     layers: Sequence[Layer]
@@ -59,9 +59,9 @@ class One:
 
 
 def runs_of(plan: Plan) -> list[One]:
-    """Every run of the curve, in the order in which they are made: the one with the first stage before those that begin with it."""
+    """Every run of the curve in order; the one with pre-training precedes those that start from it."""
     recipe = load_run_config(plan.source, plan.layers)
-    alone = recipe.changed(pretrain=None)
+    alone = recipe.replace(pretrain=None)
     found = [*_runs(plan, WITHOUT, "without", alone)]
     if recipe.pretrain is not None:
         first = plan.folder / f"with-all-{plan.seeds[0]}"
@@ -75,7 +75,7 @@ def runs_of(plan: Plan) -> list[One]:
 
 
 def _beginning(plan: Plan, run: Path) -> RunConfig:
-    return load_run_config(plan.source, [*plan.layers, Layer({"model": {"from": str(run)}}, "option --from")]).changed(pretrain=None)
+    return load_run_config(plan.source, [*plan.layers, Layer({"model": {"from": str(run)}}, "option --from")]).replace(pretrain=None)
 
 
 def _runs(plan: Plan, system: Words, name: str, config: RunConfig) -> Iterator[One]:
@@ -85,16 +85,16 @@ def _runs(plan: Plan, system: Words, name: str, config: RunConfig) -> Iterator[O
 
 
 def _with(config: RunConfig, labels: int, seed: int) -> RunConfig:
-    return config.changed(data=config.data.changed(limit=labels, limit_seed=seed), train=config.train.changed(seed=seed))
+    return config.replace(data=config.data.replace(limit=labels, limit_seed=seed), train=config.train.replace(seed=seed))
 
 
 def measure(plan: Plan, display: Display) -> dict[str, Any]:
-    """Make the runs that are not there yet; the curve as plain data, written after each of them."""
+    """Train the missing runs; return the curve as plain data, written after each run."""
     runs = runs_of(plan)  # contradictions are refused before anything is written
-    check_brought(plan.source, runs[0].config.data)
+    require_own_data(plan.source, runs[0].config.data)
     count = len(runs)
-    said = _settled(plan)
-    with begun(plan.folder, worth=lambda: any(plan.folder.glob("*/config.toml"))):
+    said = _check_folder(plan)
+    with working_folder(plan.folder, worth=lambda: any(plan.folder.glob("*/config.toml"))):
         write_text(plan.folder / PLAN, said)
         for number in range(count):
             one = runs_of(plan)[number]  # read again: the first stage may have come to be
@@ -105,15 +105,15 @@ def measure(plan: Plan, display: Display) -> dict[str, Any]:
                     resume(folder.path, display=display)
                 else:
                     train(one.config, name=source_name(plan.source), out=folder.path, display=display)
-                gathered(plan)
-        curve = gathered(plan)
+                gather_curve(plan)
+        curve = gather_curve(plan)
     most = max((point["labels"] for line in curve["lines"] for point in line["points"]), default=0)
     for labels in [number for number in plan.labels if number > most]:
         display.say(f"there are not {labels:,} labelled examples to train on: that point is left out")
     return curve
 
 
-def _settled(plan: Plan) -> str:
+def _check_folder(plan: Plan) -> str:
     """What the folder is for, as TOML. Two curves are not mixed in one; numbers of labels and seeds may be added."""
     said = to_toml(load_run_config(plan.source, plan.layers))
     file = plan.folder / PLAN
@@ -124,7 +124,7 @@ def _settled(plan: Plan) -> str:
     return said
 
 
-def gathered(plan: Plan) -> dict[str, Any]:
+def gather_curve(plan: Plan) -> dict[str, Any]:
     """The finished runs as curves, one a system and one a baseline; written to `curve.json`."""
     scores: dict[str, dict[int, list[float]]] = {}
     names: dict[str, tuple[Words, bool]] = {}

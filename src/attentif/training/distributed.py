@@ -1,25 +1,33 @@
 """Several processes, one run: `torchrun --nproc-per-node 2 -m attentif train ...` (gloo on CPU, nccl on GPUs).
 
-Every process holds the whole model and takes its share of each step's batches; gradients are summed. The first process alone evaluates,
-writes the run's folder and talks to the user.
+Each process takes its share of a step's batches, and gradients are summed; `sharding` says which weights it holds. The first process
+alone writes the run's folder and talks to the user.
 """
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from math import gcd
+from types import TracebackType
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
-from attentif.errors import ConfigError
+from attentif.data.batching import Rows
+from attentif.errors import AttentifError, ConfigError
+from attentif.training.heartbeat import Heartbeat
+from attentif.training.signals import ignore_sigterm
 
 CPU = torch.device("cpu")
-PATIENCE = timedelta(days=1)  # the others wait while the first process reads data or evaluates
+STARTING = timedelta(minutes=30)  # for all processes to find one another
+PATIENCE = timedelta(days=1)  # the others wait while the first process reads data or evaluates; `heartbeat` tells waiting from hanging
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,7 @@ class Ranks:
     rank: int = 0
     world: int = 1
     device: torch.device = CPU
+    heart: Heartbeat | None = None
 
     @property
     def main(self) -> bool:
@@ -36,6 +45,7 @@ class Ranks:
 
     def sum(self, values: list[float]) -> list[float]:
         """The same on every process, to the last bit."""
+        self.tick()
         if self.world == 1:
             return values
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
@@ -44,6 +54,7 @@ class Ranks:
 
     def gather(self, value: Any) -> list[Any]:
         """The plain (JSON) values of all processes, in the order of their ranks."""
+        self.tick()
         if self.world == 1:
             return [value]
         own = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8).to(self.device)
@@ -54,13 +65,36 @@ class Ranks:
         dist.all_gather(texts, nn.functional.pad(own, (0, longest - len(own))))
         return [json.loads(bytes(text[: int(size)].tolist())) for text, size in zip(texts, sizes, strict=True)]
 
-    def share(self, value: Any) -> Any:
-        """The first process's value, on all of them."""
+    def broadcast(self, value: Any) -> Any:
+        """Broadcast rank 0's value."""
         return self.gather(value if self.main else None)[0]
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
+        self.tick()
         if self.world > 1:
             dist.barrier()
+
+    def tick(self) -> None:
+        """This process is not hanging."""
+        if self.heart is not None:
+            self.heart.tick()
+
+    def watch(self, minutes: float, resume: str) -> None:
+        """From now on a process that is behind the others for so long is taken to hang; `resume` tells the user how to go on."""
+        if self.heart is not None:
+            self.heart.limit, self.heart.resume = 60 * minutes, resume
+
+    def share_out(self, batches: Sequence[Rows], accumulate: int) -> list[tuple[int, Rows, bool]]:
+        """This process's pieces of a step: their numbers, their rows, and whether they count.
+
+        Batches are cut by rows where there are not as many as processes, so that a configuration need not know how many there are. Every
+        process must call backward equally often: one without a piece repeats another, for nothing.
+        """
+        cut = self.world // gcd(accumulate, self.world)
+        pieces = [(rows[part::cut], rows) for rows in batches for part in range(cut)]
+        pieces += [(batches[0][:0], batches[0])] * (-len(pieces) % self.world)
+        own = list(enumerate(pieces))[self.rank :: self.world]
+        return [(number, rows if len(rows) else others[:1], len(rows) > 0) for number, (rows, others) in own]
 
     def wrap(self, module: nn.Module) -> nn.Module:
         """The module, its gradients *averaged* over the processes by the backward pass."""
@@ -99,17 +133,50 @@ def device_of(name: str) -> torch.device:
 
 
 class ProcessGroup(AbstractContextManager[Ranks]):
-    """`with joined(device) as ranks:` this process among those of torchrun, or alone."""
+    """`with ProcessGroup(device) as ranks:` this process among those of torchrun, or alone."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self.heart: Heartbeat | None = None
 
     def __enter__(self) -> Ranks:
         if count_processes() == 1:
             return Ranks(device=self.device)
-        dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=PATIENCE)
-        return Ranks(dist.get_rank(), dist.get_world_size(), self.device)
+        rank, world = int(os.environ["RANK"]), count_processes()
+        hosting = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # else torchrun's agent does
+        backend = "nccl" if self.device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, store=_open_store(hosting=hosting), rank=rank, world_size=world, timeout=PATIENCE)
+        self.heart = Heartbeat(_open_store(), rank, world)
+        self.heart.start()
+        dist.barrier()
+        self.heart.listen()
+        return Ranks(rank, world, self.device, self.heart)
 
-    def __exit__(self, *_: object) -> None:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.heart is None:
+            return
+        lost = None
+        if isinstance(error, RuntimeError) and _is_connection_lost(error):
+            with ignore_sigterm():  # torchrun sends it as soon as one process has died
+                lost = self.heart.blame()
+        self.heart.leave(str(error) if isinstance(error, AttentifError) else kind.__name__ if kind and lost is None else "")
+        if lost is not None:
+            raise lost from None
+        if error is None:
+            dist.destroy_process_group()  # waits for the others; after an error they may wait for us
+
+
+def _open_store(*, hosting: bool = False) -> Any:
+    """A connection to the store of the process group. A restart has other names: torch itself finds the addresses of the dead again.
+
+    Heartbeats have a connection of their own, as the main thread may wait inside of the other."""
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=hosting, timeout=STARTING, multi_tenant=True)
+    return PrefixStore(f"attentif/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def _is_connection_lost(error: RuntimeError) -> bool:
+    """Whether a collective operation failed because of another process."""
+    if isinstance(error, dist.DistError):
+        return True
+    said = str(error)
+    return any(word in said for word in ("Connection closed by peer", "Connection reset", "gloo", "NCCL", "Broken pipe"))

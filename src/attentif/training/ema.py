@@ -4,7 +4,7 @@ The first averages would remember the random beginning for 1 / (1 - d) steps, so
 d_t = min(d, (1 + t) / (10 + t)). Only floating-point parameters are averaged; buffers are taken from the model as they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 
 class Average:
-    """The averaged weights of a model, kept beside it."""
+    """The averaged weights of a model, kept beside it; `own` is what this process holds of a parameter."""
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
+    def __init__(self, model: nn.Module, decay: float, own: Callable[[nn.Parameter], Tensor] = lambda parameter: parameter) -> None:
         self.decay = decay
-        self.live = {name: p for name, p in model.named_parameters() if p.requires_grad and p.is_floating_point()}
+        self.live = {name: own(p) for name, p in model.named_parameters() if p.requires_grad and p.is_floating_point()}
         self.mean = {name: p.detach().clone() for name, p in self.live.items()}
 
     @torch.no_grad()
@@ -26,8 +26,8 @@ class Average:
         torch._foreach_lerp_(list(self.mean.values()), [p.detach() for p in self.live.values()], 1 - decay)
 
     @contextmanager
-    def swapped(self) -> Iterator[None]:
-        """The model with the averaged weights; its own come back afterwards, whatever happens."""
+    def apply(self) -> Iterator[None]:
+        """Use the averaged weights inside the context; the model's own are restored afterwards."""
         self._swap()
         try:
             yield
@@ -36,11 +36,13 @@ class Average:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        for name, parameter in self.live.items():
-            parameter.data, self.mean[name] = self.mean[name], parameter.data
+        for parameter, mean in zip(self.live.values(), self.mean.values(), strict=True):
+            before = parameter.clone()  # changed in place: shards are views of buffers
+            parameter.copy_(mean)
+            mean.copy_(before)
 
     def keep(self) -> None:
-        """The model takes the averaged weights for good."""
+        """Replace the model's weights by the averaged ones."""
         self._swap()
 
     @torch.no_grad()

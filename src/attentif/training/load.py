@@ -9,26 +9,32 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attentif.config import Document, Layer, did_you_mean, has, read_toml
+from attentif.config import Document, Layer, did_you_mean, has
 from attentif.data import DataConfig
 from attentif.data.config import SPLITS
+from attentif.data.in_memory import is_in_memory, replace_frames, save_frame
 from attentif.errors import AttentifError, ConfigError, UsageError
 from attentif.models import ModelConfig
 from attentif.models.presets import preset_layer
 from attentif.recipes import recipe_layer, recipe_names, recipes_of
-from attentif.tasks.task import Task
+from attentif.tasks.base import AnyTask
 from attentif.text import TokenizerConfig
 from attentif.toml import Keys, line_of
 from attentif.training.backbone import Backbone, BackboneLayer, encoder_alone, make_backbone_layer
-from attentif.training.config import RunConfig
-from attentif.training.kept import is_imported
+from attentif.training.config import FitConfig, RunConfig
+from attentif.training.stored_config import is_imported, read_config_layer
 
 Source = str | Path | Mapping[str, Any]  # a recipe's name, a TOML file, a run folder, or plain values
-Given = str | Path | Sequence[str | Path] | Mapping[str, Any]  # a file of examples, several, or values of [data]
+# a file of examples, several, values of [data], or a table in memory: a DataFrame, arrays (X, y), a list of dicts
+Given = Any
 
 # keys of [data] that belong to one origin of examples: an option that names another origin makes the recipe's void
 COLUMNS = {"text", "label", "pair", "source", "target_column", "group", "columns"}
 ORIGIN = COLUMNS | {"name", "train", "valid", "test", "target", "valid_target", "test_target"}
+
+
+# what the options of `attentif train` are called here; those that steer gradients and devices have no place
+OPTIONS = {"seed": "seed"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,26 @@ class PresetLayer(Layer):
         return self.name, line_of(self.text or "", path[1:])
 
 
+def load_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig | FitConfig:
+    """The configuration of a run, trained or fitted; ConfigError names the file and the line of what is wrong."""
+    fitted = "fit" in source_layer(source).values
+    return load_fit_config(source, layers) if fitted else load_run_config(source, layers)
+
+
+def load_fit_config(source: Source, layers: Sequence[Layer] = ()) -> FitConfig:
+    return resolve_layers(source_layer(source), [_rename_options(layer) for layer in layers]).build(FitConfig)
+
+
+def _rename_options(layer: Layer) -> Layer:
+    """`--seed 3` sets [train] elsewhere, [fit] here."""
+    settings = layer.values.get("train")
+    if not layer.name.startswith("option --") or not isinstance(settings, dict):
+        return layer
+    if unknown := [key for key in settings if key not in OPTIONS]:
+        raise ConfigError(f"{layer.name}: what is fitted takes no such option; it runs on one core, and its keys are those of [fit]")
+    return replace(layer, values={"fit": {OPTIONS[key]: value for key, value in settings.items()}} if not unknown else {})
+
+
 def load_run_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig:
     """The validated configuration of a run; ConfigError names the file and the line of what is wrong."""
     return run_config(source_layer(source), layers)
@@ -46,7 +72,7 @@ def load_run_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig:
 
 def run_config(first: Layer, layers: Sequence[Layer] = ()) -> RunConfig:
     """The same, of a source that has been read."""
-    document = resolved(first, layers)
+    document = resolve_layers(first, layers)
     if "fit" in document.values:
         raise document.error(("fit",), "this is fitted, not trained step by step: there is no [model] in it")
     if is_imported(first) and not {"data", "train"} <= {*document.values}:
@@ -58,21 +84,21 @@ def run_config(first: Layer, layers: Sequence[Layer] = ()) -> RunConfig:
     config = document.build(RunConfig)
     task = config.task.build()
     if not task.needs_tokenizer and not _asks_for_tokenizer(first, layers):
-        config = config.changed(tokenizer=None)
+        config = config.replace(tokenizer=None)
     elif task.needs_tokenizer != (config.tokenizer is not None):
         why = "reads text and needs one" if task.needs_tokenizer else "reads no text: leave it out"
         raise document.error(("tokenizer",), f"the task {config.task.kind!r} {why}")
-    elif config.tokenizer != _tokenizer_beneath(document, config):
+    elif config.tokenizer != _inherited_tokenizer(document, config):
         raise document.error(("tokenizer",), f"model.from keeps the vocabulary of {config.model.from_}, which is another; leave this out")
     try:
-        model = _suited(task, config.model)
+        model = _match_model(task, config.model)
     except ConfigError as error:  # a contradiction between task and model, or inside the model
         file, line = document.place(("model",))
         raise ConfigError(error.message, file=file, line=line) from None
-    return config if model is config.model else config.changed(model=model)
+    return config if model is config.model else config.replace(model=model)
 
 
-def _suited(task: Task, model: ModelConfig) -> ModelConfig:
+def _match_model(task: AnyTask, model: ModelConfig) -> ModelConfig:
     """The model, or, where it is the base model of another run and the task reads with one stack, that base model's encoder."""
     try:
         task.check(task.adapt(model))
@@ -90,14 +116,14 @@ def _asks_for_tokenizer(first: Layer, layers: Sequence[Layer]) -> bool:
     return any("tokenizer" in layer.values for layer in (layers if asked_anew else [first, *layers]))
 
 
-def _tokenizer_beneath(document: Document, config: RunConfig) -> TokenizerConfig | None:
+def _inherited_tokenizer(document: Document, config: RunConfig) -> TokenizerConfig | None:
     """The tokenizer of the run that this one begins with; where there is none, its own."""
     beneath = document.layers[0]
     return beneath.tokenizer if isinstance(beneath, BackboneLayer) else config.tokenizer
 
 
-def resolved(first: Layer, others: Sequence[Layer] = ()) -> Document:
-    """The layers as one document, the preset that `model.base` names, or the run that `model.from` names, beneath them."""
+def resolve_layers(first: Layer, others: Sequence[Layer] = ()) -> Document:
+    """The layers as one document, over the preset of `model.base` or the model of `model.from`."""
     began = any(has(layer.values, ("model", "from")) for layer in others)
     first = _without_origin(first) if any(map(_has_origin, others)) else first
     layers = [_without_model(first) if began else first, *others]
@@ -109,7 +135,7 @@ def resolved(first: Layer, others: Sequence[Layer] = ()) -> Document:
     if base is not None and run is not None:
         raise document.error(("model", "base"), f"model.from brings the model of {run}: leave one of the two out")
     if run is not None:
-        return Document([_body(document, run), *layers])
+        return Document([_make_model_layer(document, run), *layers])
     if base is None:
         return document
     if not isinstance(base, str):
@@ -121,7 +147,7 @@ def resolved(first: Layer, others: Sequence[Layer] = ()) -> Document:
     return Document([PresetLayer({"model": preset.values}, preset.name, preset.text), *layers])
 
 
-def _body(document: Document, run: Any) -> Layer:
+def _make_model_layer(document: Document, run: Any) -> Layer:
     """The values of the model that `model.from` names."""
     place = ("model", "from")
     if not isinstance(run, str):
@@ -145,11 +171,11 @@ def source_layer(source: Source) -> Layer:
         raise ConfigError(f"no recipe or TOML file is called {name!r}{close}; `attentif list recipes` shows the recipes")
     if name in recipe_names():  # even beside a folder of that name: ./reviews means the folder
         return recipe_layer(name)
-    return read_toml(path / "config.toml" if path.is_dir() else path)
+    return read_config_layer(path / "config.toml" if path.is_dir() else path)
 
 
-def check_brought(source: Source, data: DataConfig) -> None:
-    """Some recipes only show where the reader's own files go: say so, before a reader of files says that there is none."""
+def require_own_data(source: Source, data: DataConfig) -> None:
+    """Refuse a recipe whose data file is only a placeholder for the user's own."""
     if str(source) not in recipe_names() or recipe_layer(str(source)).values.get("data", {}).get("train") != data.train:
         return
     if missing := [file for file in data.files("train") if not Path(file).exists()]:
@@ -170,7 +196,9 @@ def source_name(source: Source) -> str:
 def data_table(data: Given) -> dict[str, Any]:
     """A file or files of examples, or a table with the keys of `[data]`, as such a table."""
     if isinstance(data, Mapping):
-        return dict(data)
+        return replace_frames(data)
+    if is_in_memory(data):
+        return {"train": str(save_frame(data))}
     return {"train": str(data) if isinstance(data, str | Path) else [str(file) for file in data]}
 
 

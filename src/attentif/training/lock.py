@@ -1,4 +1,4 @@
-"""Keep two writers apart. The kernel holds the lock for a living process, so one that was killed blocks nobody."""
+"""A lock file for one writer at a time. The kernel releases it when the process dies."""
 
 import os
 import sys

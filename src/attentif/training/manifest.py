@@ -43,10 +43,12 @@ def render_manifest(values: Mapping[str, Any]) -> str:
 
 
 def write_manifest(folder: Path, *, more: Mapping[str, str] | None = None, **values: Any) -> None:
-    """List all files of a folder; `more` are digests of files that are still to be written."""
+    """List all files of a folder; `more` are digests that are known: of files still to be written, or hashed by who wrote them."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    files = {name: sha256(folder / name) for name in names if name not in (MANIFEST, "lock")}
-    write_text(folder / MANIFEST, render_manifest({"version": VERSION, **values, "files": files | dict(more or {})}))
+    files = {name: sha256(folder / name) for name in names if name not in (MANIFEST, "lock", *(more or ()))}
+    write_text(
+        folder / MANIFEST, render_manifest({"version": VERSION, **values, "files": dict(sorted((files | dict(more or {})).items()))})
+    )
     flush(folder)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attentif.files import finite, flush
+from attentif.files import finite, flush, name_full_disk
 
 Row = dict[str, Any]
 
@@ -23,7 +23,8 @@ class Metrics:
         line = json.dumps(finite(row), ensure_ascii=False) + "\n"
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(handle, line.encode())
+            with name_full_disk(self.path):
+                os.write(handle, line.encode())
         finally:
             os.close(handle)
 
@@ -31,7 +32,7 @@ class Metrics:
         """Every whole line."""
         return [row for row, _ in self._lines()]
 
-    def cut(self, keep: Callable[[Row], bool]) -> None:
+    def truncate(self, keep: Callable[[Row], bool]) -> None:
         """Keep the lines up to the first that is torn or not to be kept."""
         if not self.path.is_file():
             return

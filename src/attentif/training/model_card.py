@@ -1,12 +1,12 @@
 """README.md of an exported model: what it is, what it was trained on, what it scored, how to use it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attentif.hub.source import NAME
 from attentif.models import Model
-from attentif.training.config import KeptConfig
+from attentif.training.config import StoredConfig
 from attentif.version import __version__
 
 PIPELINES = {
@@ -24,7 +24,10 @@ PIPELINES = {
 }
 
 
-def model_card(config: KeptConfig, model: Model, family: str, architecture: str, results: Mapping[str, Any]) -> str:
+def model_card(
+    config: StoredConfig, labels: Sequence[str], model: Model, family: str, architecture: str, results: Mapping[str, Any], caveat: str = ""
+) -> str:
+    """The page; `caveat` is what the run does to the network's answers, which transformers does not."""
     base = config.model.from_
     header = {
         "library_name": "sentence-transformers" if config.task.kind == "embed" else "transformers",
@@ -39,13 +42,15 @@ def model_card(config: KeptConfig, model: Model, family: str, architecture: str,
         lines += [f"It was imported from `{name}`: its data and its training are described there.", ""]
     else:
         lines += _training(config, results)
-    if labels := list(getattr(config.task, "labels", [])):
+    if caveat:
+        lines += [f"The scores are the run's, whose answers are not the network's own ({caveat}). This folder holds the network alone.", ""]
+    if labels:
         shown = ", ".join(f"`{label}`" for label in labels[:50])
         lines += ["## Classes", f"{shown}{', ...' if len(labels) > 50 else ''}", ""]
     return "\n".join([*lines, "## Use", "```python", *_use(config.task.kind, architecture), "```", ""])
 
 
-def _training(config: KeptConfig, results: Mapping[str, Any]) -> list[str]:
+def _training(config: StoredConfig, results: Mapping[str, Any]) -> list[str]:
     assert config.made is not None
     digest = f" (SHA-256 of the data `{config.made.data[:16]}`)" if config.made.data else ""
     begun = f", begun with the weights of `{config.model.from_}`" if config.model.from_ else ""

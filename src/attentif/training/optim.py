@@ -23,7 +23,9 @@ from torch import Tensor, nn
 from torch.optim import Adafactor, AdamW, Optimizer
 
 from attentif.nn.stack import Stack
+from attentif.tasks.predictors import Ensemble
 from attentif.training.config import TrainConfig
+from attentif.training.sharding import Layout
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 TOGETHER = 1 << 20  # numbers that are made orthogonal at once: a copy of so many gradients, and no more
@@ -39,15 +41,20 @@ class Muon(Optimizer):
         weight_decay: float = 0.0,
         momentum: float = 0.95,
         steps: int = 5,
+        layout: Layout | None = None,
     ) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "steps": steps})
+        self.layout = layout  # where each parameter is some rows of a matrix that several processes hold
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None
         for group in self.param_groups:
-            for some in alike([parameter for parameter in group["params"] if parameter.grad is not None]):
+            for some in alike([parameter for parameter in group["params"] if parameter.grad is not None], self._shape):
                 self._update(some, group)
+
+    def _shape(self, parameter: Tensor) -> torch.Size:
+        return parameter.shape if self.layout is None else self.layout.shape(parameter)
 
     def _update(self, parameters: list[Tensor], group: Mapping[str, Any]) -> None:
         """Of matrices of one shape."""
@@ -59,17 +66,18 @@ class Muon(Optimizer):
                 state["momentum"] = torch.zeros_like(parameter)
             momentum = state["momentum"].lerp_(gradient, 1 - group["momentum"])
             ahead.append(torch.lerp(gradient, momentum, group["momentum"]))  # Nesterov's look ahead
-        directions = orthogonal(torch.stack(ahead), group["steps"])
+        shape, work = self._shape(parameters[0]), lambda matrices: orthogonal(matrices, group["steps"])
+        directions = work(torch.stack(ahead)) if self.layout is None else self.layout.orthogonalise(ahead, shape, work)
         for parameter, direction in zip(parameters, directions, strict=True):
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
-            parameter.add_(direction, alpha=-group["lr"] * 0.2 * max(parameter.shape) ** 0.5)
+            parameter.add_(direction, alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
 
 
-def alike(parameters: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+def alike(parameters: Iterable[Tensor], shape_of: Callable[[Tensor], torch.Size]) -> Iterator[list[Tensor]]:
     """Matrices of one shape, as many as make small products worth several threads."""
     shapes: dict[torch.Size, list[Tensor]] = {}
     for parameter in parameters:
-        shapes.setdefault(parameter.shape, []).append(parameter)
+        shapes.setdefault(shape_of(parameter), []).append(parameter)
     for shape, some in shapes.items():
         most = max(1, TOGETHER // shape.numel())
         for first in range(0, len(some), most):
@@ -89,7 +97,7 @@ def orthogonal(matrices: Tensor, steps: int) -> Tensor:
     return (x.mT if tall else x).to(matrices.dtype)
 
 
-def optimizers(model: nn.Module, config: TrainConfig) -> list[Optimizer]:
+def optimizers(model: nn.Module, config: TrainConfig, layout: Layout | None = None) -> list[Optimizer]:
     """One optimiser, or two where Muon leaves parameters to AdamW. A group has one weight decay, and one share of the learning rate."""
     tables = {id(parameter) for module in model.modules() if isinstance(module, nn.Embedding) for parameter in module.parameters()}
     shares = rate_shares(model, config.layer_decay)
@@ -103,7 +111,7 @@ def optimizers(model: nn.Module, config: TrainConfig) -> list[Optimizer]:
             kind = "hidden"
         else:
             kind = "decayed"
-        found.setdefault((kind, shares[name]), []).append(parameter)
+        found.setdefault((kind, shares[name]), []).append(parameter if layout is None else layout.own(parameter))
 
     def groups(wanted: str, weight_decay: float) -> list[dict[str, Any]]:
         return [{"params": some, "weight_decay": weight_decay, "share": share} for (kind, share), some in found.items() if kind == wanted]
@@ -111,19 +119,20 @@ def optimizers(model: nn.Module, config: TrainConfig) -> list[Optimizer]:
     hidden, others = groups("hidden", config.weight_decay), groups("decayed", config.weight_decay) + groups("spared", 0.0)
     if config.optimizer == "adafactor":
         return [Adafactor(others, lr=config.lr)]
-    muon: list[Optimizer] = [Muon(hidden, lr=config.lr)] if hidden else []
+    muon: list[Optimizer] = [Muon(hidden, lr=config.lr, layout=layout)] if hidden else []
     return muon + ([AdamW(others, lr=config.lr, betas=config.betas, fused=True)] if others else [])
 
 
 def rate_shares(model: nn.Module, decay: float) -> dict[str, float]:
-    """The share of the learning rate that each parameter learns at, by its name; the same for all members."""
+    """The share of the learning rate that each parameter learns at, by its name; the same for all networks of an ensemble."""
+    if isinstance(model, Ensemble):
+        one = rate_shares(model.networks[0], decay)
+        return {f"members.{number}.{name}": share for number in range(len(model.members)) for name, share in one.items()}
     depths = {part: len(stack.blocks) for part, stack in model.named_children() if isinstance(stack, Stack)}
     reads = {"frontend": next(iter(depths.values()), 0), "target": depths.get("decoder", 0)}  # the depth of what each of them feeds
 
     def below_the_top(name: str) -> int:
         part, *rest = name.split(".")
-        if part == "others":
-            part, *rest = rest[1:]
         if part in reads:
             return reads[part]
         if part in depths and rest[0] == "blocks":

@@ -1,19 +1,21 @@
-"""What came out of a run: `results.json`, `report.html`, `README.md`."""
+"""Results of a run: `results.json`, `report.html`, `README.md`."""
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from attentif.config import to_toml
-from attentif.models import Model
-from attentif.tasks.task import Baseline, Evaluation, Prepared, Task
-from attentif.training.config import MadeConfig, RunConfig
-from attentif.training.learning import learning
+from attentif.tasks.base import AnyBaseTask, AnyPrepared, AnyTask, Baseline, Evaluation
+from attentif.tasks.predictors import Trainable
+from attentif.training.config import FitConfig, MadeConfig, RunConfig
 from attentif.training.machine import peak_memory
 from attentif.training.rundir import RunFolder
 from attentif.training.train_state import TrainState
+from attentif.training.trainable import count_trainable
 from attentif.view.blocks import Contender
+from attentif.view.diagram import draw_architecture
 from attentif.view.report import Cost, Origin, Outcome, RunReport
 from attentif.view.words import LANGS, Text, count, metric, number, say
 
@@ -26,78 +28,121 @@ ENDED = {
 }
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A run whose training is over, with its scores."""
+@dataclass(frozen=True, kw_only=True)
+class FinishedRun(ABC):
+    """A run that is over, trained or fitted, with its scores."""
 
-    config: RunConfig
-    task: Task
-    model: Model
-    prepared: Prepared
-    place: TrainState
+    config: RunConfig | FitConfig
+    task: AnyBaseTask
+    model: Any
+    prepared: AnyPrepared
     test: Evaluation
     valid: Evaluation
     baselines: list[Baseline]
+
+    @abstractmethod
+    def cost(self) -> dict[str, Any]:
+        """Seconds, tokens, memory, parameters."""
+
+    @abstractmethod
+    def length(self) -> dict[str, Any]:
+        """How many steps were made, and why they ended."""
+
+    @abstractmethod
+    def describe(self) -> list[Text]:
+        """What was done, in a sentence or two."""
 
     @property
     def made(self) -> MadeConfig:
         assert self.config.made is not None
         return self.config.made
 
-    def cost(self) -> dict[str, Any]:
-        device = next(self.model.parameters()).device
-        return {
-            "seconds": self.place.seconds,
-            "tokens": self.place.tokens,
-            "peak_memory": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_memory(),
-            "parameters": self.model.sizes(),
-            "learning": learning(self.model),
-            "device": device.type,
-            "threads": torch.get_num_threads(),
-        }
+    @property
+    def metric(self) -> str:
+        return self.task.metric_for(self.prepared.state)
 
     def results(self) -> dict[str, Any]:
         """Everything measured, as plain data."""
         test = self.test
         return {
             "recipe": self.made.recipe,
-            "task": self.config.task.kind,
-            "metric": self.task.metric,
+            "task": self.task.config.kind,
+            "metric": self.metric,
             "split": test.split,
             "trained_on": len(self.prepared.train),
             "examples": test.examples,
             "scores": test.scores,
             "intervals": test.intervals,
             "valid": self.valid.scores,
-            "baselines": [rival(baseline) for baseline in self.baselines],
-            "steps": self.place.step,
-            "ended": self.place.ended,
-            "best_step": self.place.best_step if self.config.train.patience else self.place.step,
+            "baselines": [baseline_record(baseline) for baseline in self.baselines],
+            **self.length(),
             "cost": self.cost(),
             "details": test.details,
         }
 
     def report(self, folder: RunFolder) -> RunReport:
-        maps = self.task.maps(self.model, self.prepared.tokenizers, self.task.examples(self.prepared))
-        rivals = [Contender(baseline.name, baseline.measured()) for baseline in self.baselines]
-        test = self.test
-        versions = {"attentif": self.made.attentif, "python": self.made.python, "torch": self.made.torch}
+        rivals = [Contender(baseline.name, baseline.with_intervals()) for baseline in self.baselines]
+        test, made = self.test, self.made
+        versions = {"attentif": made.attentif, "python": made.python, "torch": made.torch}
         return RunReport(
-            title=self.made.recipe,
-            done=self.done(),
-            outcome=Outcome(self.task.metric, test.measured(), rivals, test.split, test.examples),
+            title=self.title(),
+            done=self.describe(),
+            outcome=Outcome(self.metric, test.with_intervals(), rivals, test.split, test.examples),
             history=folder.metrics.rows(),
             cost=Cost(**self.cost()),
-            origin=Origin(self.made.recipe, to_toml(self.config), versions, self.prepared.notes),
-            sections=self.task.sections(test),
-            maps=maps,
+            origin=Origin(made.recipe, to_toml(self.config), versions, self.prepared.notes),
+            sections=self.task.sections(replace(test, baselines=self.baselines)),
         )
 
-    def done(self) -> list[Text]:
+    def title(self) -> str:
+        """What was started, and the data where they have another name: "classify · avis.csv"."""
+        data, recipe = self.config.data, self.made.recipe
+        files = data.files("train") if not data.name else []
+        named = data.name or (files[0].name if len(files) == 1 else "")
+        return f"{recipe} · {named}" if named and named != recipe else recipe
+
+    def describe_score(self) -> str:
+        """ "accuracy 97.3% on 2,000 test examples" """
+        of = metric(self.metric)
+        caveat = self.task.caveat(self.model, self.prepared.state)
+        value = of.write(self.test.scores[of.key]).en
+        return f"{of.name.en} {value} on {self.test.examples:,} {self.test.split} {self.task.unit.en}" + (f" ({caveat})" if caveat else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult(FinishedRun):
+    """A run that was trained step by step."""
+
+    config: RunConfig
+    task: AnyTask
+    model: Trainable
+    train_state: TrainState
+
+    def cost(self) -> dict[str, Any]:
+        device = next(self.model.parameters()).device
+        return {
+            "seconds": self.train_state.seconds,
+            "tokens": self.train_state.tokens,
+            "peak_memory": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_memory(),
+            "parameters": self.model.sizes(),
+            "learning": count_trainable(self.model),
+            "device": device.type,
+            "threads": torch.get_num_threads(),
+        }
+
+    def length(self) -> dict[str, Any]:
+        state = self.train_state
+        return {"steps": state.step, "ended": state.ended, "best_step": state.best_step if self.config.train.patience else state.step}
+
+    def report(self, folder: RunFolder) -> RunReport:
+        maps = self.task.maps(self.model, self.prepared.state, self.prepared.tokenizers, self.task.examples(self.prepared))
+        return replace(super().report(folder), maps=maps, architecture=draw_architecture(self.config.model))
+
+    def describe(self) -> list[Text]:
         """What was done, in two sentences."""
         model = self.config.model.base or Text("un modèle de sa configuration", "a model of its own configuration")
-        if (members := self.config.model.members) > 1:
-            model = Text("la moyenne de {n} réseaux {model}", "the mean of {n} networks {model}").with_(n=str(members), model=model)
+        if (networks := self.config.train.ensemble) > 1:
+            model = Text("la moyenne de {n} réseaux {model}", "the mean of {n} networks {model}").with_(n=str(networks), model=model)
         trained = Text(
             "Tâche : {task}. Modèle : {model}, {parameters} paramètres, appris sur {train} {unit}, choisi sur {valid}, jugé sur {test}.",
             "Task: {task}. Model: {model}, {parameters} parameters, trained on {train} {unit}, chosen on {valid}, scored on {test}.",
@@ -110,29 +155,25 @@ class Trained:
             valid=count(len(self.prepared.valid)),
             test=count(len(self.prepared.test)),
         )
-        lengthened = self.place.ended == "epochs" and self.place.step == self.config.train.min_steps
-        why = ENDED["min_steps" if lengthened else self.place.ended]
+        lengthened = self.train_state.ended == "epochs" and self.train_state.step == self.config.train.min_steps
+        why = ENDED["min_steps" if lengthened else self.train_state.ended]
         ended = Text("{steps} pas, {epochs} passages sur les données ; {why}.", "{steps} steps, {epochs} passes over the data; {why}.")
-        return [trained, ended.with_(steps=count(self.place.step), epochs=number(self.place.epochs, 3), why=why)]
+        return [trained, ended.with_(steps=count(self.train_state.step), epochs=number(self.train_state.epochs, 3), why=why)]
 
 
-def rival(baseline: Baseline) -> dict[str, Any]:
+def baseline_record(baseline: Baseline) -> dict[str, Any]:
     """A baseline in `results.json`."""
     name = {lang: say(baseline.name, lang) for lang in LANGS}
     return {"name": name, "scores": baseline.scores, "intervals": baseline.intervals, "seconds": baseline.seconds}
 
 
-def readme(folder: RunFolder, config: RunConfig, trained: Trained | None = None) -> str:
+def readme(folder: RunFolder, config: RunConfig, trained: TrainingResult | None = None) -> str:
     """What the folder is and what to do with it."""
     assert config.made is not None
     name = folder.path
     score = f"not finished: go on with `attentif train --resume {name}`"
     if trained is not None:
-        of = metric(trained.task.metric)
-        value = of.write(trained.test.scores[of.key]).en
-        caveat = trained.task.caveat(trained.model)
-        note = f" ({caveat})" if caveat else ""
-        score = f"finished: {of.name.en} {value} on {trained.test.examples:,} {trained.test.split} examples{note}"
+        score = f"finished: {trained.describe_score()}"
     use = "generate" if config.task.kind == "language" else "predict"
     weights, beside = ("model.safetensors", "")
     if config.adapt is not None:

@@ -1,4 +1,4 @@
-"""Two stages in one command: the base model learns from texts without labels, then goes on under the task's head.
+"""Two stages in one command: pre-training on unlabelled texts, then fine-tuning with the task's head.
 
     [pretrain]
     task.kind = "masked"
@@ -18,33 +18,35 @@ from attentif.data import DataConfig, file_corpus
 from attentif.errors import ConfigError
 from attentif.models import ModelConfig
 from attentif.models.heads import TokensHeadConfig
-from attentif.tasks.feed import Again, Overheard, counted
+from attentif.tasks.batches import format_count
+from attentif.tasks.tokenizers import Again, TextRecorder, Tokenizers
+from attentif.text import TokenizerConfig
 from attentif.training.config import PretrainConfig, RunConfig
 from attentif.training.rundir import RunFolder
 
 STAGE, TEXTS = "pretrain", "pretrain.jsonl"  # inside the run's folder
-KEPT_APART = 0.05  # of the texts, to choose by, and as many to score: most must be left to learn from
+HELD_OUT = 0.05  # of the texts, to choose by, and as many to score: most must be left to learn from
 
 
-def capture_texts(config: RunConfig) -> Overheard:
-    """Notes the texts of the training split while the task reads its data; the tokenizer reads the unlabelled ones beside them."""
-    files, column = config.pretrain.files if config.pretrain else [], config.data.text
-    return Overheard(Again(file_corpus(files, column, config.data.skip_bad).texts) if files else ())
+def record_texts(config: RunConfig, text: TokenizerConfig | Tokenizers) -> TextRecorder:
+    """Record the texts of the training split; a new tokenizer is trained on the unlabelled ones too."""
+    files = config.pretrain.files if config.pretrain else []
+    return TextRecorder(text, Again(file_corpus(files, config.data.text, config.data.skip_bad).texts) if files else ())
 
 
-def write_texts(heard: Overheard, path: Path, column: str | None) -> None:
+def write_texts(recorder: TextRecorder, path: Path, column: str | None) -> None:
     """The texts of the training split, a row each."""
-    if len(heard.texts) != 1:
+    if len(recorder.texts) != 1:
         raise ConfigError("pretrain: a first stage reads what one tokenizer reads, and this task has one for each side")
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for text in heard.texts[0]:
+        for text in recorder.texts[0]:
             file.write(json.dumps({column or "text": text}, ensure_ascii=False) + "\n")
 
 
 def stage_model(config: PretrainConfig, model: ModelConfig) -> ModelConfig:
     """The model of the first stage: the base model under the head of that stage's task, which may ask more of the base model (segments)."""
-    adapted = config.task.build().adapt(model.changed(members=1).with_head(TokensHeadConfig()))
-    return adapted if config.dropout is None else adapted.changed(dropout=config.dropout)
+    adapted = config.task.build().adapt(model.with_head(TokensHeadConfig()))
+    return adapted if config.dropout is None else adapted.replace(dropout=config.dropout)
 
 
 def stage_config(config: RunConfig, folder: Path) -> RunConfig:
@@ -56,10 +58,10 @@ def stage_config(config: RunConfig, folder: Path) -> RunConfig:
         text=config.data.text,
         seed=config.data.seed,
         skip_bad=config.data.skip_bad,
-        valid_fraction=KEPT_APART,
-        test_fraction=KEPT_APART,
+        valid_fraction=HELD_OUT,
+        test_fraction=HELD_OUT,
     )
-    return config.changed(
+    return config.replace(
         data=data,
         task=config.pretrain.task,
         model=stage_model(config.pretrain, config.model),
@@ -69,12 +71,12 @@ def stage_config(config: RunConfig, folder: Path) -> RunConfig:
     )
 
 
-def texts_read(folder: Path, config: PretrainConfig) -> str:
-    """What the first stage read, in words."""
+def describe_texts(folder: Path, config: PretrainConfig) -> str:
+    """What pre-training read, in words."""
     with (folder / TEXTS).open("rb") as file:
         number = sum(1 for _ in file)
     more = f" and on {', '.join(map(str, config.files))}" if config.files else ""
-    words = f"pre-trained ({config.task.kind}) on {counted(number, 'text')} of the training split{more}, none of validation or test"
+    words = f"pre-trained ({config.task.kind}) on {format_count(number, 'text')} of the training split{more}, none of validation or test"
     return f"{words}: see {STAGE}/report.html"
 
 

@@ -1,14 +1,15 @@
-"""What the user sees while a run goes on: one line that moves on a terminal, a plain line now and then elsewhere, nothing for machines."""
+"""Progress display: a bar on a terminal, one live cell in a notebook, occasional lines elsewhere, nothing for `--json`."""
 
 import sys
 import time
 from dataclasses import dataclass
-from typing import Protocol, TextIO
+from html import escape
+from typing import Any, Protocol, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-EVERY = 10.0  # seconds between plain lines
+EVERY, OFTEN = 10.0, 2.0  # seconds between plain lines of training, and of what comes before and after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def clock(seconds: float) -> str:
 
 
 class Display(Protocol):
-    """Where a run's words go."""
+    """Progress and messages of a run."""
 
     def say(self, line: str) -> None:
         """One line that stays."""
@@ -44,6 +45,9 @@ class Display(Protocol):
 
     def work(self, what: str, done: int, total: int) -> None:
         """During evaluation."""
+
+    def wait(self, line: str) -> None:
+        """While something takes time without counting: what, and for how long."""
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -55,6 +59,8 @@ class Silent:
     def show(self, status: Status) -> None: ...
 
     def work(self, what: str, done: int, total: int) -> None: ...
+
+    def wait(self, line: str) -> None: ...
 
     def close(self) -> None: ...
 
@@ -75,15 +81,18 @@ class Lines:
             self.say(f"step {status.step}/{status.total} · {status.words()}")
 
     def work(self, what: str, done: int, total: int) -> None:
-        if time.monotonic() - self.last >= EVERY:
+        if time.monotonic() - self.last >= OFTEN:
             self.last = time.monotonic()
             self.say(f"{what} {done / max(total, 1):.0%}")
+
+    def wait(self, line: str) -> None:
+        self.say(line)
 
     def close(self) -> None: ...
 
 
 class Bar:
-    """For a terminal: a line that moves, below those that stay."""
+    """For a terminal: a progress bar below the messages."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[words]}"))
@@ -100,6 +109,9 @@ class Bar:
     def work(self, what: str, done: int, total: int) -> None:
         self._move(what, done, total, "")
 
+    def wait(self, line: str) -> None:
+        self._move(line, 0, 0, "")
+
     def _move(self, what: str, done: int, total: int, words: str) -> None:
         if not self.started:
             self.progress.start()
@@ -112,9 +124,64 @@ class Bar:
             self.started = False
 
 
+class Notebook:
+    """For a notebook: one cell output that is rewritten in place, never a red block of stderr."""
+
+    LINES = 6  # of what was said, the last ones
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.bar = ""
+        self.last = 0.0
+        self.handle: Any = None
+
+    def say(self, line: str) -> None:
+        self.lines = [*self.lines, line][-self.LINES :]
+        self._draw(force=True)
+
+    def show(self, status: Status) -> None:
+        self._move("train", status.step, status.total, status.words())
+
+    def work(self, what: str, done: int, total: int) -> None:
+        self._move(what, done, total, "")
+
+    def wait(self, line: str) -> None:
+        self._move(line, 0, 0, "")
+
+    def close(self) -> None:
+        self.bar = ""
+        self._draw(force=True)
+
+    def _move(self, what: str, done: int, total: int, words: str) -> None:
+        bar = f'<progress value="{done}" max="{max(total, 1)}" style="width: 20em"></progress>'
+        self.bar = f"<div>{escape(what)} {bar} {done:,}/{total:,} {escape(words)}</div>"
+        self._draw()
+
+    def _draw(self, *, force: bool = False) -> None:
+        from IPython.display import HTML, display
+
+        if not force and time.monotonic() - self.last < 0.25:
+            return
+        self.last = time.monotonic()
+        said = "".join(f"<div>{escape(line)}</div>" for line in self.lines)
+        page = HTML(f'<div style="font-size: 90%; opacity: 0.8">{said}{self.bar}</div>')
+        if self.handle is None:
+            self.handle = display(page, display_id=True)
+        else:
+            self.handle.update(page)
+
+
+def is_notebook() -> bool:
+    """Whether this runs in a Jupyter kernel."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
+
+
 def display(*, machine: bool = False, stream: TextIO | None = None) -> Display:
-    """What suits the place: nothing for `--json`, a moving line on a terminal, plain lines elsewhere."""
+    """The display for this environment: bar, notebook cell, plain lines, or none for `--json`."""
     if machine:
         return Silent()
+    if stream is None and is_notebook():
+        return Notebook()
     target = stream or sys.stderr
     return Bar(target) if target.isatty() else Lines(target)

@@ -1,4 +1,4 @@
-"""A finished run becomes another, without training: adapters merged into their base, redundant experts removed."""
+"""Rewrite a finished run without training: merge adapters, prune experts."""
 
 import shutil
 from collections.abc import Callable
@@ -14,17 +14,19 @@ from attentif.data import plan
 from attentif.errors import RunError, UsageError
 from attentif.files import write_json, write_text
 from attentif.models import Model
-from attentif.models.experts import expert_counts, mixtures, most_used, prune_experts
-from attentif.tasks.feed import counted
-from attentif.tasks.task import Baseline, Prepared
-from attentif.training.config import RunConfig
+from attentif.models.experts import expert_counts, mixtures, prune_experts, select_most_used
+from attentif.tasks.base import AnyPrepared, Baseline
+from attentif.tasks.batches import format_count
+from attentif.tasks.predictors import Trainable
+from attentif.training.config import StoredConfig
 from attentif.training.distributed import device_of
 from attentif.training.load import load_run_config
 from attentif.training.manifest import MANIFEST
-from attentif.training.outcome import Trained, readme
+from attentif.training.outcome import TrainingResult, readme
 from attentif.training.progress import Display
 from attentif.training.run import open_model
 from attentif.training.rundir import RunFolder, create, read_results, refuse_existing
+from attentif.training.stored_config import read_state
 from attentif.training.train_state import TrainState
 from attentif.training.weights import write_weights
 from attentif.view.report import write_report
@@ -35,7 +37,7 @@ OF_THE_WEIGHTS = ("config.toml", "README.md", "model.safetensors", "adapter.safe
 
 
 def open_finished_run(run: Path, out: Path, force: bool) -> RunFolder:
-    """The run to be rewrite_run, refused where it is not finished or where the new one would take its place."""
+    """The finished run to rewrite; refused where `out` is the run itself or exists."""
     folder = RunFolder.open(run)
     if not folder.finished:
         raise RunError(f"is not finished; go on with: attentif train --resume {run}", file=run)
@@ -46,7 +48,9 @@ def open_finished_run(run: Path, out: Path, force: bool) -> RunFolder:
     return folder
 
 
-def rewrite_run(folder: RunFolder, out: Path, config: RunConfig, model: Model, fill: Callable[[Path], Any], *, force: bool) -> RunFolder:
+def rewrite_run(
+    folder: RunFolder, out: Path, config: StoredConfig, model: Trainable, fill: Callable[[Path], Any], *, force: bool
+) -> RunFolder:
     """A run like `folder`, with another configuration and other weights; `fill` writes what differs besides."""
 
     def whole(path: Path) -> None:
@@ -74,7 +78,7 @@ def merge_run(run: Path, out: Path, *, force: bool = False) -> RunFolder:
         f"# {out.name}\n\n`{run}` with its adapters merged into the weights of `{config.model.from_}`: `attentif predict {out}` and all\n"
     )
     about += "other commands use it as any run. `results.json`, `report.html` and `metrics.jsonl` are those of the run with adapters.\n"
-    return rewrite_run(folder, out, config.changed(adapt=None), model, lambda path: write_text(path / "README.md", about), force=force)
+    return rewrite_run(folder, out, config.replace(adapt=None), model, lambda path: write_text(path / "README.md", about), force=force)
 
 
 # ----------------------------------------------------------------------------------------------------------------- experts
@@ -97,23 +101,34 @@ def prune_run(run: Path, out: Path, *, experts: int | None = None, force: bool =
     folder = open_finished_run(run, out, force)
     config = load_run_config(folder.path)
     model = open_model(folder, config, device_of("auto"))
-    wanted = _wanted(model, experts, run)
+    if not isinstance(model, Model):
+        raise UsageError("is an average of several networks, whose experts differ", file=run)
+    wanted = _choose_sizes(model, experts, run)
     task = config.task.build()
-    task.recall(folder.path)
-    prepared = task.prepare(config.data, folder.tokenizers(config.tokenizer), config.model, display.say)
+    state = read_state(folder.path, task)
+    prepared = task.prepare(config.data, folder.tokenizers(config.tokenizer), config.model, display.say, state)
     if config.made is None or prepared.digest != config.made.data:
         raise RunError("its data have changed since it was trained: there is nothing to measure the use of its experts on", file=run)
     budget = config.train.batch_tokens
     watch = lambda done, total: display.work("evaluate", done, total)
-    score = lambda of, split, quick: task.evaluate(of, split, budget=budget, quick=quick, progress=watch)
+    score = lambda of, split, quick: task.evaluate(of, state, split, budget=budget, quick=quick, progress=watch)
 
     before = score(model, prepared.valid, True)
-    smaller, removed = _without_least_used(model, wanted, prepared, budget)
+    smaller, removed = _remove_least_used(model, wanted, prepared, budget)
     after, test = score(smaller, prepared.valid, True), score(smaller, prepared.test, False)
 
     results = read_results(folder)
-    settled = config.changed(model=smaller.config, adapt=None)
-    trained = Trained(settled, task, smaller, prepared, _place(folder, results), test, after, _baselines(results))
+    settled = config.replace(model=smaller.config, adapt=None)
+    trained = TrainingResult(
+        config=settled,
+        task=task,
+        model=smaller,
+        prepared=prepared,
+        train_state=_read_train_state(folder, results),
+        test=test,
+        valid=after,
+        baselines=_baselines(results),
+    )
 
     def fill(path: Path) -> None:
         write_report(path / "report.html", trained.report(folder))
@@ -122,15 +137,14 @@ def prune_run(run: Path, out: Path, *, experts: int | None = None, force: bool =
         write_json(path / "results.json", trained.results() | {"pruned": {"run": str(run), "removed": removed}})
 
     made = rewrite_run(folder, out, settled, smaller, fill, force=force)
-    split = lambda valid, test: {"valid": valid[task.metric], "test": test[task.metric]}
+    metric = task.metric_for(state)
+    split = lambda valid, test: {"valid": valid[metric], "test": test[metric]}
     sizes = (sum(model.sizes().values()), sum(smaller.sizes().values()))
-    return Pruned(made, removed, task.metric, split(before.scores, results["scores"]), split(after.scores, test.scores), sizes)
+    return Pruned(made, removed, metric, split(before.scores, results["scores"]), split(after.scores, test.scores), sizes)
 
 
-def _wanted(model: Model, experts: int | None, run: Path) -> dict[str, int]:
+def _choose_sizes(model: Model, experts: int | None, run: Path) -> dict[str, int]:
     """How many experts stay in each mixture."""
-    if model.others:
-        raise UsageError("is an average of several networks, whose experts differ", file=run)
     found = {path: mixer.config for path, (_, mixer) in mixtures(model).items()}
     if not found:
         raise UsageError("has no mixture of experts: there is nothing to prune", file=run)
@@ -141,13 +155,16 @@ def _wanted(model: Model, experts: int | None, run: Path) -> dict[str, int]:
         if not least <= keep < config.experts or keep % config.groups:
             of = f" in {config.groups} groups" if config.groups > 1 else ""
             raise UsageError(
-                f"{path} has {counted(config.experts, 'expert')}{of}, of which a token uses {config.top_k}: {keep} cannot stay", file=run
+                f"{path} has {format_count(config.experts, 'expert')}{of}, of which a token uses {config.top_k}: {keep} cannot stay",
+                file=run,
             )
         wanted[path] = keep
     return wanted
 
 
-def _without_least_used(model: Model, wanted: dict[str, int], prepared: Prepared, budget: int) -> tuple[Model, dict[str, dict[int, float]]]:
+def _remove_least_used(
+    model: Model, wanted: dict[str, int], prepared: AnyPrepared, budget: int
+) -> tuple[Model, dict[str, dict[int, float]]]:
     valid, device = prepared.valid, next(model.parameters()).device
     batches = (valid.batch(rows).to(device) for rows in plan(valid.lengths, budget, seed=0, epoch=0))
     counts, removed = expert_counts(model, batches), {}
@@ -164,11 +181,11 @@ def _most_used_by_group(counts: Tensor, number: int, groups: int) -> list[int]:
     return [
         group * size + expert
         for group, own in enumerate(torch.unbind(counts.view(groups, size)))
-        for expert in most_used(own, number // groups)
+        for expert in select_most_used(own, number // groups)
     ]
 
 
-def _place(folder: RunFolder, results: dict[str, Any]) -> TrainState:
+def _read_train_state(folder: RunFolder, results: dict[str, Any]) -> TrainState:
     """Where the training of a finished run had come to."""
     epochs = max((row.get("epoch", 0.0) for row in folder.metrics.rows()), default=0.0)
     cost = results["cost"]

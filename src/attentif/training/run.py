@@ -1,7 +1,6 @@
 """A whole run: configuration, data, model, training, evaluation, report. Stopped anywhere, it goes on with `resume`."""
 
 import importlib.util
-import platform
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -13,37 +12,42 @@ import torch
 from attentif.config import to_toml
 from attentif.errors import ConfigError, RunError, UsageError, within
 from attentif.files import write_text
-from attentif.models import Model, ModelConfig, build
+from attentif.models import ModelConfig, build
 from attentif.nn.adapt import merge
 from attentif.runtime import configure_process
-from attentif.tasks.task import Prepared, Task, Tokenizers
+from attentif.tasks.base import AnyPrepared, AnyTask, TaskState, Tokenizers
+from attentif.tasks.predictors import Ensemble, Trainable, networks_of
+from attentif.tasks.states import save_state
 from attentif.text import TokenizerConfig
 from attentif.training.backbone import Backbone, find_backbone, has_same_head
-from attentif.training.config import FORMAT, KeptConfig, MadeConfig, RunConfig, TrainConfig
-from attentif.training.distributed import ProcessGroup, Ranks, count_processes, device_of
-from attentif.training.learning import check_learning, choose_learning, describe_trainable
+from attentif.training.config import MadeConfig, RunConfig, StoredConfig, TrainConfig
+from attentif.training.distributed import ProcessGroup, Ranks, device_of
+from attentif.training.keep_alive import keep_alive
 from attentif.training.load import load_run_config
 from attentif.training.loop import Job, fit
 from attentif.training.machine import seed_all
-from attentif.training.outcome import Trained, readme
-from attentif.training.pretrain import STAGE, TEXTS, capture_texts, stage_config, stage_results, texts_read, write_texts
+from attentif.training.outcome import TrainingResult, readme
+from attentif.training.pretrain import STAGE, TEXTS, describe_texts, record_texts, stage_config, stage_results, write_texts
 from attentif.training.progress import Display, Silent
+from attentif.training.relaunch import find_begun, mark_launch
 from attentif.training.rundir import RunFolder, create, refuse_existing, save_tokenizers
+from attentif.training.sharding import is_sharded
 from attentif.training.signals import StoppedError
+from attentif.training.stored_config import find_data, read_state
 from attentif.training.train_state import TrainState
-from attentif.training.vectors import FoundVectors, check_vectors, find_vectors, give_vectors
+from attentif.training.trainable import check_trainable, choose_trainable, describe_trainable
+from attentif.training.vectors import FoundVectors, check_vectors, copy_vectors, find_vectors
 from attentif.training.weights import map_model, read_weights, write_weights
-from attentif.version import __version__
 from attentif.view.report import write_report
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A run with its data, before its weights."""
+    """A run whose data are prepared and whose weights are not."""
 
     config: RunConfig
-    task: Task
-    prepared: Prepared
+    task: AnyTask
+    prepared: AnyPrepared
     ranks: Ranks
     display: Display
     vectors: Sequence[FoundVectors] | None = None  # that embeddings begin with; None: not read yet
@@ -54,51 +58,55 @@ def train(
     config: RunConfig, *, name: str = "run", out: Path | None = None, force: bool = False, trial: bool = False, display: Display
 ) -> RunFolder:
     """Train what `config` says, in `out` or in `runs/<name>-<n>`; a `trial` ends with its loss on validation."""
-    model = check(config)[1]
+    if (begun := find_begun(out, name)) is not None:
+        return resume(begun.path, trial=trial, display=display)
+    model = check_config(config)[1]
     base = check_backbone(config, model, out)
-    check_learning(config, model)
+    check_trainable(config, model)
     check_vectors(config.model)
     refuse_existing(out, force)
     with configure(config.train), ProcessGroup(device_of(config.train.device)) as ranks:
         if not ranks.main:  # what the first process has made is there for the others to read
-            return continue_run(RunFolder(Path(ranks.share(None))), ranks, Silent())
-        folder, ready = make(config, choose_tokenizers(config, base), name=name, out=out, force=force, ranks=ranks, display=display)
-        ranks.share(str(folder.path))
-        return complete(folder, replace(ready, trial=trial))
+            return continue_run(RunFolder(Path(ranks.broadcast(None))), ranks, Silent())
+        folder, ready = create_run(config, choose_tokenizers(config, base), name=name, out=out, force=force, ranks=ranks, display=display)
+        ranks.broadcast(str(folder.path))
+        return train_and_report(folder, replace(ready, trial=trial))
 
 
-def make(
+def create_run(
     config: RunConfig, text: TokenizerConfig | Tokenizers, *, name: str, out: Path | None, force: bool, ranks: Ranks, display: Display
 ) -> tuple[RunFolder, Ready]:
     """Read the data and make the folder: configuration, tokenizers, and the texts of a first stage, where there is one."""
-    task, model = check(config)
-    with capture_texts(config) as heard:
-        prepared = task.prepare(config.data, text, model, display.say)
+    task, model = check_config(config)
+    recorder = record_texts(config, text)
+    with keep_alive(display.say, display.wait) as say:
+        prepared = task.prepare(config.data, recorder, model, say)
     sized = prepared.sizes.fill(model)
     base = find_backbone(config)
     if config.adapt is not None and base is not None:  # the run will need its base wherever it is used from
-        sized = sized.changed(from_=str(base.path.resolve()))
-    settled = config.changed(task=prepared.task, model=sized, made=describe_origin(name, prepared, base))
+        sized = sized.replace(from_=str(base.path.resolve()))
+    settled = config.replace(model=sized, made=describe_origin(name, prepared, base))
     vectors = find_vectors(settled, prepared.tokenizers)  # a file that cannot be used leaves no folder, and none replaced
 
     def fill(path: Path) -> None:
         write_text(path / "config.toml", to_toml(settled))
         save_tokenizers(path, prepared.tokenizers)
-        task.keep(path)
+        save_state(path, prepared.state)
+        mark_launch(path)
         if config.pretrain is not None:
-            write_texts(heard, path / TEXTS, config.data.text)
+            write_texts(recorder, path / TEXTS, config.data.text)
 
     return create(out, name, fill, force=force), Ready(settled, task, prepared, ranks, display, vectors)
 
 
 def resume(path: Path, *, trial: bool = False, display: Display) -> RunFolder:
-    """Go on with a run from its newest sound checkpoint; a finished run only says that it is."""
+    """Resume a run from its newest valid checkpoint; a finished run is returned as it is."""
     folder = RunFolder.open(path)
     if folder.finished:
         display.say(f"{path} is finished: see {folder.report}")
         return folder
     config = load_run_config(path)
-    check(config)
+    check_config(config)
     with configure(config.train), ProcessGroup(device_of(config.train.device)) as ranks:
         return continue_run(folder, ranks, display if ranks.main else Silent(), trial=trial)
 
@@ -107,34 +115,38 @@ def continue_run(folder: RunFolder, ranks: Ranks, display: Display, *, trial: bo
     """Complete a run with the configuration and the tokenizers of its folder."""
     config = load_run_config(folder.path)
     task = config.task.build()
-    task.recall(folder.path)
-    prepared = task.prepare(config.data, folder.tokenizers(config.tokenizer), config.model, display.say)
+    tokenizers = folder.tokenizers(config.tokenizer)
+    with keep_alive(display.say, display.wait) as say:
+        prepared = task.prepare(find_data(config) or config.data, tokenizers, config.model, say, read_state(folder.path, task))
     if config.made is None:
         raise RunError("has no [made] table: it was not written by a run", file=folder.config)
     if prepared.digest != config.made.data:
         raise RunError("the data are not those that this run was started with; start another run", file=folder.path)
-    return complete(folder, Ready(config, task, prepared, ranks, display, trial=trial))
+    return train_and_report(folder, Ready(config, task, prepared, ranks, display, trial=trial))
 
 
-def check(config: RunConfig) -> tuple[Task, ModelConfig]:
+def check_config(config: RunConfig) -> tuple[AnyTask, ModelConfig]:
     """Refuse, before any data is read, what cannot be trained."""
     settings = config.train
-    device_of(settings.device)
-    if settings.accumulate % count_processes():
-        raise ConfigError(f"train.accumulate: {settings.accumulate} batches cannot be shared out among {count_processes()} processes")
+    if device_of(settings.device).type == "cpu" and settings.precision == "fp16":
+        raise ConfigError("train.precision: fp16 is for GPUs; a CPU takes bf16, or auto, which measures")
+    if settings.shard == "full" and settings.optimizer == "adafactor":
+        raise ConfigError(
+            "train.shard: adafactor keeps means over whole rows and columns, of which a process has a part; take adamw or muon"
+        )
     if settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise ConfigError("train.tensorboard: TensorBoard is not installed; pip install attentif[tensorboard]")
     task = config.task.build()
     model = task.adapt(config.model)
     if config.pretrain is not None:
         with within("pretrain: "):
-            _, stage = check(stage_config(config, Path()))
-        model = stage.changed(dropout=model.dropout, members=model.members).with_head(model.head)
-    if model.members > 1 and not task.averages:
+            _, stage = check_config(stage_config(config, Path()))
+        model = stage.replace(dropout=model.dropout).with_head(model.head)
+    if settings.ensemble > 1 and not task.averages:
         why = f"what {config.task.kind} answers here is not made of numbers that could be averaged, as classes and direct forecasts are"
-        raise ConfigError(f"model.members: {why}; leave it out")
-    if model.members > 1 and config.adapt is not None:
-        raise ConfigError("model.members: adapters stand beside one model; leave one of the two out")
+        raise ConfigError(f"train.ensemble: {why}; leave it out")
+    if settings.ensemble > 1 and config.adapt is not None:
+        raise ConfigError("train.ensemble: adapters stand beside one model; leave one of the two out")
     task.check(model)
     return task, model
 
@@ -144,10 +156,10 @@ def configure(settings: TrainConfig) -> AbstractContextManager[None]:
     return configure_process(threads=settings.threads or 0, deterministic=settings.deterministic)
 
 
-def describe_origin(name: str, prepared: Prepared, base: Backbone | None) -> MadeConfig:
-    versions = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
+def describe_origin(name: str, prepared: AnyPrepared, base: Backbone | None) -> MadeConfig:
     family = base.config.made.family if base is not None and base.config.made is not None else None
-    return MadeConfig(recipe=name, **versions, format=FORMAT, data=prepared.digest, weights=base.digest if base else None, family=family)
+    weights = base.digest if base else None
+    return MadeConfig.of(name, data=prepared.digest, folder=str(Path.cwd()), weights=weights, family=family)
 
 
 def check_backbone(config: RunConfig, model: ModelConfig, out: Path | None = None) -> Backbone | None:
@@ -165,25 +177,26 @@ def choose_tokenizers(config: RunConfig, base: Backbone | None) -> TokenizerConf
     return (config.tokenizer or {}) if base is None else base.tokenizers()
 
 
-def fresh_model(config: ModelConfig, settings: TrainConfig, device: torch.device) -> Model:
-    """Weights are a function of the seed."""
+def fresh_model(config: ModelConfig, settings: TrainConfig, device: torch.device) -> Trainable:
+    """A network, or an ensemble, with fresh weights: a function of the seed."""
     seed_all(settings.seed)
-    model = build(config).to(device)
-    model.checkpointing = settings.gradient_checkpointing
-    return model
+    networks = [build(config).to(device) for _ in range(settings.ensemble)]
+    for network in networks:
+        network.checkpointing = settings.gradient_checkpointing
+    return networks[0] if settings.ensemble == 1 else Ensemble(networks)
 
 
-class Begun(NamedTuple):
-    """What a model began with."""
+class InitialWeights(NamedTuple):
+    """Where the initial weights came from."""
 
-    said: str
+    message: str
     fresh_head: bool
 
 
-def begin(model: Model, folder: RunFolder, config: RunConfig) -> Begun | None:
-    """Copy the base model of the first stage, or the one that `model.from` names, and say so.
+def load_initial_weights(model: Trainable, folder: RunFolder, config: RunConfig, state: TaskState | None = None) -> InitialWeights | None:
+    """Copy the weights of the first stage, or of the model that `model.from` names.
 
-    Where a checkpoint has all weights already, the other run is no longer needed; adapters need it always."""
+    Once a checkpoint has all weights, the source is no longer needed; adapters always need it."""
     if config.adapt is None and next(folder.checkpoints().sound(), None) is not None:
         return None
     base = find_backbone(config) if config.pretrain is None else Backbone.of(folder.path / STAGE)
@@ -192,19 +205,20 @@ def begin(model: Model, folder: RunFolder, config: RunConfig) -> Begun | None:
     if config.pretrain is None and config.made is not None and base.digest != config.made.weights:
         way_out = "start another run" if config.adapt is None else "bring those back: its adapters fit no others"
         raise RunError(f"the weights of {base.path} are not those that this run was started with; {way_out}", file=folder.path)
-    fresh_head = not has_same_head(config, base.config)
-    said = [base.give(member, fresh_head=fresh_head) for member in model.members]
-    return Begun(said[0], fresh_head)
+    fresh_head = not has_same_head(config, state, base)
+    messages = [base.copy_into(network, fresh_head=fresh_head) for network in networks_of(model)]
+    return InitialWeights(messages[0], fresh_head)
 
 
-def open_model(folder: RunFolder, config: KeptConfig, device: torch.device) -> Model:
+def open_model(folder: RunFolder, config: StoredConfig, device: torch.device) -> Trainable:
     """The model of a run with its newest weights; adapters are put together with the base that they were trained beside, and merged."""
     if not isinstance(config, RunConfig) or config.adapt is None:
-        return map_model(folder.latest_weights(), config.model).to(device).eval()
+        ensemble = config.train.ensemble if isinstance(config, RunConfig) else 1
+        return map_model(folder.latest_weights(), config.model, ensemble).to(device).eval()
     model = build(config.model).to(device)
     try:
-        begin(model, folder, config)
-        choose_learning(model, config)
+        load_initial_weights(model, folder, config)
+        choose_trainable(model, config)
     except ConfigError as error:
         way_out = f"where that has moved, change model.from there, then: attentif verify {folder.path} --accept"
         raise RunError(f"its adapters need the model they were trained beside ({error}); {way_out}", file=folder.config) from None
@@ -224,65 +238,104 @@ def run_first_stage(folder: RunFolder, ready: Ready) -> None:
     try:
         if ranks.main and not stage.config.is_file():
             name, text = f"{config.made.recipe}: {STAGE}", ready.prepared.tokenizers
-            first = make(stage_config(config, folder.path), text, name=name, out=stage.path, force=False, ranks=ranks, display=display)
-            ranks.wait()
-            complete(*first)
+            first = create_run(
+                stage_config(config, folder.path), text, name=name, out=stage.path, force=False, ranks=ranks, display=display
+            )
+            ranks.barrier()
+            train_and_report(*first)
         else:
-            ranks.wait()
+            ranks.barrier()
             continue_run(stage, ranks, display)
     except StoppedError as stopped:  # it is the whole run that goes on
         raise StoppedError(stopped.message.replace(str(stage.path), str(folder.path)), stopped.exit_code - 128) from None
     display.say("second stage")
 
 
-def complete(folder: RunFolder, ready: Ready) -> RunFolder:
+def train_and_report(folder: RunFolder, ready: Ready) -> RunFolder:
     """Train to the end, score, report."""
     config, ranks, display = ready.config, ready.ranks, ready.display
     if config.pretrain is not None:
         run_first_stage(folder, ready)
-        ready.prepared.notes.append(texts_read(folder.path, config.pretrain))
+        ready.prepared.notes.append(describe_texts(folder.path, config.pretrain))
     model = fresh_model(config.model, config.train, ranks.device)
     if next(folder.checkpoints().sound(), None) is None:
         vectors = find_vectors(config, ready.prepared.tokenizers) if ready.vectors is None else ready.vectors
-        give_vectors(model, vectors, display.say)
-    if begun := begin(model, folder, config):
-        display.say(begun.said)
+        copy_vectors(model, vectors, display.say)
+    if initial := load_initial_weights(model, folder, config, ready.prepared.state):
+        display.say(initial.message)
     elif next(folder.checkpoints().sound(), None) is None:
-        ready.task.begin(model, ready.prepared, display.say)
-    choose_learning(model, config, fresh_head=begun is not None and begun.fresh_head)
-    if said := describe_trainable(model):
-        display.say(said)
-    job = Job(ready.task, model, ready.prepared.train, ready.prepared.valid, config.train, folder)
+        ready.task.init_weights(model, ready.prepared, display.say)
+    choose_trainable(model, config, fresh_head=initial is not None and initial.fresh_head)
+    if message := describe_trainable(model):
+        display.say(message)
+    prepared = ready.prepared
+    job = Job(ready.task, model, prepared.train, prepared.valid, config.train, folder, prepared.state)
     if not ranks.main:
         fit(job, ranks, display)
+        if is_sharded(model):
+            write_weights(folder.weights, model, writing=False)
         return folder
     try:
         with folder.writing():
             if not folder.readme.is_file():
                 write_text(folder.readme, readme(folder, config))
             folder.unseal()
-            place = fit(job, ranks, display)
+            train_state = fit(job, ranks, display)
             write_weights(folder.weights if config.adapt is None else folder.adapter, model)
-            conclude(folder, ready, model, place)
+            score_and_report(folder, ready, reopen(folder, ready) if is_sharded(model) else model, train_state)
     finally:
         display.close()
     return folder
 
 
-def conclude(folder: RunFolder, ready: Ready, model: Model, place: TrainState) -> None:
+def reopen(folder: RunFolder, ready: Ready) -> Trainable:
+    """The model of a sharded training as a whole, mapped from the file that it was written to."""
+    config, device = ready.config, ready.ranks.device
+    if config.adapt is None:
+        model = map_model(folder.weights, config.model, config.train.ensemble).to(device)
+    else:
+        model = fresh_model(config.model, config.train, device)
+        load_initial_weights(model, folder, config, ready.prepared.state)
+    choose_trainable(model, config)
+    if config.adapt is not None:
+        read_weights(folder.adapter, model)
+    return model
+
+
+def score_and_report(folder: RunFolder, ready: Ready, model: Trainable, train_state: TrainState) -> None:
     """Scores of the test split and of the baselines; `results.json` comes last, for it says that all is there. Of a trial, `trial.json`."""
-    task, prepared, display = ready.task, ready.prepared, ready.display
+    task, display = ready.task, ready.display
     model.eval()
     progress = lambda done, total: display.work("evaluate", done, total)
     budget = ready.config.train.batch_tokens
-    task.settle(model, prepared, folder.path, budget=budget, say=display.say, progress=progress)
-    valid = task.evaluate(model, prepared.valid, budget=budget, quick=True, progress=progress)
+    with keep_alive(display.say, display.wait) as say:
+        state = task.finalize(model, ready.prepared, budget=budget, say=say, progress=progress)
+    save_state(folder.path, state)
+    prepared = replace(ready.prepared, state=state)
+    valid = task.evaluate(model, state, prepared.valid, budget=budget, quick=True, progress=progress)
     if ready.trial:
-        folder.seal(folder.trial, {"metric": task.metric, "valid": valid.scores, "steps": place.step, "seconds": place.seconds})
+        folder.seal(
+            folder.trial,
+            {"metric": task.metric_for(state), "valid": valid.scores, "steps": train_state.step, "seconds": train_state.seconds},
+        )
         return
-    test = task.evaluate(model, prepared.test, budget=budget, progress=progress)
-    baselines = task.baselines(prepared, display.say) if ready.config.train.baselines else []
-    trained = Trained(ready.config, task, model, prepared, place, test, valid, baselines)
+    test = task.evaluate(model, state, prepared.test, budget=budget, progress=progress)
+    for warning in task.warnings(test):
+        display.say(f"warning: {warning.en}")
+    with keep_alive(display.say, display.wait) as say:
+        baselines = task.baselines(prepared, say) if ready.config.train.baselines else []
+    trained = TrainingResult(
+        config=ready.config,
+        task=task,
+        model=model,
+        prepared=prepared,
+        train_state=train_state,
+        test=test,
+        valid=valid,
+        baselines=baselines,
+    )
     write_report(folder.report, trained.report(folder))
     write_text(folder.readme, readme(folder, ready.config, trained))
     folder.seal(folder.results, trained.results() | stage_results(folder.path))
+    if ready.config.train.ensemble > 1:  # several times the weights and their optimiser: a finished ensemble is not lengthened
+        folder.checkpoints().clear()

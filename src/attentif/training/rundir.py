@@ -1,6 +1,7 @@
 """A run is a folder.
 
-    config.toml  README.md  tokenizer.json  metrics.jsonl  checkpoints/  model.safetensors  manifest.json  results.json  report.html
+    config.toml  README.md  tokenizer.json  task.json  metrics.jsonl
+    checkpoints/  model.safetensors  manifest.json  results.json  report.html
 
 A run of adapters has `adapter.safetensors` instead of `model.safetensors`, and its configuration names the base that they stand beside.
 It appears with its configuration and tokenizers in one step, never half-made; from then on it can be resumed. `manifest.json` holds the
@@ -25,9 +26,9 @@ from typing import Any
 
 from attentif.config import read_toml
 from attentif.errors import RunError, UsageError
-from attentif.files import flush, render_json, write_text
+from attentif.files import flush, name_full_disk, render_json, write_text
 from attentif.text import Tokenizer, TokenizerConfig
-from attentif.training.checkpoint import Checkpoints
+from attentif.training.checkpoint import Checkpoints, parse_step
 from attentif.training.lock import Lock
 from attentif.training.manifest import (
     MANIFEST,
@@ -73,7 +74,7 @@ class RunFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only process that writes here; what a killed one left half-written is removed."""
+        """Hold the run's lock, and remove temporary files of killed writers."""
         with Lock(self.path / "lock"):
             for path in [*self.path.glob(".*.tmp"), *self.path.glob(".tmp*")]:  # ours, and those of safetensors
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -82,6 +83,16 @@ class RunFolder:
 
     def checkpoints(self, keep: int = 2) -> Checkpoints:
         return Checkpoints(self.path / "checkpoints", keep)
+
+    def followed_weights(self, step: int) -> Path:
+        """Where `train.follow` keeps the weights of a step."""
+        return self.path / "followed" / f"step-{step:08}.safetensors"
+
+    def weights_by_step(self) -> dict[int, Path]:
+        """The weights of earlier steps that are there, by step: those kept by `train.follow`, and the checkpoints'."""
+        found = {parse_step(path): path / "model.safetensors" for path in self.checkpoints().paths()}
+        found |= {int(path.stem.removeprefix("step-")): path for path in (self.path / "followed").glob("step-*.safetensors")}
+        return dict(sorted(found.items()))
 
     @property
     def sealed(self) -> bool:
@@ -95,7 +106,7 @@ class RunFolder:
         write_text(last, text)
 
     def unseal(self) -> None:
-        """Before files of the run are written again."""
+        """Remove the manifest before files of the run are rewritten."""
         (self.path / MANIFEST).unlink(missing_ok=True)
 
     def require_manifest(self) -> None:
@@ -143,7 +154,7 @@ def read_results(folder: RunFolder) -> dict[str, Any]:
 
 
 def read_trial(folder: RunFolder) -> dict[str, Any]:
-    """What a trial is judged by: `trial.json`, or nothing where it is not over; of a finished run its results."""
+    """Results of a finished run, else `trial.json`; empty where a trial is not over."""
     return read_results(folder) or _read(folder.trial)
 
 
@@ -161,7 +172,7 @@ def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of folder that is made whole or not at all: by which file it is known, and what to do where one is there already."""
+    """A kind of folder that is created atomically: the file it is recognised by, and the advice where one exists."""
 
     name: str
     sign: str
@@ -173,7 +184,7 @@ EXPORT = Kind("a Hugging Face folder", "config.json", "replace it with --force, 
 
 
 def refuse_existing(out: Path | None, force: bool, kind: Kind = RUN) -> None:
-    """Before any data is read: a run is never overwritten unasked, and what is not a run never."""
+    """Refuse an existing run without --force, and any other folder always, before any data is read."""
     if out is not None:
         sweep_temporary(out.parent)
     if out is None or not out.exists() or (out.is_dir() and not any(out.iterdir())):
@@ -197,12 +208,13 @@ def create(
     temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{out.name if out else name}.{_owner()}.", suffix=".tmp"))
     temporary.chmod(0o755)  # mkdtemp makes folders that only their owner reads
     try:
-        fill(temporary)
-        if seal:
-            write_manifest(temporary)
-        for path in temporary.iterdir():
-            flush(path)
-        flush(temporary)
+        with name_full_disk(out or parent):
+            fill(temporary)
+            if seal:
+                write_manifest(temporary)
+            for path in temporary.iterdir():
+                flush(path)
+            flush(temporary)
         final = _take_next(temporary, parent, name) if out is None else _take(temporary, out, kind)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -212,12 +224,12 @@ def create(
 
 
 def _owner() -> str:
-    """This process, as the names of temporary folders say it: process ids are only unique on one machine."""
+    """Process id and host, for the names of temporary folders."""
     return f"{os.getpid()}@{re.sub(r'[^A-Za-z0-9-]', '-', socket.gethostname())}"
 
 
 def sweep_temporary(folder: Path) -> None:
-    """Remove what killed processes of this machine left half-written here; put a run back that one of them was replacing."""
+    """Remove temporary folders of killed processes of this machine; restore a run that one of them was replacing."""
     if not folder.is_dir():
         return
     host = _owner().partition("@")[2]
@@ -257,7 +269,7 @@ def _take_next(temporary: Path, parent: Path, name: str) -> Path:
 
 
 def _take(temporary: Path, final: Path, kind: Kind) -> Path:
-    """Stand in the place of an older run, if there is one; its writer, if it lives, keeps it."""
+    """Move the new run into place, over an older one that nobody is writing."""
     if not (final / kind.sign).is_file():
         temporary.rename(final)
         return final

@@ -1,8 +1,10 @@
-"""Ctrl-C and SIGTERM as a request: finish the step, save, leave. Asked again, leave at once; everything written is whole at any moment."""
+"""Ctrl-C and SIGTERM: finish the step, save, exit. A second signal exits at once; files are complete at any moment."""
 
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -10,6 +12,19 @@ from attentif.errors import AttentifError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SAME_PRESS = 0.5  # seconds: the terminal and torchrun both pass on one Ctrl-C
+
+
+@contextmanager
+def ignore_sigterm() -> Iterator[None]:
+    """For the last seconds of a process that ends anyway."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class StoppedError(AttentifError):
@@ -21,7 +36,7 @@ class StoppedError(AttentifError):
 
 
 class Interrupts:
-    """While it is entered, `number` is the signal that asked the run to stop, or 0."""
+    """Context in which `number` is the signal that asked the run to stop, or 0."""
 
     def __init__(self) -> None:
         self.number = 0

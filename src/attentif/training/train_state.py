@@ -1,4 +1,4 @@
-"""Where a run stands: saved with every checkpoint, and summed up in a line of metrics."""
+"""Training progress: saved with every checkpoint, and summed up in a line of metrics."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass
 class TrainState:
-    """Where a run stands: all of it that is not a tensor."""
+    """Progress of a run: all of its state that is not a tensor."""
 
     step: int = 0  # optimiser steps done
     epoch: int = 0
@@ -21,22 +21,25 @@ class TrainState:
     best: float | None = None
     best_step: int = 0
     misses: int = 0  # evaluations since the best one
+    precision: str = ""  # the type that is multiplied: chosen at the first step, kept when the run is resumed
+    scale: float = 1.0  # of fp16's gradients
+    steady: int = 0  # steps since the scale was last changed
 
 
-def line(place: TrainState, rate: float, norm: float) -> dict[str, Any]:
+def metrics_row(state: TrainState, rate: float, norm: float) -> dict[str, Any]:
     """One line of metrics: means over the steps since the last one."""
-    window = place.window
+    window = state.window
     count = max(window["count"], 1.0)
     sums = {"loss", "count", "tokens", "places", "seconds", "steps"}
     return {
-        "step": place.step,
-        "epoch": round(place.epochs, 4),
+        "step": state.step,
+        "epoch": round(state.epochs, 4),
         "loss": window["loss"] / count,
         **{key: value / count for key, value in window.items() if key not in sums},
         "lr": rate,
         "grad_norm": norm,
-        "tokens": place.tokens,
+        "tokens": state.tokens,
         "padding": 1 - window["tokens"] / window["places"],
         "tokens_per_second": window["tokens"] / max(window["seconds"], 1e-9),
-        "seconds": place.seconds,
+        "seconds": state.seconds,
     }

@@ -16,11 +16,11 @@ import torch
 
 from attentif.errors import ConfigError, UsageError
 from attentif.models import Model, ModelConfig
-from attentif.models.frontends import Tokens, TokensConfig
-from attentif.tasks.task import Say, Tokenizers
-from attentif.tasks.vectors.words import is_word
+from attentif.models.frontends import TokenFrontend, TokensConfig
+from attentif.tasks.base import Say, Tokenizers
+from attentif.tasks.predictors import Predictor, networks_of
 from attentif.text import Tokenizer
-from attentif.text.vectors import WordVectors, read_vectors, vector_size
+from attentif.text.vectors import WordVectors, is_word, read_vectors, vector_size
 
 if TYPE_CHECKING:
     from attentif.training.config import RunConfig
@@ -33,7 +33,7 @@ def check_vectors(model: ModelConfig) -> None:
     """Refuse, before any data is read, a file that is none, or whose vectors have another size."""
     if model.from_ is not None:
         return
-    for part, config in _asked(model):
+    for part, config in _vector_files(model):
         size, width = vector_size(Path(str(config.vectors))), config.embedding or model.width
         if size != width:
             way_out = f"set model.width={size}, or model.{part}.embedding={size}"
@@ -47,7 +47,7 @@ class FoundVectors:
     part: str
     rows: torch.Tensor  # (row of the table, row of the matrix)
     matrix: torch.Tensor
-    said: str
+    message: str
 
 
 def find_vectors(config: "RunConfig", tokenizers: Tokenizers) -> list[FoundVectors]:
@@ -55,37 +55,37 @@ def find_vectors(config: "RunConfig", tokenizers: Tokenizers) -> list[FoundVecto
     if config.model.from_ is not None or config.pretrain is not None:
         return []  # its weights come from elsewhere
     all_found = []
-    for part, asked in _asked(config.model):
+    for part, asked in _vector_files(config.model):
         tokenizer = tokenizers.get(PARTS[part], tokenizers["tokenizer"])
         names = {token: word for token in range(tokenizer.vocab) if (word := word_of(tokenizer, token))}
         found = read_vectors(Path(str(asked.vectors)), {form for word in names.values() for form in (word, word.lower())})
-        rows = [(token, number) for token, word in names.items() if (number := found.known(word)) is not None]
+        rows = [(token, number) for token, word in names.items() if (number := found.find(word)) is not None]
         if not rows:
             raise ConfigError(f"model.{part}.vectors: {asked.vectors} has no vector for any of the {len(names):,} words of the vocabulary")
-        said = f"{len(rows):,} of {len(names):,} words of the vocabulary begin with the vectors of {asked.vectors}; the others are drawn"
-        all_found.append(FoundVectors(part, torch.tensor(rows), torch.from_numpy(found.matrix), said))
+        message = f"{len(rows):,} of {len(names):,} words of the vocabulary begin with the vectors of {asked.vectors}; the others are drawn"
+        all_found.append(FoundVectors(part, torch.tensor(rows), torch.from_numpy(found.matrix), message))
     return all_found
 
 
-def give_vectors(model: Model, all_found: Sequence[FoundVectors], say: Say) -> None:
+def copy_vectors(predictor: Predictor, all_found: Sequence[FoundVectors], say: Say) -> None:
     """The embedding of a fresh model begins with them."""
     for found in all_found:
-        for member in model.members:
-            module = getattr(member, found.part)
-            assert isinstance(module, Tokens)
-            begin_with(module.tokens.weight, found.rows, found.matrix)
-        say(found.said)
+        for network in networks_of(predictor):
+            module = getattr(network, found.part)
+            assert isinstance(module, TokenFrontend)
+            copy_rows(module.tokens.weight, found.rows, found.matrix)
+        say(found.message)
 
 
 @torch.no_grad()
-def begin_with(table: torch.Tensor, rows: torch.Tensor, matrix: torch.Tensor) -> None:
+def copy_rows(table: torch.Tensor, rows: torch.Tensor, matrix: torch.Tensor) -> None:
     """`rows` are (row of the table, row of the matrix)."""
     given = matrix[rows[:, 1]].to(table)
     scale = table.pow(2).mean().sqrt() / given.pow(2).mean().sqrt().clamp(min=1e-12)
     table[rows[:, 0]] = given * scale
 
 
-def _asked(model: ModelConfig) -> Iterator[tuple[str, TokensConfig]]:
+def _vector_files(model: ModelConfig) -> Iterator[tuple[str, TokensConfig]]:
     for part in PARTS:
         config = getattr(model, part)
         if isinstance(config, TokensConfig) and config.vectors is not None:
@@ -103,12 +103,12 @@ def word_of(tokenizer: Tokenizer, token: int) -> str:
 
 def is_word_level(model: Model, config: Any) -> bool:
     """Whether the tokens of a trained model are words."""
-    return isinstance(model.frontend, Tokens) and config.tokenizer is not None and config.tokenizer.kind == "word"
+    return isinstance(model.frontend, TokenFrontend) and config.tokenizer is not None and config.tokenizer.kind == "word"
 
 
 def embedding_vectors(model: Model, config: Any, tokenizers: Tokenizers) -> WordVectors:
     """The embedding of a trained model as word vectors, where its tokens are words."""
-    if config.tokenizer is None or not isinstance(model.frontend, Tokens):
+    if config.tokenizer is None or not isinstance(model.frontend, TokenFrontend):
         raise UsageError("this run reads no words")
     if config.tokenizer.kind != "word":
         raise UsageError(f"the tokens of this run are pieces of words ({config.tokenizer.kind}); neighbours need tokenizer.kind=word")

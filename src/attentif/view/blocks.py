@@ -87,6 +87,14 @@ class FigureBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class Drawing:
+    """An SVG picture of our own making, drawn once for each language."""
+
+    svg: Text
+    caption: Words | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Code:
     text: str
     language: Literal["", "toml"] = ""
@@ -123,7 +131,7 @@ class AttentionMaps:
         return self.rows if self.columns is None else self.columns
 
 
-Block = Paragraph | Table | FigureBlock | Code | Tokens | AttentionMaps
+Block = Paragraph | Table | FigureBlock | Drawing | Code | Tokens | AttentionMaps
 
 
 @dataclass(frozen=True, slots=True)

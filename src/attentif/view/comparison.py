@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from attentif.view.blocks import Block, Cell, Code, Paragraph, Section, Table
+from attentif.view.caveats import may_not
 from attentif.view.comparison_figures import costs, curves, differences, quality
 from attentif.view.comparison_tables import cost_table, quality_table, rates, sizes_table
-from attentif.view.doubts import may_not
 from attentif.view.page import Fragment, Page, write
-from attentif.view.verdict import Part, joined, may, setting
+from attentif.view.verdict import Part, join_texts, may, setting
 from attentif.view.words import Text, count
 
 TITLE = Text("Comparaison", "Comparison")
@@ -26,7 +26,7 @@ def comparison_page(path: Path, data: Mapping[str, Any]) -> None:
         for part in parts:
             sections += [
                 Section(part["name"], [*quality(part), quality_table(part)]),
-                *(titled(part["name"], section) for section in part_sections(part)),
+                *(prefix_title(part["name"], section) for section in part_sections(part)),
             ]
     sections.append(Section(Text("Comment cela a été fait", "How it was done"), origin(data), folded=True))
     write(path, Page(Text(f"{TITLE.fr} : {data['name']}", f"{TITLE.en}: {data['name']}"), sections, lead))
@@ -49,7 +49,7 @@ def part_sections(part: Part) -> list[Section]:
     return [section for section in found if section.body]
 
 
-def titled(name: str, section: Section) -> Section:
+def prefix_title(name: str, section: Section) -> Section:
     """A section of one of several comparisons."""
     assert isinstance(section.title, Text)
     return replace(section, title=Text(f"{name} : {_small(section.title.fr)}", f"{name}: {_small(section.title.en)}"))
@@ -61,7 +61,7 @@ def _small(words: str) -> str:
 
 def headline(part: Part, name: str | None = None) -> list[Block]:
     """Who is best and what establishes it; then what was compared."""
-    found = joined(may(part))
+    found = join_texts(may(part))
     said = found if name is None else Text(f"{name} : {found.fr}", f"{name}: {found.en}")
     return [Paragraph(said, "lead"), Paragraph(setting(part), "note")]
 

@@ -13,7 +13,7 @@ from attentif.view.figures.bands import Band, banded_curves
 from attentif.view.figures.intervals import Estimate, intervals
 from attentif.view.figures.pareto import Choice, pareto
 from attentif.view.verdict import Part, gap, ranking, score_of
-from attentif.view.words import Number, Text, Words, fixed, metric
+from attentif.view.words import Number, Text, Words, metric, with_decimals
 
 ALIKE = 1.05  # ratio of costs under which they say nothing: the budget has made them equal
 
@@ -101,7 +101,7 @@ def _bare(words: Text) -> Text:
 def _p(value: float | None) -> Cell:
     if value is None:
         return None
-    return Number("< 0,001", "< 0.001") if value < 0.001 else fixed(value, 3)
+    return Number("< 0,001", "< 0.001") if value < 0.001 else with_decimals(value, 3)
 
 
 def curves(part: Part) -> list[Block]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from attentif.view.blocks import Block, Cell, Paragraph, Table
-from attentif.view.figures.scores import written
+from attentif.view.figures.scores import format_score
 from attentif.view.verdict import Part, lower_is_better, ranking, score_of
 from attentif.view.words import Number, Text, Words, big, count, duration, metric, percent, size
 
@@ -75,8 +75,8 @@ def cost_table(part: Part, only: Collection[str] = ALL, *, score: bool = True) -
     shown = [(key, name) for key, name in COLUMNS if key in only and any(row[key] is not None for row in rows)]
     cells: list[list[Cell]] = []
     for row in rows:
-        reached: Cell = None if row[of.key] is None else written(score_of(part, row["model"]), of)
-        cells.append([row["model"], *([reached] if score else []), *(_written(key, row[key]) for key, _ in shown)])
+        reached: Cell = None if row[of.key] is None else format_score(score_of(part, row["model"]), of)
+        cells.append([row["model"], *([reached] if score else []), *(_format_cell(key, row[key]) for key, _ in shown)])
     return Table([Text("modèle", "model"), *([of.title] if score else []), *(name for _, name in shown)], cells, strong={0})
 
 
@@ -84,7 +84,7 @@ def quality_table(part: Part) -> Table:
     return cost_table(part, SIZE)
 
 
-def _written(key: str, value: float | None) -> Cell:
+def _format_cell(key: str, value: float | None) -> Cell:
     if value is None:
         return None
     return WRITTEN.get(key, lambda found: count(round(found)))(value)
@@ -161,11 +161,11 @@ def sizes_table(part: Part) -> Table:
             big(model["flops_per_token"]),
         ]
         if budget is not None:
-            row.append(None if model["error"] is None else signed(model["error"]))
+            row.append(None if model["error"] is None else format_signed(model["error"]))
         rows.append(row)
     return Table(heads, rows)
 
 
-def signed(share: float) -> Number:
+def format_signed(share: float) -> Number:
     value = percent(share)
     return value if share < 0 else Number(f"+{value.fr}", f"+{value.en}")

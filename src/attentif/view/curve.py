@@ -44,7 +44,7 @@ def curve_table(curve: Mapping[str, Any]) -> tuple[list[Words], list[list[Words]
     rows: list[list[Words]] = []
     for line in curve["lines"]:
         by_size = {point["labels"]: point for point in line["points"]}
-        rows.append([Text(**line["name"]), *(_written(by_size[size], of) if size in by_size else "" for size in sizes)])
+        rows.append([Text(**line["name"]), *(_format_point(by_size[size], of) if size in by_size else "" for size in sizes)])
     return [of.title, *(count(size) for size in sizes)], rows
 
 
@@ -52,7 +52,7 @@ def score_of(point: Mapping[str, Any]) -> Score:
     return Score(point["mean"], point["low"], point["high"])
 
 
-def _written(point: Mapping[str, Any], of: Any) -> Number:
+def _format_point(point: Mapping[str, Any], of: Any) -> Number:
     """ "88.1 % ± 0.6" """
     value = of.write(point["mean"])
     if point["low"] is None:

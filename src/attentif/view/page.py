@@ -17,7 +17,7 @@ from attentif.files import write_text
 from attentif.version import __version__
 from attentif.view.blocks import AttentionMaps, Block, FigureBlock, Section
 from attentif.view.render import body, both, json_script, section
-from attentif.view.theme import css_variables, recoloured, template
+from attentif.view.theme import css_variables, recolour, template
 from attentif.view.words import Text, Words, say
 
 
@@ -85,10 +85,17 @@ def scripts(blocks: Sequence[Block]) -> list[str]:
     return [*needed, asset("page.js")]
 
 
+def known_scripts() -> list[str]:
+    """Every script that a page of ours may hold: whoever shows pages lets these run and no others."""
+    from plotly.offline import get_plotlyjs
+
+    return [asset("early.js"), get_plotlyjs(), asset("maps.js"), asset("page.js")]
+
+
 def templates(blocks: Sequence[Block]) -> str:
     if not any(map(_has_figure, blocks)):
         return ""
-    return json_script({"light": template("light"), "dark": template("dark"), "colours": recoloured("dark")}, "templates")
+    return json_script({"light": template("light"), "dark": template("dark"), "colours": recolour("dark")}, "templates")
 
 
 def policy(sources: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from attentif.errors import UsageError
-from attentif.view.blocks import AttentionMaps, Block, Cell, Code, FigureBlock, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import AttentionMaps, Block, Cell, Code, Drawing, FigureBlock, Paragraph, Section, Table, Tokens
 from attentif.view.words import Number, Text, Words, count, number, percent, say, unbroken
 
 LONG_CELL = 40  # characters from which a column of a table needs room
@@ -31,7 +31,7 @@ def both(words: Words) -> str:
     return f'<span class="fr" lang="fr">{escape(unbroken(words.fr))}</span><span class="en" lang="en">{escape(words.en)}</span>'
 
 
-def spoken(words: Words) -> str:
+def aria(words: Words) -> str:
     """Attributes from which the page makes the label that screen readers say."""
     return f'data-aria-fr="{escape(say(words, "fr"))}" data-aria-en="{escape(say(words, "en"))}" aria-label="{escape(say(words, "en"))}"'
 
@@ -69,10 +69,10 @@ def _paragraph(value: Paragraph) -> str:
 @block.register
 def _tokens(value: Tokens) -> str:
     caption = "" if value.caption is None else f"<figcaption>{both(value.caption)}</figcaption>"
-    return f'<figure><p class="tokens">{_shaded(value)}</p>{caption}</figure>'
+    return f'<figure><p class="tokens">{_shade_tokens(value)}</p>{caption}</figure>'
 
 
-def _shaded(value: Tokens) -> str:
+def _shade_tokens(value: Tokens) -> str:
     whole = value.whole or max((abs(v) for v in value.values), default=0) or 1
     parts = []
     for token, v in zip(value.tokens, value.values, strict=True):
@@ -112,7 +112,7 @@ def _cell(cell: Cell) -> str:
     if cell is None:
         return "—"
     if isinstance(cell, Tokens):
-        return f'<span class="tokens">{_shaded(cell)}</span>'
+        return f'<span class="tokens">{_shade_tokens(cell)}</span>'
     if isinstance(cell, str | Text):
         return both(cell)
     return both(count(cell) if isinstance(cell, int) else number(cell))
@@ -127,13 +127,20 @@ def _figure(value: FigureBlock) -> str:
     label = Text("{title}. {about}", "{title}. {about}").with_(title=value.title, about=value.about)
     height = english["layout"].get("height", 400)
     caption = f"<figcaption>{both(value.about)}</figcaption>" if value.about else ""
-    canvas = f'<div class="canvas" role="img" {spoken(label)} style="min-height:{height}px"></div>'
+    canvas = f'<div class="canvas" role="img" {aria(label)} style="min-height:{height}px"></div>'
     return f'<figure class="plot"><h3>{both(value.title)}</h3>{canvas}{caption}{json_script(spec)}</figure>'
 
 
 @block.register
+def _drawing(value: Drawing) -> str:
+    caption = "" if value.caption is None else f"<figcaption>{both(value.caption)}</figcaption>"
+    svg = f'<span class="fr" lang="fr">{value.svg.fr}</span><span class="en" lang="en">{value.svg.en}</span>'
+    return f'<figure class="drawing"><div class="scroll" tabindex=0>{svg}</div>{caption}</figure>'
+
+
+@block.register
 def _code(value: Code) -> str:
-    text = highlighted_toml(value.text) if value.language == "toml" else escape(value.text)
+    text = highlight_toml(value.text) if value.language == "toml" else escape(value.text)
     caption = "" if value.caption is None else f"<figcaption>{both(value.caption)}</figcaption>"
     return f"<figure><pre tabindex=0><code>{text}</code></pre>{caption}</figure>"
 
@@ -145,7 +152,7 @@ TOML_PIECE = re.compile(
 )
 
 
-def highlighted_toml(text: str) -> str:
+def highlight_toml(text: str) -> str:
     """Headers, keys, strings and comments told apart; what it does not know it leaves plain."""
     parts, done = [], 0
     for match in TOML_PIECE.finditer(text):
@@ -164,7 +171,7 @@ def _maps(value: AttentionMaps) -> str:
         "rows": list(value.rows),
         "columns": None if value.columns is None else list(value.columns),
         "layers": [{"name": name, "heads": len(weights)} for name, weights in value.weights.items()],
-        "bytes": base64.b64encode(b"".join(quantised(weights).tobytes() for weights in value.weights.values())).decode(),
+        "bytes": base64.b64encode(b"".join(quantize_map(weights).tobytes() for weights in value.weights.values())).decode(),
     }
     title = f"<h3>{both(value.title)}</h3>" if value.title else ""
     if not total:
@@ -186,7 +193,7 @@ def _over_picture(value: AttentionMaps) -> list[FigureBlock]:
     return overlay_blocks(value)
 
 
-def quantised(weights: Any) -> Any:
+def quantize_map(weights: Any) -> Any:
     """One byte a weight, 255 √w: an error of at most 0.004 √w, a quarter of the bytes, and faint weights stay apart from zero."""
     return np.rint(255 * np.sqrt(np.clip(np.nan_to_num(weights), 0, 1))).astype(np.uint8)
 
@@ -209,8 +216,8 @@ def _maps_body(*, cross: bool) -> str:
 <div class="controls">{layer}{head}{side}</div>
 <div class="views">
 <div class="text">{lines}<p class="status" aria-live="polite"></p></div>
-<div class="overview"><canvas role="img" {spoken(grid)}></canvas><p class="note">{both(grid)}</p></div>
-<div class="big"><div class="scroll" tabindex=0><canvas role="img" {spoken(large)}></canvas></div><p class="note">{both(large)}</p>
+<div class="overview"><canvas role="img" {aria(grid)}></canvas><p class="note">{both(grid)}</p></div>
+<div class="big"><div class="scroll" tabindex=0><canvas role="img" {aria(large)}></canvas></div><p class="note">{both(large)}</p>
 <p class="scale"><span>0</span><i></i><span>{both(percent(1, 0))}</span></p></div>
 </div>"""
 

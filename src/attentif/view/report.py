@@ -7,12 +7,26 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from attentif.view.blocks import AttentionMaps, Block, Cell, Code, Contender, FigureBlock, Paragraph, Score, Section, Table
+from attentif.view.blocks import AttentionMaps, Block, Cell, Code, Contender, Drawing, FigureBlock, Paragraph, Score, Section, Table
 from attentif.view.figures import Points, contenders, cost_bars, learning_rate, loss_curves, metric_curves
-from attentif.view.figures.scores import ranked, written
+from attentif.view.figures.scores import format_score, sort_best_first
 from attentif.view.maps import HOW_TO_READ, MAPS
 from attentif.view.page import Page, write
-from attentif.view.words import METRICS, Metric, Number, Text, Words, count, duration, fixed, metric, number, percent, size, split_name
+from attentif.view.words import (
+    METRICS,
+    Metric,
+    Number,
+    Text,
+    Words,
+    count,
+    duration,
+    metric,
+    number,
+    percent,
+    size,
+    split_name,
+    with_decimals,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,7 @@ class RunReport:
     origin: Origin
     sections: Sequence[Section] = ()  # the task's own
     maps: Sequence[AttentionMaps] = ()
+    architecture: Drawing | None = None
 
 
 def write_report(path: Path, report: RunReport) -> None:
@@ -84,6 +99,7 @@ def page(report: RunReport) -> Page:
         Section(Text("Ce qui a été fait", "What was done"), [Paragraph(words) for words in report.done]),
         *report.sections,
         Section(MAPS, [Paragraph(HOW_TO_READ), *report.maps] if report.maps else []),
+        Section(Text("Architecture", "Architecture"), [report.architecture] if report.architecture else [], folded=True),
         Section(Text("Apprentissage", "Training"), curves),
         Section(Text("Coût", "Cost"), cost(report.cost, report.history)),
         Section(Text("Données", "Data"), [Paragraph(note) for note in report.origin.notes]),
@@ -116,7 +132,7 @@ def headline(outcome: Outcome) -> Text:
     first_capital = lambda name: name[:1].upper() + name[1:]
     sentence = Text("{metric} : {score} sur le jeu de {split}{size}", "{metric}: {score} on the {split} set{size}").with_(
         metric=Text(first_capital(of.title.fr), first_capital(of.title.en)),
-        score=written(ours, of),
+        score=format_score(ours, of),
         split=split_name(outcome.split),
         size="" if outcome.examples is None else Text(" ({n} exemples)", " ({n} examples)").with_(n=count(outcome.examples)),
     )
@@ -132,7 +148,9 @@ def comparison(of: Metric, ours: Score, name: Words, theirs: Score) -> Text:
     """How far from the best baseline, and whether the intervals tell them apart."""
     difference = ours.value - theirs.value
     plural = "s" if abs(100 * difference) >= 2 else ""
-    amount = Text(f"{{n}} point{plural}", "{n} points").with_(n=fixed(abs(100 * difference))) if of.share else number(abs(difference), 3)
+    amount = (
+        Text(f"{{n}} point{plural}", "{n} points").with_(n=with_decimals(abs(100 * difference))) if of.share else number(abs(difference), 3)
+    )
     where = (
         Text(f"{amount.fr} de plus que", f"{amount.en} above")
         if difference > 0
@@ -159,9 +177,9 @@ def overlap(one: Score, other: Score) -> bool:
 
 def scores_table(outcome: Outcome) -> Table:
     """Every score of the run beside those of its baselines, the best system first."""
-    systems, metrics = ranked(outcome.contenders, metric(outcome.metric)), [metric(key) for key in outcome.scores]
+    systems, metrics = sort_best_first(outcome.contenders, metric(outcome.metric)), [metric(key) for key in outcome.scores]
     rows = [
-        [system.name, *(written(system.scores[of.key], of, "\n") if of.key in system.scores else None for of in metrics)]
+        [system.name, *(format_score(system.scores[of.key], of, "\n") if of.key in system.scores else None for of in metrics)]
         for system in systems
     ]
     columns = [of.name if of.higher_is_better else Text(f"{of.name.fr} ↓", f"{of.name.en} ↓") for of in metrics]

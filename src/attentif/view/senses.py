@@ -15,7 +15,7 @@ from attentif.view.figures.axes import Axis
 from attentif.view.figures.bands import Band, banded_curves
 from attentif.view.figures.senses import cosine_matrix, map_of_uses
 from attentif.view.page import Page, write
-from attentif.view.words import Text, Words, count, fixed
+from attentif.view.words import Text, Words, count, with_decimals
 
 Cosines = NDArray[np.float64]
 AROUND = 14  # characters of its sentence on each side of a word, on an axis
@@ -69,7 +69,7 @@ def _lead(shown: SensesView) -> Text:
     ).with_(uses=count(len(shown.spans)), in_context=_span(last), static=_span(first, again=True))
     if shown.several:
         found = Text(" Ils forment {number} sens (silhouette {score}).", " They fall into {number} senses (silhouette {score}).")
-        score = Text("sans objet", "not defined") if shown.silhouette is None else fixed(shown.silhouette, 2)
+        score = Text("sans objet", "not defined") if shown.silhouette is None else with_decimals(shown.silhouette, 2)
         more = found.with_(number=count(len(set(shown.groups))), score=score)
         said = Text(said.fr + more.fr, said.en + more.en)
     return said
@@ -77,7 +77,7 @@ def _lead(shown: SensesView) -> Text:
 
 def _span(values: Sequence[float], *, again: bool = False) -> Text:
     """The range of some cosines; `again` leaves out the French verb, which has been said."""
-    low, high = fixed(min(values), 2), fixed(max(values), 2)
+    low, high = with_decimals(min(values), 2), with_decimals(max(values), 2)
     if low == high:
         return Text(f"{'' if again else 'valent '}{low.fr}", low.en)
     return Text(f"{'' if again else 'vont '}de {low.fr} à {high.fr}", f"{low.en} to {high.en}")

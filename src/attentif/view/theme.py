@@ -105,7 +105,7 @@ def look(place: int) -> Look:
     return Look(colours[place % len(colours)], SYMBOLS[place % len(SYMBOLS)], DASHES[place // len(colours) % len(DASHES)])
 
 
-def recoloured(scheme: Scheme) -> dict[str, str]:
+def recolour(scheme: Scheme) -> dict[str, str]:
     """What the colours that a figure names become in that scheme."""
     return dict(zip(SERIES["light"], SERIES[scheme], strict=True)) | {INK["light"]: INK[scheme], MUTED["light"]: MUTED[scheme]}
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attentif.view.blocks import Score
-from attentif.view.doubts import may_not
-from attentif.view.figures.scores import written
+from attentif.view.caveats import may_not
+from attentif.view.figures.scores import format_score
 from attentif.view.words import (
     LANGS,
     Metric,
@@ -14,14 +14,14 @@ from attentif.view.words import (
     big,
     count,
     duration,
-    fixed,
-    listed,
+    join_names,
     metric,
     number,
     percent,
     plural,
     size,
     split_name,
+    with_decimals,
 )
 
 Part = Mapping[str, Any]
@@ -46,10 +46,10 @@ def score_of(part: Part, name: str) -> Score:
 
 def conclusion(part: Part) -> Text:
     """Everything in one paragraph."""
-    return joined([setting(part), *may(part), *may_not(part)])
+    return join_texts([setting(part), *may(part), *may_not(part)])
 
 
-def joined(sentences: Sequence[Text], between: str = " ") -> Text:
+def join_texts(sentences: Sequence[Text], between: str = " ") -> Text:
     return Text(*(between.join(sentence[lang] for sentence in sentences) for lang in LANGS))
 
 
@@ -64,7 +64,7 @@ def setting(part: Part) -> Text:
         split=split_name("test"),
         models=plural(len(part["models"]), Text("modèle", "model")),
         seeds=plural(len(part["seeds"]), Text("graine", "seed")),
-        budget=_spent(part),
+        budget=_describe_budget(part),
         rate=_rate(part),
     )
 
@@ -83,8 +83,8 @@ def may(part: Part) -> list[Text]:
     come = Text("arrivent en tête", "come first") if len(ahead) > 1 else Text("arrive en tête", "comes first")
     alone = Text("{names} obtient {value} ({metric}).", "{names} reaches {value} ({metric}).")
     first = Text("{names} {come} : {value} ({metric}).", "{names} {come}: {value} ({metric}).") if len(order) > 1 else alone
-    first = first.with_(names=listed(ahead), come=come, metric=lower_is_better(of), value=written(score_of(part, order[0]), of))
-    return [first, *_established(part, order, of), *_simple(part, order, of)]
+    first = first.with_(names=join_names(ahead), come=come, metric=lower_is_better(of), value=format_score(score_of(part, order[0]), of))
+    return [first, *_describe_rank(part, order, of), *_simple(part, order, of)]
 
 
 def lower_is_better(of: Metric) -> Text:
@@ -101,7 +101,7 @@ def ranking(part: Part) -> list[str]:
     return sorted(scores, key=lambda name: sign * scores[name]["value"])
 
 
-def _established(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
+def _describe_rank(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
     """Where the best one stands to each of the others."""
     if len(order) < 2:
         return []
@@ -121,7 +121,7 @@ def _established(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
             Text(
                 "L’écart est établi, au seuil de 5 % (tests appariés, correction de Holm), avec {names}.",
                 "The difference from {names} is established at the 5% level (paired tests, Holm's correction).",
-            ).with_(names=listed(told))
+            ).with_(names=join_names(told))
         )
     else:
         nothing = Text(
@@ -139,13 +139,13 @@ def _established(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
                 "Avec {names}, il est vraisemblable sans être établi : {they}, mais non après correction pour {n} paires ; plus de graines "
                 "en décideraient.",
                 "That from {names} is likely and not established: {they}, but not after correction for {n} pairs; more seeds would decide.",
-            ).with_(names=listed(likely), they=one if len(likely) == 1 else several, n=count(len(pairs)))
+            ).with_(names=join_names(likely), they=one if len(likely) == 1 else several, n=count(len(pairs)))
         )
     if untold and (told or likely):
         established = Text("Il ne l’est pas avec {names}", "That from {names} is not")  # goes on from the sentence about `told`
         begins = Text("Rien ne le distingue de {names}", "Nothing tells it from {names}") if likely else established
         alike = Text(f"{begins.fr} : ces modèles peuvent se valoir.", f"{begins.en}: these models may be as good as each other.")
-        found.append(alike.with_(names=listed(untold)))
+        found.append(alike.with_(names=join_names(untold)))
     return found
 
 
@@ -179,7 +179,7 @@ def _simple(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
             "None does worse than the best simple system: {rival}, {value} (measured once).",
         )
     do = Text("font", "do") if len(behind) > 1 else Text("fait", "does")
-    return [said.with_(names=listed(behind), do=do, rival=Text(**rival["name"]), value=of.write(mark))]
+    return [said.with_(names=join_names(behind), do=do, rival=Text(**rival["name"]), value=of.write(mark))]
 
 
 def _by(name: str, pair: Mapping[str, Any] | None, of: Metric) -> Text:
@@ -192,10 +192,10 @@ def gap(value: float, of: Metric) -> Text:
     if not of.share:
         return number(value, 3)
     many = "s" if round(abs(100 * value), 1) >= 2 else ""
-    return Text(f"{{n}} point{many}", "{n} points").with_(n=fixed(100 * value, 1 if abs(value) >= 0.001 else 2))
+    return Text(f"{{n}} point{many}", "{n} points").with_(n=with_decimals(100 * value, 1 if abs(value) >= 0.001 else 2))
 
 
-def _spent(part: Part) -> Text:
+def _describe_budget(part: Part) -> Text:
     budget = part["budget"]
     if budget is None and len(part["models"]) == 1:
         return Text("à sa taille d’origine", "at its own size")
@@ -215,4 +215,4 @@ def _rate(part: Part) -> Text:
     ).with_(n=count(len(search["rates"])), share=percent(search["share"], 0))
     if not given:
         return chosen
-    return Text(f"{chosen.fr}, sauf pour {{names}} (donné)", f"{chosen.en}, but for {{names}} (given)").with_(names=listed(given))
+    return Text(f"{chosen.fr}, sauf pour {{names}} (donné)", f"{chosen.en}, but for {{names}} (given)").with_(names=join_names(given))

@@ -71,7 +71,7 @@ def number(value: float, digits: int = 4) -> Number:
     if magnitude < -4:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         return times_ten_to(mantissa.rstrip("0").rstrip("."), int(exponent))
-    return fixed(value, max(0, digits - 1 - magnitude))
+    return with_decimals(value, max(0, digits - 1 - magnitude))
 
 
 def times_ten_to(mantissa: str, exponent: int) -> Number:
@@ -79,7 +79,7 @@ def times_ten_to(mantissa: str, exponent: int) -> Number:
     return _number(mantissa.replace("-", "−"), f" × 10{str(exponent).translate(RAISED)}")
 
 
-def fixed(value: float, decimals: int = 1) -> Number:
+def with_decimals(value: float, decimals: int = 1) -> Number:
     """A number with so many decimals."""
     return _number(f"{value:z,.{decimals}f}".replace("-", "−")) if math.isfinite(value) else number(value)  # z: no −0.0
 
@@ -124,9 +124,9 @@ class Metric:
     @property
     def title(self) -> Text:
         """Its name, and a warning where the reader would take a high score for a good one."""
-        return self.warned(" ")
+        return self.name_with_direction(" ")
 
-    def warned(self, between: str) -> Text:
+    def name_with_direction(self, between: str) -> Text:
         if self.higher_is_better:
             return self.name
         return Text(f"{self.name.fr}{between}(le plus bas est le meilleur)", f"{self.name.en}{between}(lower is better)")
@@ -163,9 +163,13 @@ METRICS: dict[str, Metric] = {
         Metric("loss", Text("perte", "loss"), higher_is_better=False),
         Metric("mse", Text("erreur quadratique (MSE)", "squared error (MSE)"), higher_is_better=False),
         Metric("mae", Text("erreur absolue (MAE)", "absolute error (MAE)"), higher_is_better=False),
+        Metric("rmse", Text("erreur quadratique moyenne (RMSE)", "root mean squared error (RMSE)"), higher_is_better=False),
+        Metric("r2", Text("part expliquée (R²)", "share explained (R²)")),
         Metric("mase", Text("erreur par rapport à la saison (MASE)", "error over the seasonal one's (MASE)"), higher_is_better=False),
         Metric("pinball", Text("perte des quantiles", "quantile loss"), higher_is_better=False),
         Metric("coverage", Text("part dans la bande", "share inside the band"), share=True),
+        Metric("balanced_accuracy", Text("exactitude équilibrée", "balanced accuracy"), share=True),
+        Metric("average_precision", Text("précision moyenne (AP)", "average precision"), share=True),
         Metric("auc", Text("aire sous la courbe ROC", "area under the ROC curve"), share=True),
         Metric("follows", Text("paires reconnues (la suite, ou non)", "pairs recognised (the rest, or not)"), share=True),
         Metric("perplexity", Text("perplexité", "perplexity"), higher_is_better=False),
@@ -210,7 +214,7 @@ UNITS: dict[str, tuple[Text, Writer]] = {
 Unit = Literal["parameters", "seconds", "bytes"]
 
 
-def listed(names: Sequence[Words]) -> Text:
+def join_names(names: Sequence[Words]) -> Text:
     """ "a, b and c" """
     parts = []
     for lang, last in (("fr", " et "), ("en", " and ")):

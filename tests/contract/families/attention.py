@@ -15,7 +15,7 @@ from attentif.nn.distance import DistanceConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig, CrossAttention, CrossAttentionConfig
 from attentif.nn.norm import LayerNormConfig, RMSNormConfig
-from attentif.nn.pattern import Global, Random, Short, Window
+from attentif.nn.pattern import GlobalPattern, RandomPattern, ShortPattern, WindowPattern
 from attentif.nn.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, RotaryConfig, YarnScaling
 
 
@@ -34,17 +34,18 @@ def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
         yield f"attention-grouped-{way}", make(causal=causal, kv_heads=2), SITE
         yield f"attention-multi-query-{way}", make(causal=causal, kv_heads=1), SITE
         yield f"attention-qk-norm-{way}", make(causal=causal, qk_norm=RMSNormConfig()), SITE
+        yield f"attention-qk-norm-of-all-{way}", make(causal=causal, kv_heads=2, qk_norm=RMSNormConfig(), qk_norm_of="all"), SITE
         yield f"attention-softcap-{way}", make(causal=causal, softcap=1.5), SITE
         yield f"attention-alibi-{way}", make(causal=causal), biased(ALiBiConfig(heads=HEADS))
         relative = RelativeConfig(heads=HEADS, buckets=8, max_distance=20, bidirectional=not causal)
         yield f"attention-relative-{way}", make(causal=causal), biased(relative)
-        window = Window(left=4, right=0 if causal else 2)
+        window = WindowPattern(left=4, right=0 if causal else 2)
         yield f"attention-window-{way}", make(causal=causal, pattern=(window,)), SITE
-        yield f"attention-global-{way}", make(causal=causal, pattern=(window, Global(at=(0, 3)))), SITE
+        yield f"attention-global-{way}", make(causal=causal, pattern=(window, GlobalPattern(at=(0, 3)))), SITE
         yield f"attention-rotary-{way}", make(causal=causal, rotary=RotaryConfig()), SITE
         yield f"attention-rotary-of-the-input-{way}", make(causal=causal, rotary=RotaryConfig(of="input")), SITE
         yield f"attention-distances-{way}", make(causal=causal, distances=DistanceConfig()), SITE
-    yield "attention-window-both-ways", make(pattern=(Window(left=2, right=5),)), SITE
+    yield "attention-window-both-ways", make(pattern=(WindowPattern(left=2, right=5),)), SITE
     yield "attention-no-bias", make(causal=True, bias=False, out_bias=False), SITE
     yield "attention-head-width", make(causal=True, heads=3, head_width=6, scale=0.7), SITE
     scalings = {
@@ -58,7 +59,9 @@ def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
     yield "attention-rotary-ntk-bidirectional", make(rotary=RotaryConfig(scaling=scalings["ntk"])), SITE
     yield "attention-rotary-adjacent", make(causal=True, rotary=RotaryConfig(pairs="adjacent")), SITE
     yield "attention-rotary-half-of-it", make(causal=True, rotary=RotaryConfig(fraction=0.5)), SITE
-    everything = make(causal=True, kv_heads=2, softcap=2.0, qk_norm=LayerNormConfig(), rotary=RotaryConfig(), pattern=(Window(left=6),))
+    everything = make(
+        causal=True, kv_heads=2, softcap=2.0, qk_norm=LayerNormConfig(), rotary=RotaryConfig(), pattern=(WindowPattern(left=6),)
+    )
     yield "attention-everything-at-once", everything, biased(ALiBiConfig(heads=HEADS))
 
 
@@ -85,7 +88,8 @@ def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) ->
     placed = turned(mixer.rotary, x.view(T, heads, K)).flatten(1) if of_input else x
     q, k, v = mixer.q(placed).view(T, -1, K), mixer.k(placed).view(T, -1, K), mixer.v(x).view(T, -1, K)
     if mixer.q_norm is not None and mixer.k_norm is not None:
-        q, k = mixer.q_norm(q), mixer.k_norm(k)
+        together = config.qk_norm_of == "all"
+        q, k = (norm(t.flatten(1)).view_as(t) if together else norm(t) for norm, t in ((mixer.q_norm, q), (mixer.k_norm, k)))
     if mixer.rotary is not None and not of_input:
         q, k = turned(mixer.rotary, q), turned(mixer.rotary, k)
     scale = config.scale or 1 / math.sqrt(K)
@@ -120,20 +124,20 @@ def global_heads(mixer: Attention, x: Tensor) -> list[tuple[Tensor, Tensor]]:
     """The same for queries that see all, projected apart: as if every query were one."""
     apart = copy.copy(mixer)
     apart._modules = mixer._modules | {"q": mixer.q_global, "k": mixer.k_global, "v": mixer.v_global}
-    apart.config = mixer.config.changed(pattern=(), global_projections=False)
+    apart.config = mixer.config.replace(pattern=(), global_projections=False)
     return attention_heads(apart, x)
 
 
 def globals_of(config: AttentionConfig, T: int, marks: Tensor | None) -> Tensor:
-    return torch.tensor([any(isinstance(e, Global) and _is_global(e, i, T, marks) for e in config.pattern) for i in range(T)])
+    return torch.tensor([any(isinstance(e, GlobalPattern) and _is_global(e, i, T, marks) for e in config.pattern) for i in range(T)])
 
 
 def how_often(config: AttentionConfig, i: int, j: int, T: int, marks: Tensor | None) -> float:
     """How many times the query at place i counts the key at place j."""
-    short = any(isinstance(entry, Short) and entry.up_to >= T for entry in config.pattern)
-    if short or any(isinstance(entry, Global) and _is_global(entry, i, T, marks) for entry in config.pattern):
+    short = any(isinstance(entry, ShortPattern) and entry.up_to >= T for entry in config.pattern)
+    if short or any(isinstance(entry, GlobalPattern) and _is_global(entry, i, T, marks) for entry in config.pattern):
         return 1.0
-    return math.prod(entry.weight for entry in config.pattern if isinstance(entry, Global) and _is_global(entry, j, T, marks))
+    return math.prod(entry.weight for entry in config.pattern if isinstance(entry, GlobalPattern) and _is_global(entry, j, T, marks))
 
 
 def may_look(mixer: Attention, h: int, i: int, j: int, T: int, marks: Tensor | None) -> bool:
@@ -146,21 +150,21 @@ def may_look(mixer: Attention, h: int, i: int, j: int, T: int, marks: Tensor | N
 
 def _entry_allows(mixer: Attention, entry: Any, h: int, i: int, j: int, T: int, marks: Tensor | None) -> bool:
     match entry:
-        case Window():
+        case WindowPattern():
             return i // entry.block - entry.left <= j // entry.block <= i // entry.block + entry.right
-        case Global():
+        case GlobalPattern():
             return any(_is_global(entry, place, T, marks) for place in (i, j))
-        case Short():
+        case ShortPattern():
             return entry.up_to >= T
-        case Random(table=()):
-            drawn = entry.drawn(T, mixer.config.causal, mixer.layer, mixer.heads)
+        case RandomPattern(table=()):
+            drawn = entry.draw_blocks(T, mixer.config.causal, mixer.layer, mixer.heads)
             return j // entry.block in drawn[h, i // entry.block].tolist()
-        case Random():
+        case RandomPattern():
             return j // entry.block in entry.table[h % len(entry.table)][i // entry.block]
     raise NotImplementedError(entry)
 
 
-def _is_global(entry: Global, place: int, T: int, marks: Tensor | None) -> bool:
+def _is_global(entry: GlobalPattern, place: int, T: int, marks: Tensor | None) -> bool:
     block, blocks = place // entry.block, -(-T // entry.block)
     listed = place in entry.at or block < entry.first or block >= blocks - entry.last
     return listed or (marks is not None and bool(marks[place]))

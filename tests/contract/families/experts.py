@@ -18,6 +18,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "sigmoid": {"scores": "sigmoid", "scale": 2.5},
     "sigmoid-as-it-is": {"scores": "sigmoid", "normalised": False},
     "shared": {"shared": 2, "activation": "gelu"},
+    "shared-gate": {"shared": 3, "shared_gate": True},
     "groups": {"experts": 6, "groups": 3, "top_groups": 2, "scores": "sigmoid", "balance": [{"kind": "bias"}]},
     "groups-by-their-best": {"experts": 6, "groups": 3, "top_groups": 2, "group_best": 1, "top_k": 3},
     "all-of-them": {"top_k": 4},
@@ -44,7 +45,10 @@ def experts_twin(mixer: Experts, x: Tensor, marks: Tensor | None = None) -> Tens
     if config.normalised:
         weights = weights / weights.sum(1, keepdim=True)
     y = mixture_naive(x, chosen, config.scale * weights, expert)
-    return y if mixer.shared is None else y + feed_forward_twin(mixer.shared, x)
+    if mixer.shared is None:
+        return y
+    gate = 1.0 if mixer.shared_gate is None else torch.sigmoid(x @ mixer.shared_gate.weight.T)
+    return y + gate * feed_forward_twin(mixer.shared, x)
 
 
 def _choice(config: ExpertsConfig, scores: list[float]) -> list[int]:

@@ -50,13 +50,13 @@ def time_weights(mixer: TimeMix, x: Tensor) -> Tensor:
     return torch.stack(rows).permute(2, 0, 1)
 
 
-def in_heads(channels: Tensor) -> Tensor:
+def split_heads(channels: Tensor) -> Tensor:
     """(channels, T, T) as the means of eight groups of neighbours."""
     return torch.stack([group.mean(0) for group in channels.tensor_split(8)])
 
 
 def time_maps(mixer: TimeMix, x: Tensor, marks: Tensor | None = None) -> Tensor:
-    return in_heads(time_weights(mixer, x))
+    return split_heads(time_weights(mixer, x))
 
 
 def channel_twin(mixer: ChannelMix, x: Tensor, marks: Tensor | None = None) -> Tensor:
@@ -155,7 +155,7 @@ def recurrence_maps(mixer: GatedRecurrence, x: Tensor, marks: Tensor | None = No
     for t in range(T):
         for s in range(t + 1):
             channels[:, t, s] = c[s] * torch.stack([torch.ones_like(c[s]), *a[s + 1 : t + 1]]).prod(0)
-    return in_heads(channels)
+    return split_heads(channels)
 
 
 def in_blocks(x: Tensor, weight: Tensor) -> Tensor:

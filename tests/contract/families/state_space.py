@@ -1,4 +1,4 @@
-"""State spaces: fixed (S4D), selective (Mamba), by heads (Mamba-2)."""
+"""State spaces: fixed (S4D, S4), selective (Mamba), by heads (Mamba-2)."""
 
 import math
 
@@ -9,11 +9,14 @@ from torch import Tensor
 from attentif.nn.channels import MAP_HEADS
 from attentif.nn.mixers.mamba import Mamba, MambaConfig
 from attentif.nn.mixers.mamba2 import Mamba2, Mamba2Config
-from attentif.nn.mixers.s4 import S4, S4Config
+from attentif.nn.mixers.s4_dplr import S4DPLR, S4DPLRConfig
+from attentif.nn.mixers.s4d import S4D, S4DConfig
 
 CASES: dict[str, Case] = {
-    "s4": (make(S4Config, state=8), SITE),
-    "s4-steps": (make(S4Config, state=2, step_min=0.1, step_max=0.5), SITE),
+    "s4d": (make(S4DConfig, state=8), SITE),
+    "s4d-steps": (make(S4DConfig, state=2, step_min=0.1, step_max=0.5), SITE),
+    "s4-dplr": (make(S4DPLRConfig, state=8), SITE),
+    "s4-dplr-steps": (make(S4DPLRConfig, state=2, step_min=0.1, step_max=0.5), SITE),
     "mamba": (make(MambaConfig, state=4), SITE),
     "mamba-biases": (make(MambaConfig, state=3, expand=1, bias=True, rank=2, conv=2), SITE),
     "mamba-no-conv": (make(MambaConfig, state=1, conv=1, conv_bias=False), SITE),
@@ -21,7 +24,7 @@ CASES: dict[str, Case] = {
     "mamba2-groups": (make(Mamba2Config, state=3, head_width=4, groups=2, bias=True, conv=3), SITE),
     "mamba2-no-conv-bias": (make(Mamba2Config, state=2, head_width=16, expand=1, conv=1, conv_bias=False, eps=1e-3), SITE),
 }
-ROUNDED = {"s4"}
+ROUNDED = {"s4d", "s4-dplr"}
 
 
 def silu(x: Tensor) -> Tensor:
@@ -32,7 +35,7 @@ def softplus(x: Tensor) -> Tensor:
     return torch.log1p(torch.exp(x))
 
 
-def s4_twin(mixer: S4, x: Tensor, marks: Tensor | None = None) -> Tensor:
+def s4d_twin(mixer: S4D, x: Tensor, marks: Tensor | None = None) -> Tensor:
     step = torch.exp(mixer.log_step)[:, None]
     A = torch.complex(-torch.exp(mixer.log_decay), mixer.frequency)
     C = torch.complex(mixer.C[..., 0], mixer.C[..., 1])
@@ -41,6 +44,23 @@ def s4_twin(mixer: S4, x: Tensor, marks: Tensor | None = None) -> Tensor:
     for now in x:
         h = decay * h + (decay - 1) / A * now[:, None]
         y = 2 * (C * h).real.sum(-1) + mixer.D * now
+        value, gate = (mixer.out.weight @ (0.5 * y * (1 + torch.erf(y / math.sqrt(2)))) + mixer.out.bias).chunk(2)
+        steps.append(value / (1 + torch.exp(-gate)))
+    return torch.stack(steps)
+
+
+def s4_dplr_twin(mixer: S4DPLR, x: Tensor, marks: Tensor | None = None) -> Tensor:
+    """A by itself, real: [Re h; Im h] moves by Λ − P · 2 Re(P* h), and the bilinear rule inverts it."""
+    step, parts = torch.exp(mixer.log_step), lambda t: torch.cat([t[..., 0], t[..., 1]], -1)
+    decay, turn, P, B = torch.diag_embed(-torch.exp(mixer.log_decay)), torch.diag_embed(mixer.frequency), parts(mixer.P), parts(mixer.B)
+    A = torch.cat([torch.cat([decay, -turn], 2), torch.cat([turn, decay], 2)], 1) - 2 * P[:, :, None] * P[:, None]
+    half, unit = step[:, None, None] / 2 * A, torch.eye(A.shape[-1], dtype=x.dtype)
+    back = torch.linalg.inv(unit - half)
+    h, steps = torch.zeros_like(B), []
+    for now in x:
+        h = (back @ ((unit + half) @ h[..., None] + (step * now)[:, None, None] * B[..., None]))[..., 0]
+        real, imaginary = h.chunk(2, -1)
+        y = 2 * (mixer.C[..., 0] * real - mixer.C[..., 1] * imaginary).sum(-1) + mixer.D * now
         value, gate = (mixer.out.weight @ (0.5 * y * (1 + torch.erf(y / math.sqrt(2)))) + mixer.out.bias).chunk(2)
         steps.append(value / (1 + torch.exp(-gate)))
     return torch.stack(steps)
@@ -119,5 +139,5 @@ def mamba2_maps(mixer: Mamba2, x: Tensor, marks: Tensor | None = None) -> Tensor
     return maps
 
 
-TWINS: dict[str, Twin] = {"s4": s4_twin, "mamba": mamba_twin, "mamba2": mamba2_twin}
+TWINS: dict[str, Twin] = {"s4d": s4d_twin, "s4-dplr": s4_dplr_twin, "mamba": mamba_twin, "mamba2": mamba2_twin}
 MAPS: dict[str, Twin] = {"mamba": mamba_maps, "mamba2": mamba2_maps}

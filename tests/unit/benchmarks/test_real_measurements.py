@@ -8,7 +8,8 @@ from benchmarks import real
 
 from attentif.recipes import recipe_names
 
-BRINGS_NO_DATA = {"speech", "camembert-allocine"}  # of your own sounds (spoken_digits stands for it), of weights that nobody may download
+# of your own sounds (spoken_digits stands for it), of weights that nobody may download, of ratings that no set here has
+BRINGS_NO_DATA = {"speech", "camembert-allocine", "regress"}
 
 
 def first_words() -> set[str]:

@@ -11,7 +11,7 @@ import pytest
 from attentif.cli.main import run
 from attentif.models import preset_names
 from attentif.recipes import recipe_description, recipe_names
-from attentif.training.fitted import load_config
+from attentif.training.load import load_config
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -104,3 +104,14 @@ def test_changes_are_shown_too(capsys: pytest.CaptureFixture[str]) -> None:
     shown = tomllib.loads(printed(capsys, "show", "reviews", "model.layers=7", "train.lr=0.5"))
     assert (shown["model"]["layers"], shown["train"]["lr"]) == (7, 0.5)
     assert json.loads(printed(capsys, "show", "reviews", "model.layers=7", "--json"))["model"]["layers"] == 7
+
+
+def test_show_draws_the_architecture_and_writes_over_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert printed(capsys, "show", "reviews", "model.base=mamba-tiny", "--diagram", "m.svg", "--lang", "fr") == "m.svg\n"
+    assert "Mamba" in (tmp_path / "m.svg").read_text(encoding="utf-8")
+    assert run(["show", "gpt2", "--diagram", "m.svg"]) == 2
+    assert run(["show", "word2vec", "--diagram", "w.svg"]) == 2
+    assert not (tmp_path / "w.svg").exists()

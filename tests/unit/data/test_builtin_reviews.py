@@ -100,8 +100,8 @@ def test_adjectives_agree_in_gender_and_number() -> None:
 
 def test_two_nouns_together_are_masculine_unless_both_are_feminine() -> None:
     fin, musique, acteurs = Noun("fin", 1, "r"), Noun("musique", 1, "s"), Noun("acteurs", 2, "p")
-    assert fin.joined(musique).agreement == 3
-    assert fin.joined(acteurs).agreement == 2
+    assert fin.join(musique).agreement == 3
+    assert fin.join(acteurs).agreement == 2
 
 
 def test_reflexive_verbs_turn_to_the_first_person() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from attentif.data.builtin import BUILTIN, scenes
-from attentif.data.builtin.scenes import ASKED, DIGIT, RELATIONS, SIDE, Placed, asked, drawn, load, painted
+from attentif.data.builtin.captions import describe_scene
+from attentif.data.builtin.scenes import ASKED, DIGIT, RELATIONS, SIDE, Placed, ask_questions, draw_scene, load, render_scene
 
 FEW = {"train": 300, "valid": 20, "test": 40}
 
@@ -23,7 +24,7 @@ def placed(*digits: tuple[int, int, int]) -> list[Placed]:
 
 
 def answers(scene: list[Placed], language: Any = "fr") -> dict[str, tuple[str, str]]:
-    return {kind: (question, answer) for kind, question, answer in asked(scene, Random(0), language)}
+    return {kind: (question, answer) for kind, question, answer in ask_questions(scene, Random(0), language)}
 
 
 def test_questions_are_answered_as_the_scene_shows() -> None:
@@ -51,7 +52,7 @@ def test_relations_are_those_of_the_eye(kind: str, scene: list[tuple[int, int, i
 
 def asked_of(kind: str, scene: list[tuple[int, int, int]]) -> set[tuple[str, str]]:
     """Every question of this kind that the scene may give: the digit it names, and the answer."""
-    draws = (asked(placed(*scene), Random(n), "en") for n in range(50))
+    draws = (ask_questions(placed(*scene), Random(n), "en") for n in range(50))
     told = [(question.rstrip("?").split()[-1], answer) for found in draws for own, question, answer in found if own == kind]
     return set(told)
 
@@ -68,7 +69,7 @@ def test_a_relation_that_could_be_doubted_is_not_asked_for() -> None:
 def test_the_picture_alone_does_not_give_a_relation_away() -> None:
     """In every scene that is asked about a relation, another digit named would have made another answer."""
     chance = Random(2)
-    for scene in (drawn(chance, [[0]] * 10) for _ in range(40)):
+    for scene in (draw_scene(chance, [[0]] * 10) for _ in range(40)):
         digits = [(one.digit, one.x, one.y) for one in scene]
         for kind in RELATIONS:
             assert len({answer for _, answer in asked_of(kind, digits)}) != 1
@@ -77,15 +78,15 @@ def test_the_picture_alone_does_not_give_a_relation_away() -> None:
 def test_digits_are_where_they_were_put_and_do_not_overlap() -> None:
     chance = Random(1)
     for _ in range(100):
-        scene = drawn(chance, [[0]] * 10)
+        scene = draw_scene(chance, [[0]] * 10)
         assert all(0 <= one.x <= SIDE - DIGIT and 0 <= one.y <= SIDE - DIGIT for one in scene)
-        assert painted(scene, np.full((1, DIGIT, DIGIT), 9, np.uint8)).sum() == 9 * DIGIT * DIGIT * len(scene)
+        assert render_scene(scene, np.full((1, DIGIT, DIGIT), 9, np.uint8)).sum() == 9 * DIGIT * DIGIT * len(scene)
         assert len({one.digit for one in scene}) == len(scene)
 
 
 def test_splits_share_no_original(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[set[int]] = []
-    monkeypatch.setattr(scenes, "painted", lambda scene, inks: used.append({one.original for one in scene}) or np.zeros((SIDE, SIDE)))
+    monkeypatch.setattr(scenes, "render_scene", lambda scene, inks: used.append({one.original for one in scene}) or np.zeros((SIDE, SIDE)))
     load(0, scenes=FEW)
     train, valid, test = (set().union(*part) for part in (used[:300], used[300:320], used[320:]))
     assert not train & valid
@@ -122,3 +123,10 @@ def test_english_scenes_are_the_same_pictures() -> None:
     assert np.array_equal(french["test"]["image"][0], english["test"]["image"][0])
     assert {"yes", "no"} <= set(english["train"]["answer"])
     assert {"scenes", "scenes-en"} <= set(BUILTIN)
+
+
+def test_captions_name_the_digits_as_one_reads_and_where_they_stand() -> None:
+    scene = placed((7, 14, 2), (3, 2, 2), (8, 10, 14))
+    told = {language: next(describe_scene(scene, Random(0), language))[2] for language in ("fr", "en")}
+    assert told["fr"] == "un trois en haut à gauche, un sept en haut à droite, un huit en bas à droite"
+    assert told["en"] == "a three at the top left, a seven at the top right, an eight at the bottom right"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attentif.data.builtin import heartbeats, seasons
-from attentif.data.signals import parsed_signal
+from attentif.data.signals import parse_signal
 
 
 def test_seasons_follow_one_another_hour_by_hour_and_depend_on_the_seed_alone() -> None:
@@ -37,7 +37,7 @@ def test_the_heating_has_a_kink() -> None:
 def test_heartbeats_have_as_many_of_each_kind_and_no_number_tells_them_apart() -> None:
     columns = heartbeats.load(0)["valid"]
     labels = np.array(columns["label"])
-    signals = np.array([parsed_signal(text)[:, 0] for text in columns["signal"]])
+    signals = np.array([parse_signal(text)[:, 0] for text in columns["signal"]])
     assert signals.shape == (300, heartbeats.RATE * heartbeats.SECONDS)
     assert [(labels == label).sum() for label in heartbeats.LABELS] == [100] * 3
     for statistic in (signals.mean(1), signals.std(1), signals.max(1)):

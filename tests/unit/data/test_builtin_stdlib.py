@@ -63,7 +63,7 @@ def test_content_hash_sees_one_changed_character_and_a_renamed_file(library: Pat
 
 
 def test_an_unknown_split_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="choose from train, valid, test"):
+    with pytest.raises(UsageError, match=r"choose.*train"):
         stdlib.documents("dev")
 
 

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from attentif.data.builtin import BUILTIN, dna, entities, instructions, numbers, questions, reports
-from attentif.data.conll import broken, parts
-from attentif.data.conll import entities as spans
-from attentif.data.squad import answers_of
+from attentif.data.conll import decode_list, find_broken
+from attentif.data.conll import find_entities as spans
+from attentif.data.squad import parse_answers
 
 SMALL = {"train": 400, "valid": 40, "test": 80}
 
@@ -32,24 +32,24 @@ def test_french_elides_before_a_vowel(module) -> None:
     columns = module.load(0, train=2000, valid=40, test=80)["train"]
     for role in ("question", "context", "source", "text", "summary", "target", "tokens"):
         for text in columns.get(role, ()):
-            assert not unelided.search(" ".join(parts(text)) if role == "tokens" else text), text
+            assert not unelided.search(" ".join(decode_list(text)) if role == "tokens" else text), text
 
 
 def test_entities_are_sound_and_half_of_the_test_has_names_that_training_never_has() -> None:
     splits = entities.load(0, **SMALL)
     for columns in splits.values():
         for tokens, tags in zip(columns["tokens"], columns["tags"], strict=True):
-            assert len(parts(tokens)) == len(parts(tags))
-            assert not [*broken(parts(tags), "IOB2")]
-    kinds = Counter(tag.partition("-")[2] for text in splits["train"]["tags"] for tag in parts(text))
+            assert len(decode_list(tokens)) == len(decode_list(tags))
+            assert not [*find_broken(decode_list(tags), "IOB2")]
+    kinds = Counter(tag.partition("-")[2] for text in splits["train"]["tags"] for tag in decode_list(text))
     assert {"PER", "LOC", "ORG", "DATE"} < set(kinds)
     assert Counter(splits["test"]["group"]) == {entities.KNOWN: 40, entities.NEW: 40}
     held = {name for _, kept in entities.Writer(0).made.values() for name in kept}
-    known = {word for text in splits["train"]["tokens"] for word in parts(text)}
+    known = {word for text in splits["train"]["tokens"] for word in decode_list(text)}
     made = {name for names, _ in entities.Writer(0).made.values() for name in names}
     for tokens, group in zip(splits["test"]["tokens"], splits["test"]["group"], strict=True):
         if group == entities.NEW:
-            assert held & set(parts(tokens))
+            assert held & set(decode_list(tokens))
     assert not (held - made) & known
 
 
@@ -57,8 +57,8 @@ def test_the_same_word_is_of_several_types() -> None:
     splits = entities.load(0, **(SMALL | {"train": 2000}))
     types: dict[str, set[str]] = {}
     for tokens, tags in zip(splits["train"]["tokens"], splits["train"]["tags"], strict=True):
-        for kind, first, last in spans(parts(tags)):
-            types.setdefault(" ".join(parts(tokens)[first : last + 1]), set()).add(kind)
+        for kind, first, last in spans(decode_list(tags)):
+            types.setdefault(" ".join(decode_list(tokens)[first : last + 1]), set()).add(kind)
     assert {"PER", "LOC", "ORG"} <= types["Florence"] | types["Orange"]
     assert sum(len(kinds) > 1 for kinds in types.values()) > 50
 
@@ -69,7 +69,7 @@ def test_answers_stand_where_they_are_said_to() -> None:
     assert set(kinds) == {questions.SAME, questions.OTHER, questions.PRONOUN, questions.NONE}
     for columns in splits.values():
         for context, text in zip(columns["context"], columns["answers"], strict=True):
-            for answer in answers_of(text):
+            for answer in parse_answers(text):
                 assert context[answer.start : answer.end] == answer.text
     assert sum(text == "[]" for text in splits["train"]["answers"]) / 400 == pytest.approx(0.2, abs=0.05)
     assert not set(splits["train"]["context"]) & set(splits["test"]["context"])

@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from attentif.data import TAG, DataConfig, load_table
-from attentif.data.conll import bioes, broken, detect_scheme, entities, line_of, parts, repaired, tagged_rows, untagged_rows
+from attentif.data.conll import (
+    bioes,
+    decode_list,
+    detect_scheme,
+    find_broken,
+    find_entities,
+    line_of,
+    repair_tags,
+    tagged_rows,
+    untagged_rows,
+)
 from attentif.errors import DataError
 
 SMALL = "-DOCSTART- -X- O\n\nMarie NC B-PER\nvit V O\nà P O\nNice NP B-LOC\n\nFin NC O\n"
@@ -17,7 +27,7 @@ def rows(file: Path, **options: Any) -> list[tuple[int, list[list[str]]]]:
 
     config = DataConfig.model_validate({"train": str(file)} | options)
     _, found = tagged_rows(config, "train", file, TAG, Tolerance(config.skip_bad), [])
-    return [(line, [parts(value) for value in values]) for line, values in found]
+    return [(line, [decode_list(value) for value in values]) for line, values in found]
 
 
 def written(folder: Path, text: str, name: str = "a.conll") -> Path:
@@ -68,7 +78,7 @@ def test_sentences_to_be_tagged_are_read_from_lists_of_words_too(tmp_path: Path)
     ]
     assert untagged_rows(written(tmp_path, '{"text": "Le chat", "words": 2}\n', "b.jsonl")) is None
     assert untagged_rows(written(tmp_path, "Le chat\n", "c.txt")) is None
-    with pytest.raises(DataError, match=r"d\.jsonl:2: token 1 is 3, where a text is wanted"):
+    with pytest.raises(DataError, match=r"d\.jsonl:2:.*1.*3"):
         untagged_rows(written(tmp_path, '{"tokens": ["Le"]}\n{"tokens": [3]}\n', "d.jsonl"))
 
 
@@ -142,9 +152,7 @@ def test_sentences_of_a_group_stay_together_where_they_are_rows_of_a_table(tmp_p
 
 
 def test_a_group_is_refused_where_columns_have_no_names(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"a.conll: has no named columns, so that none can be the group, 'livre' \(data.group\); leave it out"
-    ):
+    with pytest.raises(DataError, match=r"a.conll:.*'livre' \(data.group\)"):
         load_table(DataConfig(train=str(written(tmp_path, SMALL)), group="livre"), TAG, open_rows=tagged_rows)
 
 
@@ -180,20 +188,20 @@ def test_the_scheme_is_found(tags: list[list[str]], scheme: str) -> None:
     ],
 )
 def test_broken_tags_are_named(tags: list[str], scheme: Any, place: int, why: str) -> None:
-    (found,) = broken(tags, scheme)
+    (found,) = find_broken(tags, scheme)
     assert found[0] == place
     assert why in found[1]
 
 
 def test_sound_tags_are_not_broken() -> None:
-    assert not [*broken(["B-PER", "I-PER", "B-PER", "O", "B-LOC"], "IOB2")]
-    assert not [*broken(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "IOB1")]
-    assert not [*broken(bioes(["B-PER", "I-PER", "L-PER", "U-LOC", "O"]), "BIOES")]
+    assert not [*find_broken(["B-PER", "I-PER", "B-PER", "O", "B-LOC"], "IOB2")]
+    assert not [*find_broken(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "IOB1")]
+    assert not [*find_broken(bioes(["B-PER", "I-PER", "L-PER", "U-LOC", "O"]), "BIOES")]
 
 
 @pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "BIOES"])
 def test_repairing_keeps_the_entities_and_the_scheme(scheme: Any) -> None:
     for tags in (["O", "I-PER", "I-PER", "I-LOC"], ["B-PER", "B-PER", "I-PER"], ["I-LOC", "B-LOC", "O", "E-X", "PER"]):
-        fixed = repaired(tags, scheme)
-        assert entities(fixed) == entities(tags)
-        assert not [*broken(fixed, scheme)]
+        fixed = repair_tags(tags, scheme)
+        assert find_entities(fixed) == find_entities(tags)
+        assert not [*find_broken(fixed, scheme)]

@@ -148,7 +148,7 @@ def test_a_table_of_paths_counts_them_from_its_own_folder(tmp_path: Path, pixels
 def test_a_group_is_refused_where_pictures_have_no_columns(tmp_path: Path, pixels: Bytes) -> None:
     np.savez(tmp_path / "all.npz", images=pixels, labels=np.arange(COUNT) % 2)
     for source in (by_class(tmp_path / "photos", pixels), tmp_path / "all.npz"):
-        with pytest.raises(DataError, match=rf"{source.name}: has no named columns, so that none can be the group, 'farm' \(data.group\)"):
+        with pytest.raises(DataError, match=rf"{source.name}:.*'farm' \(data.group\)"):
             load(source, group="farm")
 
 
@@ -311,7 +311,7 @@ def test_the_size_that_is_proposed_is_that_of_most_pictures(tmp_path: Path, pixe
 
 
 def test_a_folder_is_no_picture(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is a folder; name a picture, or a folder of them by --file"):
+    with pytest.raises(DataError, match="--file"):
         open_picture(str(tmp_path), Frame())
 
 
@@ -343,7 +343,7 @@ def test_idx_files_that_are_wrong_say_how(tmp_path: Path, pixels: Bytes) -> None
     cut = write_idx(tmp_path / "cut-images-idx3-ubyte.gz", pixels)
     cut.write_bytes(cut.read_bytes()[:50])
     assert "the gzip file is cut short" in refused(cut)
-    with pytest.raises(DataError, match="is a file of labels by its name"):
+    with pytest.raises(DataError, match=r"file.*labels"):
         load(labels)
     assert read_idx(labels).tolist() == [0] * 7
 

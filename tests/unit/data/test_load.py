@@ -24,12 +24,12 @@ def test_columns_are_recognised_whatever_their_case_and_accents_and_said(tmp_pat
 
 def test_two_candidates_for_a_role_are_an_error_that_names_the_option(tmp_path):
     path = table(tmp_path / "a.csv", "text,review,label", ["a,b,1"])
-    with pytest.raises(DataError, match=r"'text' and 'review' could each be the text; name one: --text NAME"):
+    with pytest.raises(DataError, match=r"'text'.*'review'.*--text"):
         load(train=path)
 
 
 def test_a_role_without_a_column_is_an_error_that_lists_the_columns(tmp_path):
-    with pytest.raises(DataError, match=r"no column looks like the label; name it: --label NAME; the columns are 'text', 'when'"):
+    with pytest.raises(DataError, match=r"--label.*'text', 'when'"):
         load(train=table(tmp_path / "a.csv", "text,when", ["a,b"]))
 
 
@@ -39,7 +39,7 @@ def test_a_column_asked_for_by_name_overrules_detection(tmp_path):
 
 
 def test_a_column_asked_for_that_is_not_there_is_an_error_with_the_nearest_name(tmp_path):
-    with pytest.raises(DataError, match=r"no column is called 'labl'.*did you mean 'label'"):
+    with pytest.raises(DataError, match=r"'labl'.*did.*'label'"):
         load(train=reviews(tmp_path / "a.csv"), label="labl")
 
 
@@ -59,7 +59,7 @@ def test_one_column_cannot_have_two_roles(tmp_path):
 @pytest.mark.parametrize(("row", "message"), [(" ,positif", "the text is empty"), ("avis,", "the label is empty"), ("avis,NaN", "NaN")])
 def test_a_row_without_text_or_label_is_bad(tmp_path, row, message):
     path = table(tmp_path / "a.csv", "text,label", [*(f"avis {i},{i % 2}" for i in range(40)), row])
-    with pytest.raises(DataError, match=f"a.csv:42: .*{message}"):
+    with pytest.raises(DataError, match=rf"a.csv:42: .*{message}"):
         load(train=path)
     splits = load(train=path, skip_bad=1)
     assert sum(map(len, (splits.train, splits.valid, splits.test))) == 40
@@ -67,7 +67,7 @@ def test_a_row_without_text_or_label_is_bad(tmp_path, row, message):
 
 
 def test_a_header_without_rows_is_said(tmp_path):
-    with pytest.raises(DataError, match="no rows, only a header"):
+    with pytest.raises(DataError, match=r"rows,.*header"):
         load(train=table(tmp_path / "a.csv", "text,label", []))
 
 
@@ -79,7 +79,7 @@ def test_a_row_knows_its_place(tmp_path):
 
 
 def test_plain_text_has_no_labels(tmp_path):
-    with pytest.raises(DataError, match="plain text, which has no column for the label"):
+    with pytest.raises(DataError, match=r"plain.*column"):
         load(train=table(tmp_path / "a.txt", "une ligne", ["deux"]))
 
 
@@ -90,7 +90,7 @@ def test_plain_text_has_no_labels(tmp_path):
 def test_a_list_of_labels_is_refused_with_the_key_that_takes_it(tmp_path, column):
     rows = [{"text": "a", column: "sport"}, {"text": "b", column: ["sport", "vélo"]}]
     path = table(tmp_path / "a.jsonl", json.dumps(rows[0]), [json.dumps(rows[1])])
-    with pytest.raises(DataError, match=rf"a.jsonl:2: '{column}' holds a list .*; lists of labels need task\.several=true$"):
+    with pytest.raises(DataError, match=rf"a.jsonl:2: '{column}'.*.*task\.several=true$"):
         load(train=path)
 
 
@@ -122,18 +122,18 @@ def test_ratings_with_decimal_commas_are_numbers_and_no_lists(tmp_path):
 
 def test_lists_in_which_no_two_rows_agree_are_not_taken_for_identifiers(tmp_path):
     labels = [f"genre{i % 7};pays{i % 8}" for i in range(56)]
-    with pytest.raises(DataError, match=r"56 different labels in 56 rows; 56 of 56 rows have a label with ';' .* need task\.several=true$"):
+    with pytest.raises(DataError, match=r"56.*56.*56.*56.*';'.*task\.several=true$"):
         load(train=labelled(tmp_path / "a.csv", labels))
 
 
 def test_one_class_only_is_refused(tmp_path):
-    with pytest.raises(DataError, match="all 30 rows have the label 'positif'"):
+    with pytest.raises(DataError, match=r"30.*'positif'"):
         load(train=labelled(tmp_path / "a.csv", ["positif"] * 30))
 
 
 def test_two_spellings_of_a_label_are_refused_with_their_counts_or_taken_as_one(tmp_path):
     path = labelled(tmp_path / "a.csv", ["Positif"] * 20 + ["positif "] * 10 + ["négatif"] * 30)
-    with pytest.raises(DataError, match=r"'Positif' \(20 rows\) and 'positif ' \(10 rows\) look like one label.*normalise_labels=true"):
+    with pytest.raises(DataError, match=r"'Positif' \(20 rows\).*'positif ' \(10 rows\).*normalise_labels=true"):
         load(train=path)
     assert load(train=path, normalise_labels=True).labels == ["négatif", "positif"]
 
@@ -149,19 +149,19 @@ def test_one_and_one_point_zero_are_one_label(tmp_path):
     ("form", "message"), [("{}.37", "a number to predict"), ('"{},37"', "a number to predict"), ("id-{}", "an identifier or free text")]
 )
 def test_labels_that_are_no_classes_are_refused(tmp_path, form, message):
-    with pytest.raises(DataError, match=f"50 different labels in 50 rows.*{message}"):
+    with pytest.raises(DataError, match=rf"50 different labels in 50 rows.*{message}"):
         load(train=labelled(tmp_path / "a.csv", [form.format(i) for i in range(50)]))
 
 
 @pytest.mark.parametrize(("rows", "who"), [(1, "the only row has"), (40, "all 40 rows have")])
 def test_one_class_alone_is_refused(tmp_path, rows, who):
-    with pytest.raises(DataError, match=f"{who} the label 'oui': there is nothing to tell apart"):
+    with pytest.raises(DataError, match=rf"{who}.*'oui'"):
         load(train=labelled(tmp_path / "a.csv", ["oui"] * rows))
 
 
 def test_a_class_without_training_examples_is_refused_with_its_place(tmp_path):
     test = labelled(tmp_path / "test.csv", ["positif", "neutre", "neutre"])
-    with pytest.raises(DataError, match=r"'neutre' is in test \(2 rows, the first at .*test.csv:3\) but has no example in train"):
+    with pytest.raises(DataError, match=r"'neutre'.*\(2.*test.csv:3\)"):
         load(train=reviews(tmp_path / "a.csv"), test=test)
 
 
@@ -186,7 +186,7 @@ def test_two_files_are_read_line_by_line(tmp_path):
 
 def test_a_group_is_refused_where_lines_have_no_columns(tmp_path):
     lines = [f"{i}" for i in range(50)]
-    with pytest.raises(DataError, match=r"train.en.gz: has no named columns, so that none can be the group, 'author' \(data.group\)"):
+    with pytest.raises(DataError, match=r"train.en.gz:.*'author' \(data.group\)"):
         load(TRANSLATE, **aligned(tmp_path, lines, lines), group="author")
     with pytest.raises(DataError, match="has no named columns"):
         load(LANGUAGE, train=table(tmp_path / "a.txt", "une ligne", ["deux"]), group="author")
@@ -257,7 +257,7 @@ def test_an_empty_name_gives_way_to_files(tmp_path):
 
 @pytest.mark.parametrize(("name", "roles"), [("numbers", CLASSIFY), ("reviews", TRANSLATE), ("numbers", LANGUAGE)])
 def test_a_built_in_set_of_another_task_is_refused(name, roles):
-    with pytest.raises(DataError, match="it is for another task"):
+    with pytest.raises(DataError, match="another task"):
         load(roles, name=name)
 
 
@@ -269,7 +269,7 @@ def test_a_built_in_set_is_a_table_like_any_other():
 
 
 def test_a_long_reading_says_how_far_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("attentif.data.pulse.EVERY", 0.0)
+    monkeypatch.setattr("attentif.data.progress.EVERY", 0.0)
     said: list[str] = []
     load_table(DataConfig(train=reviews(tmp_path / "a.csv", count=9000)), CLASSIFY, said.append)
     assert said == ["reading train: 4,096 rows", "reading train: 8,192 rows"]

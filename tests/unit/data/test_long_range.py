@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from attentif.data import DataConfig
 from attentif.data.builtin import BUILTIN
-from attentif.data.builtin.asked import IGNORED, NOTHING
-from attentif.data.builtin.copying import copying
+from attentif.data.builtin.copying import make_copying
 from attentif.data.builtin.induction import induction
 from attentif.data.builtin.listops import Lengths, drawn, value
 from attentif.data.builtin.listops import words as words_of
+from attentif.data.builtin.memory_rows import IGNORED, NOTHING
 from attentif.data.builtin.recall import associative_recall
-from attentif.data.builtin.sorting import sorting
+from attentif.data.builtin.sorting import make_sorting
 
 SUITE = ("copying", "selective-copying", "recall", "induction", "sorting", "parity", "listops", "needle")
 SMALL = {"train": 40, "valid": 10, "test": 20}
@@ -197,11 +197,11 @@ def test_options_that_cannot_be_are_refused_before_any_row_is_made(name: str, op
 
 
 def test_options_do_not_go_with_files() -> None:
-    with pytest.raises(ValidationError, match="go with a built-in set"):
+    with pytest.raises(ValidationError, match="built-in set"):
         DataConfig.model_validate({"train": "rows.csv", "options": {"length": 3}})
 
 
-@pytest.mark.parametrize("make", [copying, induction, sorting, associative_recall])
+@pytest.mark.parametrize("make", [make_copying, induction, make_sorting, associative_recall])
 def test_tokens_and_targets_have_one_shape(make: object) -> None:
     tokens, targets = make(7, seed=1)  # type: ignore[operator]
     assert tokens.shape == targets.shape

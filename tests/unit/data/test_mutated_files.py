@@ -25,9 +25,9 @@ from attentif.data.conll import tagged_rows
 from attentif.data.corpus import file_corpus
 from attentif.data.images import Frame, load_picture_rows, open_picture
 from attentif.data.load import load_rows
+from attentif.data.multi_label import several_rows
 from attentif.data.series import load_series
 from attentif.data.series_rows import Wanted
-from attentif.data.several import several_rows
 from attentif.data.signals import SIGNAL, open_signals
 from attentif.data.squad import squad_rows
 from attentif.errors import AttentifError, DataError

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from attentif.data.builtin.asked import IGNORED
+from attentif.data.builtin.memory_rows import IGNORED
 from attentif.data.builtin.recall import associative_recall
-from attentif.data.builtin.selective_copying import MARK, NOISE, selective_copying
+from attentif.data.builtin.selective_copying import MARK, NOISE, make_selective_copying
 
 
 def test_selective_copying_asks_for_the_symbols_in_their_order() -> None:
-    tokens, targets = selective_copying(50, length=20, copied=5, symbols=4, seed=1)
+    tokens, targets = make_selective_copying(50, length=20, copied=5, symbols=4, seed=1)
     assert tokens.shape == targets.shape == (50, 25)
     assert (targets[:, :20] == IGNORED).all()
     assert (tokens[:, 20:] == MARK).all()
@@ -30,7 +30,7 @@ def test_associative_recall_asks_for_the_value_of_each_key() -> None:
         assert set(table.values()) <= {9, 10, 11}
 
 
-@pytest.mark.parametrize("task", [selective_copying, associative_recall])
+@pytest.mark.parametrize("task", [make_selective_copying, associative_recall])
 def test_the_same_seed_gives_the_same_rows(task: object) -> None:
     first, again, other = task(5, seed=3), task(5, seed=3), task(5, seed=4)
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
@@ -39,6 +39,6 @@ def test_the_same_seed_gives_the_same_rows(task: object) -> None:
 
 def test_too_many_to_place_are_refused() -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        selective_copying(1, length=2, copied=3)
+        make_selective_copying(1, length=2, copied=3)
     with pytest.raises(ValueError, match="keys"):
         associative_recall(1, pairs=3, keys=2)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from attentif.data.sentences import Sentences, check_vectors_path, read_sentences, write_vectors
+from attentif.data.sentences import Sentences, check_vectors_path, read_sentences
+from attentif.data.vector_file import VectorFile
 from attentif.errors import DataError, UsageError
 
 
@@ -43,7 +44,10 @@ def test_vectors_come_back_as_they_were_written(tmp_path):
     vectors = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
     texts = Sentences(['un, "deux"\ntrois', "quatre"], [1, 4])
     for suffix in (".npz", ".safetensors", ".csv"):
-        write_vectors(tmp_path / f"v{suffix}", vectors, texts, {"pooling": "mean"})
+        with VectorFile.create(tmp_path / f"v{suffix}", "job") as file:
+            file.append(texts.lines[:1], texts.texts[:1], vectors[:1])
+            file.append(texts.lines[1:], texts.texts[1:], vectors[1:])
+            file.complete({"pooling": "mean"})
     with np.load(tmp_path / "v.npz", allow_pickle=False) as found:
         np.testing.assert_array_equal(found["vectors"], vectors)
         assert found["lines"].tolist() == [1, 4]
@@ -56,6 +60,32 @@ def test_vectors_come_back_as_they_were_written(tmp_path):
     assert [row[1] for row in rows[1:]] == texts.texts
     np.testing.assert_array_equal(np.array([row[2:] for row in rows[1:]], np.float32), vectors)
     assert {file.name for file in tmp_path.iterdir()} == {"v.npz", "v.safetensors", "v.csv"}
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".csv"])
+def test_vectors_that_were_interrupted_go_on_where_they_stopped(tmp_path, suffix):
+    vectors = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    path, texts = tmp_path / f"v{suffix}", [f"texte {number}" for number in range(6)]
+
+    def write(file, rows):
+        for row in rows:
+            file.append([row + 1], [texts[row]], vectors[row : row + 1])
+            file.save()
+
+    with VectorFile.create(tmp_path / f"whole{suffix}", "job") as file:
+        write(file, range(6))
+        file.complete({})
+    killed = VectorFile.create(path, "job")
+    write(killed, range(4))
+    killed.file.write(b"half a record")
+    killed.file.close()
+    with VectorFile.resume(path, "job") as file:
+        assert file.journal.line == 4
+        write(file, range(4, 6))
+        file.complete({})
+    assert path.read_bytes() == (tmp_path / f"whole{suffix}").read_bytes()
+    with pytest.raises(UsageError, match="nothing to go on"):
+        VectorFile.resume(path, "job")
 
 
 def test_a_format_that_is_not_known_is_refused(tmp_path):

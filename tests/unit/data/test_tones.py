@@ -1,11 +1,11 @@
 import numpy as np
 
-from attentif.data.builtin.tones import HIGH, KEYS, LOW, NOISY, QUIET, RATE, dialled, load
+from attentif.data.builtin.tones import HIGH, KEYS, LOW, NOISY, QUIET, RATE, dial, load
 
 
 def test_a_dialled_digit_sounds_at_its_two_frequencies() -> None:
     for digit, (low, high) in KEYS.items():
-        wave = dialled(digit, np.random.default_rng(int(digit)), noise_db=40.0)
+        wave = dial(digit, np.random.default_rng(int(digit)), noise_db=40.0)
         power = np.abs(np.fft.rfft(wave * np.hanning(len(wave)))) ** 2
         hz = np.fft.rfftfreq(len(wave), 1 / RATE)
         loud = lambda f, hz=hz, power=power: power[(hz > 0.97 * f) & (hz < 1.03 * f)].sum()
@@ -22,6 +22,6 @@ def test_the_set_is_a_function_of_its_seed() -> None:
 
 
 def test_noise_is_as_far_below_the_tones_as_asked() -> None:
-    silence = dialled("", np.random.default_rng(0), noise_db=100.0)
-    noise = dialled("", np.random.default_rng(0), noise_db=0.0) - silence
+    silence = dial("", np.random.default_rng(0), noise_db=100.0)
+    noise = dial("", np.random.default_rng(0), noise_db=0.0) - silence
     assert 0.1 * 0.4 < noise.std() < 0.8 * 0.6  # a gain of 0.1 to 0.8 times half, the tones' own level

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from attentif.decode import GenerateOptions, Hypothesis, beam_search, generate, search_trees
 from attentif.errors import UsageError
-from attentif.inspect import batch_of
+from attentif.inspect import make_batch
 from attentif.models import Batch, Input, Model
 
 STOP = 2
@@ -18,7 +18,7 @@ SOURCES = [[3, 4, 1], [1, 1, 1, 1, 0, 3], [4]]
 
 
 def inputs(rows: list[list[int]]) -> Input:
-    return batch_of(rows).source
+    return make_batch(rows).source
 
 
 @torch.no_grad()
@@ -96,7 +96,7 @@ def test_more_beams_find_no_worse_a_text_here(decoder: Model) -> None:
 def test_early_stopping_takes_the_first_complete_texts(five_tokens: Model) -> None:
     patient = GenerateOptions(max_tokens=12, beams=3, length_penalty=1.0)
     sizes = []
-    for options in (patient, patient.changed(early_stopping=True)):
+    for options in (patient, patient.replace(early_stopping=True)):
         (search,) = search_trees(five_tokens, PROMPTS[:1], options, stop_tokens={STOP, 0, 4}, tree=True)
         assert search.tree is not None
         sizes.append(len(search.tree))

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from attentif.decode import GenerateOptions, generate, stream
 from attentif.errors import UsageError
-from attentif.inspect import batch_of
+from attentif.inspect import make_batch
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.seq import Seq
 
@@ -22,7 +22,7 @@ def letters(tokens: Sequence[int]) -> str:
 
 
 def inputs(rows: Sequence[Sequence[int]]) -> Input:
-    return batch_of(rows).source
+    return make_batch(rows).source
 
 
 @torch.no_grad()
@@ -61,7 +61,7 @@ def test_an_encoder_decoder_writes_from_each_source(translator: Model) -> None:
 
 
 def test_packed_sources_serve_as_well(translator: Model) -> None:
-    flat = Input(torch.tensor([token for row in SOURCES for token in row]), Seq.packed([len(row) for row in SOURCES]))
+    flat = Input(torch.tensor([token for row in SOURCES for token in row]), Seq.from_packed([len(row) for row in SOURCES]))
     padded, packed = (generate(translator, [[1]] * 4, GenerateOptions(max_tokens=10), source=source) for source in (inputs(SOURCES), flat))
     assert [row.tokens for row in padded] == [row.tokens for row in packed]
 
@@ -90,7 +90,7 @@ def test_a_row_draws_the_same_whatever_the_other_rows_are(decoder: Model) -> Non
 
 
 def test_a_seed_repeats_itself_and_another_does_not(decoder: Model) -> None:
-    first, second, other = (generate(decoder, PROMPTS, SAMPLED.changed(seed=seed)) for seed in (1, 1, 2))
+    first, second, other = (generate(decoder, PROMPTS, SAMPLED.replace(seed=seed)) for seed in (1, 1, 2))
     assert [row.tokens for row in first] == [row.tokens for row in second] != [row.tokens for row in other]
 
 
@@ -99,7 +99,7 @@ def test_rows_with_the_same_prompt_draw_apart(decoder: Model) -> None:
 
 
 def test_without_a_seed_every_call_differs(decoder: Model) -> None:
-    free = SAMPLED.changed(seed=None)
+    free = SAMPLED.replace(seed=None)
     assert generate(decoder, [[1, 2]], free)[0].tokens != generate(decoder, [[1, 2]], free)[0].tokens
 
 

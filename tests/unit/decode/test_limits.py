@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attentif.decode import GenerateOptions, beam_search, generate
-from attentif.decode.limits import NEVER, Limiter, Limits, repeating
+from attentif.decode.limits import NEVER, Limiter, Limits, find_repeats
 from attentif.errors import UsageError
 from attentif.models import Model
 
@@ -31,10 +31,10 @@ def test_banned_tokens_are_never_written_and_some_not_first() -> None:
 
 
 def test_no_run_of_tokens_stands_twice() -> None:
-    assert repeating([1, 2, 3, 1, 2], 3) == {3}
-    assert repeating([1, 2, 1, 3, 1], 2) == {2, 3}
-    assert repeating([1, 2], 1) == {1, 2}
-    assert repeating([1], 3) == set()
+    assert find_repeats([1, 2, 3, 1, 2], 3) == {3}
+    assert find_repeats([1, 2, 1, 3, 1], 2) == {2, 3}
+    assert find_repeats([1, 2], 1) == {1, 2}
+    assert find_repeats([1], 3) == set()
     assert allowed(Limits(no_repeat_ngram=2), [[1, 2, 1, 3, 1], [5, 6, 7, 5, 4]], 3) == [{0, 1, 4, 5, 6, 7}, {*range(8)}]
 
 

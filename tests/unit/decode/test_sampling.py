@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from attentif.decode.options import GenerateOptions
-from attentif.decode.sampling import Sampler, adjusted, draw, keep_min_p, keep_top_k, keep_top_p, penalise
+from attentif.decode.sampling import Sampler, adjust_logits, draw, keep_min_p, keep_top_k, keep_top_p, penalise
 
 PROBABILITIES = [0.4, 0.3, 0.2, 0.07, 0.03]
 
@@ -59,21 +59,21 @@ def test_the_penalty_divides_positive_scores_and_multiplies_negative_ones() -> N
 def test_filters_see_the_distribution_after_the_temperature() -> None:
     """At temperature 2 the probabilities are those of √p: .313 .271 .221 .131 .086 after rounding and division by their sum."""
     flat = GenerateOptions(temperature=2.0, top_p=0.6)
-    assert kept(adjusted(logits(), flat)) == [[0, 1, 2]]
-    assert kept(adjusted(logits(), flat.changed(temperature=1.0))) == [[0, 1]]
+    assert kept(adjust_logits(logits(), flat)) == [[0, 1, 2]]
+    assert kept(adjust_logits(logits(), flat.replace(temperature=1.0))) == [[0, 1]]
     root = torch.tensor(PROBABILITIES).sqrt()
-    assert_close(adjusted(logits(), GenerateOptions(temperature=2.0)).softmax(-1)[0], root / root.sum())
+    assert_close(adjust_logits(logits(), GenerateOptions(temperature=2.0)).softmax(-1)[0], root / root.sum())
 
 
 def test_filters_are_applied_in_the_documented_order() -> None:
     """After top-k 3 the probabilities are 4/9 3/9 2/9, of which p = 0.75 needs two; before it, p = 0.75 would need three."""
-    assert kept(adjusted(logits(), GenerateOptions(temperature=1.0, top_k=3, top_p=0.75))) == [[0, 1]]
+    assert kept(adjust_logits(logits(), GenerateOptions(temperature=1.0, top_k=3, top_p=0.75))) == [[0, 1]]
 
 
 def test_greedy_scores_are_changed_by_the_penalty_alone() -> None:
     options = GenerateOptions(repetition_penalty=2.0)
     seen = torch.tensor([[True, False, False, False, False]])
-    assert adjusted(logits(), options, seen).argmax(-1).tolist() == [1]
+    assert adjust_logits(logits(), options, seen).argmax(-1).tolist() == [1]
 
 
 def test_a_draw_is_the_token_where_the_summed_probability_passes_the_number() -> None:

@@ -84,6 +84,10 @@ class Parrot:
         self.seen.append(int(tokens))
         self.left = self.left[1:] if int(tokens) == self.left[0] and len(self.left) > 1 else list(self.answer)
 
+    def extend(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            self.read(torch.tensor([token]))
+
     def select(self, rows: Sequence[int]) -> None: ...
 
 

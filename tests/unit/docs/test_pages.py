@@ -11,7 +11,7 @@ import pytest
 
 from attentif.cli.main import command_line
 from attentif.plugin import load_plugin
-from attentif.training.fitted import load_config
+from attentif.training.load import load_config
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = (ROOT, ROOT / "docs", *(folder for folder in (ROOT / "docs").iterdir() if folder.is_dir()), ROOT / "benchmarks")

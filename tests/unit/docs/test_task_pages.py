@@ -13,7 +13,7 @@ import attentif.cli.train
 from attentif.cli.main import command_line
 from attentif.cli.main import run as attentif_
 from attentif.recipes import FOLDER, recipe_names
-from attentif.training.fitted import load_config
+from attentif.training.load import load_config
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in sorted((DOCS / "tasks").glob("*.md"))}

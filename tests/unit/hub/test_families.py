@@ -1,14 +1,16 @@
 """What config.json says in older or other words, and what is refused before any weight is looked at."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from attentif.errors import ConfigError
-from attentif.hub.family import FAMILIES, Family, HeadOf, family_of
+from attentif.hub.family import FAMILIES, family_of
 from attentif.hub.files import modern
 from attentif.hub.folder import configuration, described
+from attentif.hub.overview import family_table
 from attentif.models import ModelConfig
 
 SIZES: dict[str, Any] = {
@@ -69,7 +71,8 @@ def test_scores_of_gemma_2_without_a_cap_can_be_said() -> None:
 
 def test_reformers_layers_are_the_shortest_turn_that_gives_them() -> None:
     layers = ["local", "local", "lsh", "local"] * 3
-    model = read("reformer", vocab_size=50, hidden_size=256, attn_layers=layers, is_decoder=True, architectures=["ReformerModelWithLMHead"])
+    named = {"is_decoder": True, "architectures": ["ReformerModelWithLMHead"]}
+    model = read("reformer", vocab_size=50, hidden_size=256, attn_layers=layers, num_buckets=8, **named)
     assert [(block.repeat, block.sublayers["attn"].mixer.kind) for block in model.decoder.blocks] == [
         (2, "chunked"),
         (1, "reformer"),
@@ -121,10 +124,11 @@ def test_yarn_is_as_sharp_as_its_shares_say() -> None:
         ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention: True is not understood"),
         ("gemma3_text", {"rope_parameters": {"full": {}}}, "rope_parameters: 'full' is not understood"),
         ("gemma3_text", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping: 50.0 is not understood"),
-        ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic' is not understood"),
+        ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "max_position_embeddings: is missing"),
+        ("llama", {"rope_parameters": {"rope_type": "proportional", "factor": 2.0}}, "rope_type 'proportional' is not understood"),
         ("llama", {"rope_parameters": YARN | {"mscale": 1.0}}, "mscale and mscale_all_dim are understood together"),
         ("llama", {"rope_parameters": YARN | {"truncate": False}}, "truncate is not understood with rope_type 'yarn'"),
-        ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 3}, "windows in some blocks only"),
+        ("qwen2", {"layer_types": ["chunked_attention"] * 2}, "layer_types: 'chunked_attention' is not understood"),
         ("big_bird", {"attention_type": "sparse"}, "attention_type: 'sparse' is not understood"),
         ("big_bird", {"architectures": ["BigBirdForCausalLM"], "is_decoder": True}, "'block_sparse' sees what is still to be written"),
         ("bart", {"architectures": ["BartForCausalLM"]}, "'BartForCausalLM' is not read here: it is the half of an encoder-decoder"),
@@ -142,6 +146,10 @@ def test_yarn_is_as_sharp_as_its_shares_say() -> None:
         ("deepseek_v2", {"scoring_func": "sigmoid"} | LATENT, "scoring_func: 'sigmoid' is not understood"),
         ("bert", {"architectures": ["BertLMHeadModel"]}, "is_decoder: False is not understood"),
         ("bert", {"architectures": ["BertForMaskedLm"]}, "did you mean 'BertForMaskedLM'"),
+        ("reformer", {}, "num_buckets: null"),
+        ("reformer", {"num_buckets": 8, "local_num_chunks_after": 1}, "counts a chunk twice"),
+        ("rwkv", {"rescale_every": 2}, "rescale_every: 2"),
+        ("deepseek_v2", {"norm_topk_prob": True} | LATENT, "norm_topk_prob: True"),
         ("reformer", {"attn_layers": ["global"]}, "attn_layers: 'global' is not understood"),
         ("wav2vec2-conformer", {"position_embeddings_type": "absolute"}, "position_embeddings_type: 'absolute' is not understood"),
         ("wav2vec2-conformer", {"hidden_act": "mish"}, "hidden_act: 'mish' is not understood"),
@@ -167,20 +175,15 @@ def test_a_body_saved_without_its_prefix_is_found() -> None:
     assert family.rows(family.heads[0], model, ["wte.weight", "wpe.weight"])[0].theirs == "wte.weight"
 
 
-COLUMNS = ("masked", "causal", "seq2seq", "CTC", "classes", "tags", "answers", "bare")
-OF_HEAD = {"ctc": "CTC", "classify": "classes", "tokens": "tags", "span": "answers", "embed": "bare"}
-
-
-def column(family: Family, head: HeadOf) -> str:
-    both = {"encoder", "decoder"} <= {*family.template}
-    words = "seq2seq" if both else "causal" if "decoder" in family.template else "masked"
-    return OF_HEAD.get(head.head["kind"], words)
-
-
-def test_the_page_says_which_heads_are_read_and_which_classes_are_refused() -> None:
+def test_the_page_has_the_table_of_the_code() -> None:
     page = (Path(__file__).parents[3] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
-    for kind, family in FAMILIES.items():
-        found = {column(form, head) for form in (family, *family.others) for head in form.heads}
-        cells = [f"`{kind}`", *("✓" if name in found else "" for name in COLUMNS), ", ".join(f"`{name}`" for name in family.left_out)]
-        assert f"| {' | '.join(cells)} |".replace("  ", " ") in page, kind
-    assert f"| `model_type` | {' | '.join(COLUMNS)} | refused |" in page
+    assert family_table() in page, "run: python docs/checkpoints.py"
+    assert "| `llama` | | ✓ | | | ✓ | ✓ | ✓ | ✓ | `llama` | |" in page
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.fr.md"])
+def test_the_readme_counts_the_families(page: str) -> None:
+    text = (Path(__file__).parents[3] / page).read_text(encoding="utf-8")
+    found = re.search(r"(\d+) famil", text)
+    assert found is not None
+    assert int(found[1]) == len(FAMILIES)

@@ -141,7 +141,7 @@ def outside(folder: Path) -> None:
         (lambda folder: (folder / "config.json").unlink(), "config.json: no such file"),
         (lambda folder: (folder / "config.json").write_text("{"), "config.json:1: is damaged: not JSON"),
         (lambda folder: (folder / "config.json").write_text("[]"), "holds a list, not an object"),
-        (change(model_type="gpt3"), "model_type: 'gpt3' is not understood; did you mean 'gpt2'"),
+        (change(model_type="gpt-2"), "model_type: 'gpt-2' is not understood; did you mean 'gpt2'"),
         (change(model_type=None), "model_type: None is not understood"),
         (change(architectures=["GPT2DoubleHeadsModel"]), "architectures: 'GPT2DoubleHeadsModel' is not read here: it chooses among"),
         (change(architectures=["GPT2LMHead"]), "architectures: 'GPT2LMHead' is not understood; did you mean 'GPT2LMHeadModel'"),
@@ -153,7 +153,7 @@ def outside(folder: Path) -> None:
         (change(n_layer=1), "holds, and nothing here reads, transformer.h.1"),
         (change(activation_function="swish"), "activation_function: 'swish' is not understood"),
         (change(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx: True is not understood"),
-        (change(secret_gate=True), "secret_gate: this key is not understood, and it may change what is computed"),
+        (change(quantization_config={"bits": 4}), "quantization_config: quantised weights are not read"),
         (change(trust_remote_code=True), "asks for code that comes with the weights (trust_remote_code)"),
         (change(architectures="GPT2LMHeadModel"), "architectures: must be a list of names"),
         (change(id2label=["a"]), "id2label: must name the classes"),
@@ -202,7 +202,7 @@ def test_a_damaged_folder_is_refused_in_one_line(sound: Path, tmp_path: Path, da
         (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
         (sharded(shortened(PARTS[0])), f"{PARTS[0]}: is not a whole safetensors file"),
         (tensors_changed(reshaped), "holds in another shape than config.json asks for"),
-        (change(model_type="gpt3"), "model_type: 'gpt3' is not understood"),
+        (change(model_type="gpt-2"), "model_type: 'gpt-2' is not understood"),
         (change(auto_map={"AutoModel": "modeling.Own"}), "asks for code that comes with the weights (auto_map)"),
         (pickled(4), "is a pickle by another name"),
     ],
@@ -238,7 +238,7 @@ def test_an_output_of_its_own_is_read_whatever_the_configuration_says(sound: Pat
 
 def test_a_model_that_the_family_cannot_describe_is_not_written(tmp_path: Path) -> None:
     other = small(decoder={"placement": "sandwich"})
-    with pytest.raises(ConfigError, match=r"gpt2 cannot say that decoder\.placement = 'sandwich'"):
+    with pytest.raises(ConfigError, match=r"gpt2 cannot represent decoder\.placement = 'sandwich'"):
         write_folder(tmp_path / "out", other, family="gpt2")
     assert not (tmp_path / "out").exists()
 

@@ -26,7 +26,7 @@ def test_a_typing_error_is_not_looked_for_elsewhere(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: pytest.fail("was looked for"))
-    with pytest.raises(RunError, match="no such run or folder"):
+    with pytest.raises(RunError, match=r"run.*folder"):
         folder_of(name)
 
 
@@ -90,3 +90,33 @@ def test_all_that_is_read_is_downloaded(file: str) -> None:
 def test_reading_a_folder_does_not_import_the_library_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace())
     assert folder_of(tmp_path) == tmp_path
+
+
+@pytest.mark.parametrize("kept_as", ["camembert-base", "almanach/camembert-base"])
+def test_a_short_name_is_found_in_the_cache_under_either_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept_as: str) -> None:
+    (tmp_path / "config.json").touch()
+    (tmp_path / "model.safetensors").touch()
+
+    def download(name: str, **options: Any) -> str:
+        assert options.get("local_files_only"), "the network was asked"
+        if name != kept_as:
+            raise LocalEntryNotFoundError("not here")
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert folder_of("camembert-base") == tmp_path
+
+
+def test_a_short_name_that_is_in_no_cache_is_asked_for_by_its_full_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked: list[str] = []
+
+    def download(name: str, **options: Any) -> str:
+        if options.get("local_files_only"):
+            raise LocalEntryNotFoundError("not here")
+        asked.append(name)
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert folder_of("bert-base-multilingual-cased@main") == tmp_path
+    assert asked == ["google-bert/bert-base-multilingual-cased"]

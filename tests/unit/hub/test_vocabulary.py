@@ -74,7 +74,7 @@ def test_a_special_token_without_a_vector_is_left_out(tmp_path: Path) -> None:
     assert whole.encode("le chat [MASK]", specials_in_text=True).ids == [2, 3, 4, 6, 5]
     assert cut.encode("le chat [MASK]", specials_in_text=True).ids == [2, 3, 4, 1, 1, 1, 5]
     assert cut.encode("le chat").ids == whole.encode("le chat").ids
-    with pytest.raises(RunError, match=r"has 7 tokens \(the last is '\[MASK\]'\), and the model 5"):
+    with pytest.raises(RunError, match=r"7.*\(the.*'\[MASK\]'\),.*5"):
         read_tokenizer(folder, BERT | {"vocab_size": 5})
 
 

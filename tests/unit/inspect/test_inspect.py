@@ -24,9 +24,9 @@ def model_of(base: str, **values) -> Model:
 def batch_of(*lengths: int, packed: bool = False) -> Batch:
     generator = torch.Generator().manual_seed(1)
     if packed:
-        seq = Seq.packed(lengths)
+        seq = Seq.from_packed(lengths)
         return Batch(Input(torch.randint(VOCAB, (sum(lengths),), generator=generator), seq))
-    return Batch(Input(torch.randint(VOCAB, (len(lengths), max(lengths)), generator=generator), Seq.padded(lengths)))
+    return Batch(Input(torch.randint(VOCAB, (len(lengths), max(lengths)), generator=generator), Seq.from_padded(lengths)))
 
 
 def summed(model: Model, batch: Batch) -> torch.Tensor:
@@ -53,7 +53,7 @@ def test_norms_leave_padding_out_and_looking_changes_nothing():
     model = model_of("decoder-tiny").train()
     alone = inspect.residual_norms(model, batch_of(5))
     ragged = batch_of(5)
-    padded = Batch(Input(F.pad(ragged.source.data, (0, 4)), Seq.padded([5], 9)))
+    padded = Batch(Input(F.pad(ragged.source.data, (0, 4)), Seq.from_padded([5], 9)))
     for path, norms in inspect.residual_norms(model, padded).items():
         assert norms.stream == pytest.approx(alone[path].stream, rel=1e-5)
         assert norms.branch == pytest.approx(alone[path].branch, rel=1e-5)
@@ -72,7 +72,7 @@ def test_gradients_by_distance_are_those_of_the_jacobian_written_out(base):
     x, _ = model.frontend(batch.source)
     for row, length in enumerate((6, 4)):
         alone = x[row : row + 1, :length].detach()
-        jacobian = torch.autograd.functional.jacobian(lambda v, n=length: stack(v, Seq.padded([n]))[0, n - 1], alone)  # (D, 1, T, D)
+        jacobian = torch.autograd.functional.jacobian(lambda v, n=length: stack(v, Seq.from_padded([n]))[0, n - 1], alone)  # (D, 1, T, D)
         norms = torch.linalg.matrix_norm(jacobian[:, 0].transpose(0, 1))
         torch.testing.assert_close(found[row, :length], norms.flip(0), rtol=1e-3, atol=1e-5)  # other orders of addition
         assert found[row, length:].isnan().all()
@@ -118,12 +118,12 @@ def test_the_gradient_of_the_stream_is_that_of_the_last_block_s_output():
 def test_importance_is_the_derivative_of_ablating_a_little():
     model, batch = model_of("decoder-tiny").double(), batch_of(5, 3)
     found = inspect.head_importance(model, [batch], summed)
-    assert list(found) == list(inspect.heads_of(model)) == ["decoder.blocks.0.attn", "decoder.blocks.1.attn"]
+    assert list(found) == list(inspect.count_heads(model)) == ["decoder.blocks.0.attn", "decoder.blocks.1.attn"]
     step, path = 1e-5, "decoder.blocks.0.attn"
     for head in range(4):
         derivatives = []
         for length, row in ((5, 0), (3, 1)):  # importance takes each example by itself
-            one = Batch(Input(batch.source.data[row : row + 1, :length], Seq.padded([length])))
+            one = Batch(Input(batch.source.data[row : row + 1, :length], Seq.from_padded([length])))
             losses = []
             for sign in (1, -1):
                 gate = torch.ones(4, dtype=torch.double)
@@ -178,7 +178,7 @@ def test_the_gates_of_an_lstm_rebuild_its_output(base, packed):
     for path, opened in inspect.gates(model, batch).items():
         i, f, g, o, c = (opened[name] for name in ("input", "forget", "candidate", "output", "cell"))
         before = F.pad(c, (0, 0, 1, 0))[:, :-1]
-        valid = batch.source.seq.valid_padded()[..., None]
+        valid = batch.source.seq.padded_mask()[..., None]
         torch.testing.assert_close(c, (f * before + i * g) * valid)
         flow = inspect.activations(model, batch)[path]
         mixer = model.get_submodule(f"{path}.mixer")
@@ -245,7 +245,7 @@ def test_routing_tells_each_token_its_experts_without_padding():
     ],
 )
 def test_a_model_without_it_says_so(look, said):
-    with pytest.raises(UsageError, match=f"this model has no .*{said}"):
+    with pytest.raises(UsageError, match=rf"this model has no .*{said}"):
         look(model_of("decoder-tiny"), batch_of(3))
 
 

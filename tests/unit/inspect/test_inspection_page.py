@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "inspection.md"
 
 def test_every_example_of_the_page_runs() -> None:
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 10
+    assert len(examples) == 14
     names: dict[str, object] = {}
     for example in examples:
         exec(compile(example, str(PAGE), "exec"), names)  # our own page
@@ -21,6 +21,6 @@ def test_every_example_of_the_page_runs() -> None:
 
 def test_an_empty_batch_is_refused() -> None:
     for rows in ([], [[]], [[1], []]):
-        with pytest.raises(UsageError, match="a batch needs a row"):
-            inspect.batch_of(rows)
-    assert inspect.batch_of([[1, 2], [3]], [[4], [5]]).target is not None
+        with pytest.raises(UsageError, match="batch needs"):
+            inspect.make_batch(rows)
+    assert inspect.make_batch([[1, 2], [3]], [[4], [5]]).target is not None

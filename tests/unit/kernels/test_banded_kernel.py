@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from attentif.kernels.attention import attention_naive
-from attentif.kernels.banded import gathered_attention, window_attention, window_attention_naive
+from attentif.kernels.banded import block_sparse_attention, window_attention, window_attention_naive
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}  # float64: two orders of the same sums
 
@@ -129,7 +129,7 @@ def gathered(H: int, G: int, T: int, S: int, shared: list[int], random: int) -> 
 @pytest.mark.parametrize("softcap", [None, 0.8])
 def test_gathered_keys_equal_a_mask_over_all(shared: list[int], random: int, size: tuple[int, ...], softcap: float | None) -> None:
     x, options, whole = gathered(*size, shared, random)
-    fast = gathered_attention(*x, softcap=softcap, **options)
+    fast = block_sparse_attention(*x, softcap=softcap, **options)
     plain = attention_naive(*(t[None] for t in x), scale=0.7, mask=whole[None], softcap=softcap)[0].transpose(0, 1)
     assert_close(fast, plain, **CLOSE)
     probe = torch.randn(fast.shape, dtype=torch.float64)

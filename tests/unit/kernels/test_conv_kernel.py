@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from attentif.kernels.conv import causal_conv, causal_conv_gathered, causal_conv_naive, next_tail
+from attentif.kernels.conv import causal_conv, causal_conv_gather, causal_conv_naive, next_tail
 
-FAST = [causal_conv, causal_conv_gathered]
+FAST = [causal_conv, causal_conv_gather]
 PACKED = ([0, 9, 9, 10], [9, 0, 1, 13])  # where sequences begin, their lengths; N = 23
 PADDED = ([0, 10, 20], [10, 2, 7])  # N = 30, some places empty
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attentif.kernels.exp import exp
-from attentif.kernels.jit import compiled
+from attentif.kernels.jit import jit
 
 
 def _each(x: np.ndarray, y: np.ndarray) -> None:
@@ -12,7 +12,7 @@ def _each(x: np.ndarray, y: np.ndarray) -> None:
         y[i] = exp(x[i])
 
 
-each = compiled(fastmath={"contract"})(_each)
+each = jit(fastmath={"contract"})(_each)
 
 
 def exponential(x: np.ndarray) -> np.ndarray:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from attentif.kernels.gated_linear import gated_linear, gated_linear_chunked, gated_linear_naive, gated_linear_weights
+from attentif.kernels.gated_linear import gated_linear, gated_linear_chunkwise, gated_linear_naive, gated_linear_weights
 
-FAST = [gated_linear, gated_linear_chunked]
+FAST = [gated_linear, gated_linear_chunkwise]
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attentif.kernels.glove import Cooccurrence, Entries, Parameters, begin, cooccurrence_naive, glove_pass, weights
+from attentif.kernels.glove import Cooccurrence, Entries, GloveParameters, begin, cooccurrence_naive, glove_pass, weights
 
 
 @pytest.mark.parametrize(("window", "slots"), [(1, 1 << 10), (4, 1 << 4), (9, 1 << 6)])
@@ -35,14 +35,16 @@ def test_an_update_is_the_gradient_of_the_equation() -> None:
     """AdaGrad's sums begin at 1, so that the first step of an entry is η times the gradient, and the sums then hold its square."""
     rng, lr = np.random.default_rng(1), 0.05
     entries = Entries(np.array([2], np.int32), np.array([3], np.int32), np.array([7.5]))
-    start = Parameters(*(rng.normal(size=(5, 9)).astype(np.float32) for _ in range(2)), *(np.ones((5, 9), np.float32) for _ in range(2)))
+    start = GloveParameters(
+        *(rng.normal(size=(5, 9)).astype(np.float32) for _ in range(2)), *(np.ones((5, 9), np.float32) for _ in range(2))
+    )
     wanted = [
         torch.tensor(start.words, dtype=torch.float64).requires_grad_(),
         torch.tensor(start.contexts, dtype=torch.float64).requires_grad_(),
     ]
     loss = cost(wanted, entries, 10.0, 0.75)
     loss.backward()
-    moved = Parameters(*(array.copy() for array in start))
+    moved = GloveParameters(*(array.copy() for array in start))
     met = glove_pass(entries, weights(entries.counts, 10.0, 0.75), np.array([0]), moved, lr)
     assert met == pytest.approx(loss.item(), rel=1e-5)
     for before, after, squares, own in zip(start[:2], moved[:2], moved[2:], wanted, strict=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attentif.kernels.ibm1 import Ragged, em_naive, em_pass, look_up, uniform
+from attentif.kernels.ibm1 import RaggedIds, em_naive, em_pass, look_up, uniform
 from attentif.text.ibm1 import IBM1Config, PairedText
 
 LA, MAISON, BLEUE, FLEUR = range(4)
@@ -26,7 +26,7 @@ def random_pairs(seed: int = 0) -> PairedText:
 
 def test_a_pass_is_that_of_the_equations() -> None:
     given = random_pairs()
-    source, target = Ragged.of(given.source), Ragged.of(given.target)
+    source, target = RaggedIds.from_sentences(given.source), RaggedIds.from_sentences(given.target)
     table = uniform(source, target, given.source_words, given.target_words, at_once=7)
     plain = [(s.tolist(), t.tolist()) for s, t in zip(given.source, given.target, strict=True)]
     t = {(f, e): 1 / given.target_words for s, ts in plain for f in s for e in ts}
@@ -44,7 +44,10 @@ def test_a_pass_by_hand() -> None:
 
     In the first pair each word comes from both by a half; in the second the from la by one. c(the|la) = ½ + 1, c(house|la) = ½.
     """
-    source, target = Ragged.of([np.array([LA, MAISON]), np.array([LA])]), Ragged.of([np.array([THE, HOUSE]), np.array([THE])])
+    source, target = (
+        RaggedIds.from_sentences([np.array([LA, MAISON]), np.array([LA])]),
+        RaggedIds.from_sentences([np.array([THE, HOUSE]), np.array([THE])]),
+    )
     table, likelihood = em_pass(source, target, uniform(source, target, 4, 4))
     assert likelihood == pytest.approx(3 * np.log(1 / 4))
     f, e = np.array([LA, LA, MAISON, MAISON, BLEUE]), np.array([THE, HOUSE, THE, HOUSE, THE])

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from attentif.kernels import jit, jit_cache
-from attentif.kernels.jit import Compiled, inlined, share
+from attentif.kernels.jit import Compiled, inline, parallel_for
 
 
-@inlined
+@inline
 def _twice(x: float) -> float:
     return 2 * x
 
@@ -34,7 +34,7 @@ def two_threads() -> object:
 @pytest.mark.parametrize("items", [0, 1, 2, 7])
 def test_every_item_is_worked_out_once(items: int) -> None:
     seen: list[int] = []
-    share(lambda start, stop: seen.extend(range(start, stop)), items)
+    parallel_for(lambda start, stop: seen.extend(range(start, stop)), items)
     assert sorted(seen) == list(range(items))
 
 
@@ -45,7 +45,7 @@ def test_an_error_in_any_share_is_raised() -> None:
             raise ValueError("the last share")
 
     with pytest.raises(ValueError, match="last share"):
-        share(fail, 4)
+        parallel_for(fail, 4)
 
 
 def test_each_layout_is_said_when_it_is_compiled_and_not_when_it_is_read_from_the_disk(
@@ -77,11 +77,11 @@ def test_compilation_is_said_once(caplog: pytest.LogCaptureFixture, monkeypatch:
 @pytest.mark.usefixtures("two_threads")
 def test_a_forked_child_has_threads_of_its_own() -> None:
     x, y = np.arange(8.0), np.zeros(8)
-    share(lambda start, stop: y.__setitem__(slice(start, stop), x[start:stop]), 8)
+    parallel_for(lambda start, stop: y.__setitem__(slice(start, stop), x[start:stop]), 8)
     assert jit._pool is not None
     if (child := os.fork()) == 0:
         try:
-            share(lambda start, stop: y.__setitem__(slice(start, stop), 2 * x[start:stop]), 8)
+            parallel_for(lambda start, stop: y.__setitem__(slice(start, stop), 2 * x[start:stop]), 8)
             os._exit(0 if np.array_equal(y, 2 * x) else 1)
         finally:
             os._exit(2)

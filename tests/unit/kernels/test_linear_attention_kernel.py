@@ -11,10 +11,10 @@ from torch.testing import assert_close
 from attentif.kernels import linear_attention as kernel
 from attentif.kernels.linear_attention import (
     causal_sums,
+    feature_map_attention,
     linear_attention,
     linear_attention_naive,
     linear_attention_weights,
-    mapped_attention,
 )
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -122,7 +122,7 @@ def test_features_made_by_segments_are_those_made_at_once(causal: bool, segment:
     valid = torch.arange(37) < torch.tensor([[37], [23]])
     square = lambda t, valid: t.square() if valid is None else t.square().masked_fill(~valid[:, None, :, None], 0.0)
     whole = linear_attention(q.square(), square(k, valid), *x[2:], causal=causal, eps=1e-6)
-    parts = mapped_attention(*x, maps=(square, square), valid=valid, causal=causal, eps=1e-6)
+    parts = feature_map_attention(*x, maps=(square, square), valid=valid, causal=causal, eps=1e-6)
     assert_close(parts, whole, **CLOSE)
     gradients = [torch.autograd.grad(y.square().sum() + last.square().sum(), x) for y, last in (parts, whole)]
     assert_close(gradients[0], gradients[1], **CLOSE)

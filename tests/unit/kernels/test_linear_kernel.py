@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from attentif.kernels import linear as kernel
+from attentif.kernels.cross_entropy import linear_cross_entropy, linear_cross_entropy_naive
 from attentif.kernels.linear import FEW, LARGE, linear, linear_few, linear_naive, linear_one
 from attentif.nn.linear import Linear
 
@@ -131,3 +132,28 @@ def test_the_module_is_an_nn_linear_with_gradients() -> None:
     assert_close(ours.weight.grad, theirs.weight.grad)
     with torch.no_grad():
         assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [(FEW + 6,), (3, 40)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_many_rows_by_onednn_are_the_equation_in_output_and_gradients(monkeypatch, rows: tuple[int, ...], biased: bool) -> None:
+    monkeypatch.setattr(kernel, "takes_onednn", lambda threads: True)
+    given = [tensor.requires_grad_() for tensor in tensors(rows, WIDE)]
+    x, weight, bias = given[0], given[1], given[2] if biased else None
+    wanted = given if biased else given[:2]
+    y = linear(x, weight, bias)
+    assert_close(y, F.linear(x, weight, bias), rtol=1e-5, atol=1e-4)  # sums of 512 products, up to 40 each
+    probe = torch.randn(y.shape)
+    found, expected = (torch.autograd.grad((out * probe).sum(), wanted) for out in (y, F.linear(x, weight, bias)))
+    assert_close(found, expected, rtol=1e-4, atol=1e-3)
+    with torch.no_grad():
+        assert torch.equal(linear(x, weight, bias), y)
+
+
+def test_cross_entropy_by_onednn_is_the_equation(monkeypatch) -> None:
+    monkeypatch.setattr(kernel, "takes_onednn", lambda threads: True)
+    x, weight, bias = (tensor.requires_grad_() for tensor in tensors((FEW + 10,), WIDE))
+    labels = torch.arange(FEW + 10)
+    both = [form(x, weight, labels, bias, 0.1) for form in (linear_cross_entropy, linear_cross_entropy_naive)]
+    assert_close(both[0], both[1], rtol=1e-4, atol=1e-3)
+    assert_close(*(torch.autograd.grad(loss, (x, weight, bias)) for loss in both), rtol=1e-3, atol=1e-3)

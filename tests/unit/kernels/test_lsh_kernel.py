@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from attentif.kernels.chunked import Chunks, chunked_attention, chunked_attention_gathered, chunked_attention_naive, chunked_weights
+from attentif.kernels.chunked import Chunks, chunked_attention, chunked_attention_gather, chunked_attention_naive, chunked_weights
 from attentif.kernels.lsh import bucket_factors, lsh_buckets, lsh_buckets_naive, lsh_order, lsh_order_naive
 
-FAST = [chunked_attention, chunked_attention_gathered]
+FAST = [chunked_attention, chunked_attention_gather]
 WAYS = [
     Chunks(8, 1, 0, True, False),
     Chunks(8, 1, 1, False, True),

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from attentif.kernels.nearest import nearest, nearest_gathered, nearest_naive
+from attentif.kernels.nearest import nearest, nearest_gather, nearest_naive
 
-FAST = [nearest, nearest_gathered]
+FAST = [nearest, nearest_gather]
 
 
 def inputs(B: int = 2, H: int = 3, T: int = 7, S: int = 40, K: int = 5, dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from attentif.kernels.scores import additive_scores, aligned, location_scores, product_scores, unit
+from attentif.kernels.scores import additive_scores, align, location_scores, product_scores, unit
 from attentif.nn.alignment import Alignment, Score
 
 B, T, S, N, M, A = 2, 3, 5, 4, 6, 7
@@ -60,7 +60,7 @@ def test_what_is_read_is_the_weighted_sum_over_the_places_that_may_be_read() -> 
     scores, values = draw(B, T, S), draw(B, S, M, seed=1)
     mask = torch.zeros(B, 1, S, dtype=torch.float64)
     mask[1, 0, 3:] = -math.inf
-    context, weights = aligned(scores, values, mask)
+    context, weights = align(scores, values, mask)
     for b, places in ((0, 5), (1, 3)):
         for t in range(T):
             e = scores[b, t, :places].exp()
@@ -75,7 +75,7 @@ def test_location_uses_the_first_places_and_reads_nothing_beyond_those_it_knows(
     longer = location_scores(q, 6)
     assert torch.equal(longer[..., :4], q)
     assert (longer[..., 4:] == -math.inf).all()
-    assert torch.count_nonzero(aligned(longer, draw(B, 6, M), None)[1][..., 4:]) == 0
+    assert torch.count_nonzero(align(longer, draw(B, 6, M), None)[1][..., 4:]) == 0
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attentif.kernels.jit import compiled
-from attentif.kernels.tile import multiply, padded_rows, panels
+from attentif.kernels.jit import jit
+from attentif.kernels.tile import multiply, panels, round_up_rows
 
 
-@compiled(cache=False)
+@jit(cache=False)
 def _product(rows: int, h: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
     multiply(rows, h, w, out)
 
@@ -18,7 +18,7 @@ def _product(rows: int, h: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
 @pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 1, 1), (4, 7, 24), (5, 16, 25), (8, 3, 100), (3, 40, 12)])
 def test_the_product_is_torchs_and_columns_beyond_are_zero(rows: int, inner: int, columns: int, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
-    h, w = (torch.randn(*shape, generator=generator, dtype=dtype) for shape in ((padded_rows(rows), inner), (inner, columns)))
+    h, w = (torch.randn(*shape, generator=generator, dtype=dtype) for shape in ((round_up_rows(rows), inner), (inner, columns)))
     laid_out = panels(w)
     out = torch.full((len(h), laid_out.shape[0] * laid_out.shape[2]), 9.0, dtype=dtype)
     _product(rows, h.numpy(), laid_out.numpy(), out.numpy())

@@ -39,7 +39,7 @@ def model(base: str, **values: Any) -> Model:
 
 
 def tokens(*lengths: int) -> Batch:
-    return Batch(Input(torch.randint(0, V, (len(lengths), max(lengths))), Seq.padded(list(lengths))))
+    return Batch(Input(torch.randint(0, V, (len(lengths), max(lengths))), Seq.from_padded(list(lengths))))
 
 
 def matrices(module: torch.nn.Module) -> int:

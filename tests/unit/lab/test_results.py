@@ -12,8 +12,8 @@ from attentif.lab.book import write_book, write_one
 from attentif.lab.documents import DOCUMENTS
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least
 from attentif.lab.experiments import EXPERIMENTS
-from attentif.lab.results import keep, kept, measure, measure_all
-from attentif.tasks.task import Progress
+from attentif.lab.results import load_result, measure, measure_all, save_result
+from attentif.tasks.base import Progress
 from attentif.training.progress import Silent
 from attentif.training.signals import StoppedError
 from attentif.view.words import Text
@@ -50,8 +50,8 @@ def _no_calls() -> None:
 
 def test_a_result_is_read_as_it_was_kept(tmp_path: Path) -> None:
     result = measure(fake(90), Settings(seed=3), Silent())
-    keep(result, tmp_path)
-    assert kept(result.experiment, tmp_path) == result
+    save_result(result, tmp_path)
+    assert load_result(result.experiment, tmp_path) == result
     data = json.loads((tmp_path / "L90.json").read_text(encoding="utf-8"))
     assert data["verdict"]["outcome"] == "holds"
     assert {"date", "duration", "versions", "machine", "seed", "size", "source"} <= data.keys()
@@ -82,8 +82,8 @@ def test_what_was_measured_otherwise_is_measured_again(tmp_path: Path) -> None:
 
 def test_a_result_of_an_experiment_that_has_changed_does_not_serve(tmp_path: Path) -> None:
     result = measure(fake(90), Settings(), Silent())
-    keep(replace(result, source="0" * 64), tmp_path)
-    stale = kept(result.experiment, tmp_path)
+    save_result(replace(result, source="0" * 64), tmp_path)
+    stale = load_result(result.experiment, tmp_path)
     assert stale is not None
     assert not stale.fresh
     measure_all([result.experiment], Settings(), tmp_path, Silent())
@@ -94,7 +94,7 @@ def test_a_result_of_an_experiment_that_has_changed_does_not_serve(tmp_path: Pat
 def test_a_damaged_result_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "L90.json").write_text(text)
     with pytest.raises(RunError, match="no measurement of L90"):
-        kept(fake(90), tmp_path)
+        load_result(fake(90), tmp_path)
 
 
 def test_pages_hold_the_verdict_in_both_languages(tmp_path: Path) -> None:

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from attentif.lab.budget.sizes import on_meta, parameters
+from attentif.lab.budget.sizes import build_on_meta, parameters
 from attentif.lab.experiments.l26_signals import STATE_SPACES, TEXTS, contestants, differences
 from attentif.lab.signals import LEVELS, SIGNALS, source
 
 
 @pytest.mark.parametrize("name", [*SIGNALS, *TEXTS])
 def test_every_model_has_as_many_parameters(name: str) -> None:
-    sizes = [parameters(on_meta(model)).body for model in contestants(source(name, 16), 32, 2).values()]
+    sizes = [parameters(build_on_meta(model)).body for model in contestants(source(name, 16), 32, 2).values()]
     assert len(sizes) == 1 + len(STATE_SPACES)
     assert max(sizes) < 1.01 * min(sizes)
 
@@ -35,10 +35,10 @@ def test_of_a_text_the_next_character_is_asked_for(name: str) -> None:
 
 
 def test_what_decides_is_the_lead_on_signals_less_the_lead_on_texts() -> None:
-    lost = {"attention": [3.0, 2.0], "s4": [2.6, 1.8], "mamba": [3.0, 2.0]}  # ahead by 0.4 and 0.2
+    lost = {"attention": [3.0, 2.0], "s4d": [2.6, 1.8], "mamba": [3.0, 2.0]}  # ahead by 0.4 and 0.2
     even = {name: [1.0, 1.0] for name in lost}
     found = {"nats": {name: lost if name == "tones" else even for name in (*SIGNALS, *TEXTS)}}
-    assert differences(found, "s4") == pytest.approx([0.2, 0.1])
+    assert differences(found, "s4d") == pytest.approx([0.2, 0.1])
     assert differences(found, "mamba") == [0.0, 0.0]
     found["nats"]["sources"] = lost
-    assert differences(found, "s4") == pytest.approx([0.0, 0.0])
+    assert differences(found, "s4d") == pytest.approx([0.0, 0.0])

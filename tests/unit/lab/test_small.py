@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from attentif.lab.small import Rows, answers, batch_of, counting, right_by_place, solved, trained
+from attentif.lab.small import Rows, accuracy_by_place, answers, batch_of, exact_match, make_tick, train_model
 from attentif.models import ModelConfig, build
 from attentif.tasks.ragged import UNSCORED
 
@@ -27,13 +27,13 @@ def same(count: int, seed: int) -> Rows:
 
 def test_a_model_learns_the_same_thing_twice() -> None:
     ticks: list[tuple[int, int]] = []
-    tick = counting(lambda done, total: ticks.append((done, total)), 120)
-    first, again = (trained(MODEL, same, steps=60, lr=1e-2, tick=tick) for _ in range(2))
+    tick = make_tick(lambda done, total: ticks.append((done, total)), 120)
+    first, again = (train_model(MODEL, same, steps=60, lr=1e-2, tick=tick) for _ in range(2))
     assert ticks[-1] == (120, 120)
     for one, other in zip(first.parameters(), again.parameters(), strict=True):
         assert torch.equal(one, other)
-    assert solved(first, same(100, 10**6)) > 0.95
-    places = right_by_place(first, same(100, 10**6))
+    assert exact_match(first, same(100, 10**6)) > 0.95
+    places = accuracy_by_place(first, same(100, 10**6))
     assert np.isnan(places[0])
     assert (places[1:] > 0.95).all()
 

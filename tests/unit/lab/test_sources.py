@@ -8,10 +8,10 @@ import pytest
 
 from attentif.config import Layer
 from attentif.lab import sources
-from attentif.lab.compare.content import Wanted
+from attentif.lab.compare.cache_key import RunSpec
 from attentif.lab.experiment import Settings
 from attentif.lab.experiments import EXPERIMENTS
-from attentif.lab.results import keep, kept, measure, serves
+from attentif.lab.results import load_result, measure, satisfies, save_result
 from attentif.lab.sources import hash_sources
 from attentif.training.load import run_config
 from attentif.training.progress import Silent
@@ -46,7 +46,7 @@ def edit(path: Path) -> None:
 @pytest.mark.parametrize("file", ["nn/norm.py", "training/loop.py", "models/presets/encoder-tiny.toml"])
 def test_a_cached_run_is_not_served_after_an_edit(file: str, package: Path, tmp_path: Path) -> None:
     config = run_config(Layer(RUN, "test"))
-    first = Wanted("label", "encoder-0", tmp_path / "a", config, "data")
+    first = RunSpec("label", "encoder-0", tmp_path / "a", config, "data")
     first.folder.path.mkdir(parents=True)
     for name in ("config.toml", "model.safetensors", "results.json"):
         (first.folder.path / name).write_text("{}")
@@ -59,10 +59,10 @@ def test_a_cached_run_is_not_served_after_an_edit(file: str, package: Path, tmp_
 
 def test_a_result_of_the_laboratory_is_not_served_after_an_edit(package: Path, tmp_path: Path) -> None:
     experiment, settings = EXPERIMENTS["L5"], Settings(size="tiny")
-    keep(measure(experiment, settings, Silent()), tmp_path)
-    assert serves(kept(experiment, tmp_path), settings)
+    save_result(measure(experiment, settings, Silent()), tmp_path)
+    assert satisfies(load_result(experiment, tmp_path), settings)
     edit(package / "lab" / "exact.py")
-    assert not serves(kept(experiment, tmp_path), settings)
+    assert not satisfies(load_result(experiment, tmp_path), settings)
 
 
 def test_a_renamed_source_file_is_another_program_and_compiled_files_do_not_count(package: Path) -> None:

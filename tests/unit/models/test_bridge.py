@@ -39,7 +39,7 @@ def ids(lengths: tuple[int, ...], seed: int) -> list[Tensor]:
 
 
 def padded(sequences: list[Tensor]) -> Input:
-    return Input(torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True), Seq.padded([len(x) for x in sequences]))
+    return Input(torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True), Seq.from_padded([len(x) for x in sequences]))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -70,7 +70,7 @@ def test_a_bridged_model_is_one_recurrence_from_the_source_into_the_target(kind:
 
 def test_what_the_encoder_gives_out_is_in_the_order_of_the_source_again() -> None:
     model, source = made(reverse=True), ids(SOURCE_LENGTHS, 1)
-    turned = build(model.config.changed(reverse=False), dtype=torch.float64).eval()
+    turned = build(model.config.replace(reverse=False), dtype=torch.float64).eval()
     turned.load_state_dict(model.state_dict())
     backwards = turned.encode(padded([x.flip(0) for x in source])).x
     for row, (x, memory) in enumerate(zip(source, model.encode(padded(source)).x, strict=True)):
@@ -83,8 +83,8 @@ def test_the_gradient_flows_back_over_the_bridge_to_the_first_word() -> None:
     model.frontend.tokens.register_forward_hook(lambda *args: kept.append(args[-1]))
     logits, seq = model(Batch(padded(ids(SOURCE_LENGTHS, 1)), padded(ids(LENGTHS, 2))))
     (gradient,) = torch.autograd.grad(logits[seq.valid].square().sum(), kept[0])
-    assert (gradient.abs().sum(-1) > 0)[Seq.padded(SOURCE_LENGTHS).valid].all()
-    assert torch.count_nonzero(gradient[~Seq.padded(SOURCE_LENGTHS).valid]) == 0
+    assert (gradient.abs().sum(-1) > 0)[Seq.from_padded(SOURCE_LENGTHS).valid].all()
+    assert torch.count_nonzero(gradient[~Seq.from_padded(SOURCE_LENGTHS).valid]) == 0
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -120,7 +120,7 @@ def test_the_score_of_a_beam_is_that_of_teacher_forcing() -> None:
 def test_what_was_read_can_be_gone_on_from_twice() -> None:
     model = made()
     memory = model.encode(padded(ids(SOURCE_LENGTHS, 1)))
-    one = Input(torch.ones(3, 1, dtype=torch.long), Seq.padded([1, 1, 1]))
+    one = Input(torch.ones(3, 1, dtype=torch.long), Seq.from_padded([1, 1, 1]))
     with torch.no_grad():
         first, second = (model.decode(one, state=model.init_state(3, 2, *memory))[0] for _ in range(2))
     assert torch.equal(first, second)
@@ -129,7 +129,7 @@ def test_what_was_read_can_be_gone_on_from_twice() -> None:
 def test_a_bridge_needs_all_that_the_encoder_gave() -> None:
     model = made()
     memory, seq, _ = model.encode(padded(ids(SOURCE_LENGTHS, 1)))
-    with pytest.raises(ValueError, match="give all that encode gave"):
+    with pytest.raises(ValueError, match=r"give.*encode"):
         model.init_state(3, 5, memory, seq)
 
 
@@ -143,13 +143,13 @@ ATTENTIVE = {"kind": "attentive-recurrence", "cell": "lstm", "layers": 2}
     [
         ({"rnn": LSTM}, {"cell": LSTM}, {}, "bridge: the decoder has no sublayer called 'rnn'"),
         ({"cell": LSTM}, {"rnn": LSTM}, {}, "bridge: the encoder has no sublayer called 'rnn'"),
-        ({"rnn": LSTM}, {"rnn": GRU}, {}, "bridge: GRU cannot go on from here: it needs one mixer of its own kind and size"),
-        ({"rnn": LSTM | {"hidden": 9}}, {"rnn": LSTM}, {}, "bridge: LSTM cannot go on from here"),
-        ({"rnn": ATTENTION}, {"rnn": ATTENTION}, {}, "bridge: Attention cannot go on from here"),
-        ({"rnn": {"kind": "bidirectional"}}, {"rnn": LSTM}, {}, "bridge: the encoder looks both ways and has no last state"),
+        ({"rnn": LSTM}, {"rnn": GRU}, {}, "bridge: GRU needs exactly one mixer"),
+        ({"rnn": LSTM | {"hidden": 9}}, {"rnn": LSTM}, {}, "bridge: LSTM needs exactly one mixer"),
+        ({"rnn": ATTENTION}, {"rnn": ATTENTION}, {}, "bridge: Attention needs exactly one mixer"),
+        ({"rnn": {"kind": "bidirectional"}}, {"rnn": LSTM}, {}, "bridge: the encoder is bidirectional and has no last state"),
         ({"rnn": LSTM}, {"rnn": ATTENTIVE}, {}, "bridge: a bridge to 2 layers of cells needs as many in the encoder, which has 1"),
         ({"rnn": GRU}, {"rnn": ATTENTIVE}, {"layers": 1}, "bridge: a bridge to 2 layers"),
-        ({"rnn": LSTM}, {"rnn": ATTENTIVE | {"layers": 1, "start": "mean"}}, {}, "bridge: start = 'mean' makes the first state"),
+        ({"rnn": LSTM}, {"rnn": ATTENTIVE | {"layers": 1, "start": "mean"}}, {}, "bridge: start = 'mean' takes the initial state"),
         ({"rnn": GRU}, {"rnn": ATTENTIVE | {"layers": 1}}, {}, "bridge: a bridge to this mixer needs lstm cells with hidden = 8"),
         ({"rnn": LSTM}, {"rnn": LSTM}, {"bridge": []}, "decoder: no sublayer reads the encoder's output; .* or a bridge"),
     ],
@@ -161,13 +161,13 @@ def test_what_cannot_be_carried_across_is_refused_when_configured(encoder: Any, 
 
 def test_unequal_numbers_of_layers_are_refused() -> None:
     wanted = values({"rnn": LSTM}, {"rnn": LSTM}, layers=3)
-    with pytest.raises(ConfigError, match="3 sublayers 'rnn' of the encoder cannot be dealt out to 2 of the decoder"):
+    with pytest.raises(ConfigError, match=r"3.*'rnn'.*2"):
         resolve(wanted | {"decoder": wanted["decoder"] | {"layers": 2}})
 
 
 def test_a_bridge_and_a_reversed_source_belong_to_an_encoder() -> None:
     alone = {key: value for key, value in values({}, {"rnn": LSTM}).items() if key not in ("encoder", "target")}
-    with pytest.raises(ConfigError, match="`bridge` leads from an encoder to a decoder"):
+    with pytest.raises(ConfigError, match="`bridge`"):
         resolve(alone)
-    with pytest.raises(ConfigError, match="`reverse` is for the source of an encoder"):
+    with pytest.raises(ConfigError, match="`reverse`"):
         resolve(alone | {"bridge": [], "reverse": True})

@@ -18,7 +18,7 @@ def frontend(**values: Any) -> Patches:
 
 def pictures(batch: int = 2) -> Input:
     data = torch.randn(batch, 3, 4, 6)
-    return Input(data, Seq.padded([6] * batch))
+    return Input(data, Seq.from_padded([6] * batch))
 
 
 def test_patches_are_a_strided_convolution() -> None:
@@ -58,7 +58,7 @@ def test_a_stem_reads_the_pixels_first_and_each_picture_by_itself() -> None:
     module, given = frontend(stem=[5, 7]), pictures()
     x, _ = module(given)
     assert module.patch.in_features == 7 * 4
-    alone, _ = module(Input(given.data[1:], Seq.padded([6])))
+    alone, _ = module(Input(given.data[1:], Seq.from_padded([6])))
     torch.testing.assert_close(x[1:], alone)
 
 

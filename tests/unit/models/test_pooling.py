@@ -2,7 +2,7 @@
 
 import torch
 
-from attentif.models.heads.pooling import AttentionPool, pooled
+from attentif.models.heads.pooling import AttentionPool, pool_sequence
 from attentif.nn.seq import Seq, pack
 from attentif.nn.tape import record
 
@@ -14,7 +14,7 @@ def drawn(width: int = 8) -> tuple[torch.Tensor, Seq, AttentionPool]:
     x = torch.randn(len(LENGTHS), max(LENGTHS), width, generator=random, dtype=torch.float64)
     pool = AttentionPool(width).double()
     torch.nn.init.normal_(pool.query, generator=random)
-    return x, Seq.padded(torch.tensor(LENGTHS), max(LENGTHS)), pool
+    return x, Seq.from_padded(torch.tensor(LENGTHS), max(LENGTHS)), pool
 
 
 def test_each_place_weighs_as_the_equation_says() -> None:
@@ -28,7 +28,7 @@ def test_each_place_weighs_as_the_equation_says() -> None:
 
 def test_it_begins_as_the_mean() -> None:
     x, seq, _ = drawn()
-    assert torch.allclose(AttentionPool(8).double()(x, seq), pooled(x, seq, "mean"), atol=1e-12)
+    assert torch.allclose(AttentionPool(8).double()(x, seq), pool_sequence(x, seq, "mean"), atol=1e-12)
 
 
 def test_packed_and_padded_agree_whatever_stands_in_the_padding() -> None:
@@ -41,7 +41,7 @@ def test_packed_and_padded_agree_whatever_stands_in_the_padding() -> None:
 
 def test_a_text_without_tokens_gives_nothing_rather_than_no_number() -> None:
     _, _, pool = drawn()
-    assert torch.equal(pool(torch.ones(1, 2, 8, dtype=torch.float64), Seq.padded(torch.tensor([0]), 2)), torch.zeros(1, 8))
+    assert torch.equal(pool(torch.ones(1, 2, 8, dtype=torch.float64), Seq.from_padded(torch.tensor([0]), 2)), torch.zeros(1, 8))
 
 
 def test_its_weights_can_be_looked_at() -> None:

@@ -43,7 +43,8 @@ def places(name: str) -> int:
 
 
 def sized(name: str, vocab: int = 100) -> ModelConfig:
-    frontend = {"channels": 1, "height": 8, "width": 8, "mels": 40}
+    side = 28 if name == "lenet-5" else 8  # LeNet has no place left of smaller pictures
+    frontend = {"channels": 1, "height": side, "width": side, "frames": 4, "mels": 40}
     return resolve({"base": name}).with_sizes(
         vocab=vocab, classes=3, frontend=frontend, head=HORIZON | {"vocab": vocab, "places": places(name)}
     )
@@ -64,18 +65,20 @@ def parameters(model: Model) -> int:
 
 def batch(config: ModelConfig) -> Batch:
     torch.manual_seed(0)
-    source, target = (Input(torch.randint(90, (2, 7)), Seq.padded([7, 4])) for _ in range(2))
-    if config.frontend.kind in ("patches", "joined"):
+    source, target = (Input(torch.randint(90, (2, 7)), Seq.from_padded([7, 4])) for _ in range(2))
+    if config.frontend.kind in ("patches", "joined", "convolutions"):
         sides = (getattr(config.frontend, key) for key in ("channels", "height", "width"))
-        pictures = Input(torch.randn(2, *sides), Seq.padded([1, 1]))
+        pictures = Input(torch.randn(2, *sides), Seq.from_padded([1, 1]))
         if config.frontend.kind == "joined":
             return Batch(Input(source.data, source.seq, beside=pictures))
         return Batch(pictures, target if config.target else None)
+    if config.frontend.kind == "tubes":
+        return Batch(Input(torch.randn(2, 4, 8, 8), Seq.from_padded([1, 1])))
     if config.frontend.kind == "frames":
-        sounds = Input(torch.randn(2, 30, config.frontend.mels), Seq.padded([30, 13]))
+        sounds = Input(torch.randn(2, 30, config.frontend.mels), Seq.from_padded([30, 13]))
         return Batch(sounds, target if config.target else None)
     if config.frontend.kind == "series":
-        return Batch(Input(torch.randn(2, 96, 1), Seq.padded([96, 96])))
+        return Batch(Input(torch.randn(2, 96, 1), Seq.from_padded([96, 96])))
     return Batch(source, target if config.target else None)
 
 
@@ -128,11 +131,15 @@ def narrow(config: ModelConfig) -> ModelConfig:
     stacks = [stack for stack in (config.encoder, config.decoder) if stack is not None]
     mixers = [sublayer.mixer for stack in stacks for _, sublayer in stack.sublayers()]
     heads = next((mixer.heads for mixer in mixers if hasattr(mixer, "heads")), 8)
-    turn = max(sum(kind.repeat for kind in stack.blocks) for stack in stacks)
+    turn = max(len(stack.blocks) for stack in stacks)
     layers = config.layers if config.bridge else max(2, turn)  # a bridge leads from each layer to one that is there
-    values = config.changed(width=8 * heads, layers=layers).model_dump()
+    values = config.replace(width=8 * heads, layers=layers).model_dump()
     for experts in _mixers(values, "experts"):
-        experts |= {"experts": 4, "hidden": 16}
+        experts |= {"experts": 4, "hidden": 16, "top_k": 2, "groups": 1, "top_groups": None}
+    for latent in _mixers(values, "latent"):
+        latent |= {"heads": 4, "kv_rank": 16, "q_rank": latent["q_rank"] and 16}
+    for kind in (kind for stack in ("encoder", "decoder") if values[stack] for kind in values[stack]["blocks"]):
+        kind["repeat"] = 1
     return ModelConfig.model_validate(values)
 
 
@@ -159,11 +166,11 @@ def test_every_preset_says_in_one_line_what_it_is(name: str) -> None:
 
 def test_an_alias_is_as_good_as_the_name() -> None:
     for alias, name in ALIASES.items():
-        assert resolve({"base": alias}).changed(base=name) == resolve({"base": name})
+        assert resolve({"base": alias}).replace(base=name) == resolve({"base": name})
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ConfigError, match=r"no model preset is called 'encoder-tiney'; did you mean 'encoder-tiny'\?"):
+    with pytest.raises(ConfigError, match=r"'encoder-tiney'.*'encoder-tiny'\?"):
         resolve({"base": "encoder-tiney"})
 
 
@@ -177,9 +184,9 @@ def test_a_preset_is_changed_by_what_stands_above_it() -> None:
 
 
 def test_a_mistake_in_a_model_names_its_path() -> None:
-    with pytest.raises(ConfigError, match=r"model: encoder.block.attn.mixer.heds: unknown key; did you mean 'heads'\?"):
+    with pytest.raises(ConfigError, match=r"encoder.block.attn.mixer.heds:.*'heads'\?"):
         resolve({"base": "encoder-tiny", "encoder": {"block": {"attn": {"mixer": {"heds": 2}}}}})
-    with pytest.raises(ConfigError, match=r"encoder.block.attn.plcement: unknown key; did you mean 'placement'\?"):
+    with pytest.raises(ConfigError, match=r"encoder.block.attn.plcement:.*'placement'\?"):
         resolve({"base": "encoder-tiny", "encoder": {"block": {"attn": {"plcement": "pre"}}}})
 
 

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from attentif.errors import ConfigError
 from attentif.models import Batch, Input, build, resolve
-from attentif.models.frontends.series import SeriesConfig, normalised, patches
+from attentif.models.frontends.series import SeriesConfig, normalise_window, patches
 from attentif.models.heads.horizon import HorizonHeadConfig, pinball
 from attentif.nn.seq import Seq
 
@@ -20,7 +20,7 @@ def given(rows: int = 2, steps: int = 20, channels: int = 3) -> Input:
     torch.manual_seed(0)
     dates = torch.stack([torch.randint(count, (rows, steps)) for count in (24, 7, 31, 12)], -1)
     lengths = torch.full((rows,), steps)
-    return Input(torch.randn(rows, steps, channels), Seq.padded(lengths), beside=Input(dates, Seq.padded(lengths)))
+    return Input(torch.randn(rows, steps, channels), Seq.from_padded(lengths), beside=Input(dates, Seq.from_padded(lengths)))
 
 
 def frontend(**values: Any) -> Any:
@@ -57,7 +57,7 @@ def test_channels_apart_are_read_with_the_same_weights() -> None:
     alone.load_state_dict(built.state_dict())
     for row in range(2):
         for channel in range(3):
-            single = Input(source.data[row : row + 1, :, channel : channel + 1], Seq.padded([20]))
+            single = Input(source.data[row : row + 1, :, channel : channel + 1], Seq.from_padded([20]))
             assert_close(x[3 * row + channel], alone(single)[0][0], **CLOSE)
 
 
@@ -66,10 +66,10 @@ def test_a_ragged_batch_is_each_row_alone(values: dict[str, Any]) -> None:
     built = frontend(**values)
     long, short = torch.randn(1, 20, 3), torch.randn(1, 13, 3)
     together = torch.cat([long, torch.nn.functional.pad(short, (0, 0, 0, 7), value=99.0)])
-    x, seq = built(Input(together, Seq.padded([20, 13])))
+    x, seq = built(Input(together, Seq.from_padded([20, 13])))
     times = 3 if values.get("independent") else 1
     for row, alone in enumerate((long, short)):
-        own, own_seq = built(Input(alone, Seq.padded([alone.shape[1]])))
+        own, own_seq = built(Input(alone, Seq.from_padded([alone.shape[1]])))
         assert seq.lengths[row * times] == own_seq.lengths[0]
         assert_close(x[row * times, : own.shape[1]], own[0], **CLOSE)
 
@@ -96,7 +96,7 @@ def test_the_calendar_is_that_of_the_last_step_of_a_patch(how: Any) -> None:
 @pytest.mark.parametrize("how", ["none", "window", "last"])
 def test_normalisation_is_undone_by_its_shift_and_scale(how: Any) -> None:
     data = 5 + 3 * torch.randn(4, 30, 2)
-    read, shift, scale = normalised(data, how)
+    read, shift, scale = normalise_window(data, how)
     assert_close(read * scale + shift, data, rtol=1e-5, atol=1e-5)
     if how == "window":
         assert_close(read.mean(1), torch.zeros(4, 2), rtol=0, atol=1e-5)
@@ -106,18 +106,18 @@ def test_normalisation_is_undone_by_its_shift_and_scale(how: Any) -> None:
 
 
 def test_a_flat_window_stays_finite() -> None:
-    read, _, scale = normalised(torch.full((1, 10, 1), 3.0), "window")
+    read, _, scale = normalise_window(torch.full((1, 10, 1), 3.0), "window")
     assert read.abs().max() == 0
     assert scale.item() > 0
 
 
 def test_what_cannot_be_read_is_refused() -> None:
-    with pytest.raises(ValueError, match="3 steps do not fill a patch of 4"):
+    with pytest.raises(ValueError, match=r"3 steps.*4"):
         frontend(patch=4)(given(steps=3))
-    with pytest.raises(ValueError, match="2 channels given to a model of 3"):
+    with pytest.raises(ValueError, match=r"2 channels.*3"):
         frontend()(given(channels=2))
     with pytest.raises(ValueError, match="reads the calendar"):
-        frontend(calendar=("hour",))(Input(torch.randn(1, 5, 3), Seq.padded([5])))
+        frontend(calendar=("hour",))(Input(torch.randn(1, 5, 3), Seq.from_padded([5])))
     with pytest.raises(ValueError, match="would leave out some"):
         SeriesConfig(patch=4, stride=5)
     with pytest.raises(ConfigError, match="channels"):
@@ -133,13 +133,13 @@ def test_patches_of_a_tensor() -> None:
 )
 def test_the_head_gives_horizon_by_channels_by_quantiles(pool: Any, shape: tuple[int, ...]) -> None:
     head = HorizonHeadConfig(pool=pool, horizon=4, channels=3, quantiles=5, places=6).build(8, None, 0.0)
-    assert head(torch.randn(2, 6, 8), Seq.padded([6, 6])).shape == shape
+    assert head(torch.randn(2, 6, 8), Seq.from_padded([6, 6])).shape == shape
 
 
 def test_a_flattened_head_refuses_windows_of_different_lengths() -> None:
     head = HorizonHeadConfig(horizon=4, channels=3, quantiles=1, places=6).build(8, None, 0.0)
     with pytest.raises(ValueError, match="windows of one length"):
-        head(torch.randn(2, 6, 8), Seq.padded([6, 5]))
+        head(torch.randn(2, 6, 8), Seq.from_padded([6, 5]))
 
 
 def test_the_pinball_loss_is_least_at_the_quantile() -> None:

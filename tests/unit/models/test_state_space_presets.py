@@ -4,17 +4,17 @@ import pytest
 from transformers import Mamba2Config, Mamba2ForCausalLM, MambaConfig, MambaForCausalLM
 
 from attentif.models import ModelConfig, build, resolve
-from attentif.nn.init import on_paper
+from attentif.nn.init import on_meta_device
 
 
 def parameters(config: ModelConfig) -> int:
-    with on_paper():
+    with on_meta_device():
         return sum(p.numel() for p in build(config).parameters())
 
 
 def theirs(family: str) -> int:
     """transformers' count for the configuration that was released with the weights."""
-    with on_paper():
+    with on_meta_device():
         if family == "mamba-130m":
             config = MambaConfig(vocab_size=50280, hidden_size=768, num_hidden_layers=24, state_size=16)
             return sum(p.numel() for p in MambaForCausalLM(config).parameters())

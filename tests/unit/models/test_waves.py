@@ -21,10 +21,10 @@ def test_a_ragged_batch_and_a_packed_one_are_each_sound_alone(norm: str) -> None
     frontend = config.build(8, 0.0).double().eval()
     waves = [torch.randn(length, dtype=torch.float64) for length in LENGTHS]
     padded = torch.nn.utils.rnn.pad_sequence(waves, batch_first=True, padding_value=9.0)
-    both = [frontend(Input(padded, Seq.padded(LENGTHS))), frontend(Input(torch.cat(waves), Seq.packed(LENGTHS)))]
+    both = [frontend(Input(padded, Seq.from_padded(LENGTHS))), frontend(Input(torch.cat(waves), Seq.from_packed(LENGTHS)))]
     for row, wave in enumerate(waves):
-        alone, seq = frontend(Input(wave[None], Seq.padded([len(wave)])))
-        assert int(seq.lengths[0]) == alone.shape[1] == int(config.shortened(torch.tensor(len(wave))))
+        alone, seq = frontend(Input(wave[None], Seq.from_padded([len(wave)])))
+        assert int(seq.lengths[0]) == alone.shape[1] == int(config.output_lengths(torch.tensor(len(wave))))
         for x, seq in both:
             assert_close(x[row, : int(seq.lengths[row])], alone[0])
 
@@ -32,9 +32,9 @@ def test_a_ragged_batch_and_a_packed_one_are_each_sound_alone(norm: str) -> None
 def test_a_sound_shorter_than_one_vector_is_refused() -> None:
     config = WavesConfig.model_validate(SIZES)
     assert config.shortest == 11
-    assert config.shortened(torch.tensor([10, 11, 16, 17])).tolist() == [0, 1, 1, 2]
-    with pytest.raises(AttentifError, match="a sound of 10 samples is too short: one vector is made of 11"):
-        config.build(8, 0.0)(Input(torch.zeros(1, 10), Seq.padded([10])))
+    assert config.output_lengths(torch.tensor([10, 11, 16, 17])).tolist() == [0, 1, 1, 2]
+    with pytest.raises(AttentifError, match=r"10 samples.*11"):
+        config.build(8, 0.0)(Input(torch.zeros(1, 10), Seq.from_padded([10])))
 
 
 def test_as_many_of_each_are_wanted() -> None:

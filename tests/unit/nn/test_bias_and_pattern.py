@@ -5,7 +5,7 @@ import torch
 from pydantic import ValidationError
 
 from attentif.nn.bias import ALiBiConfig, RelativeConfig
-from attentif.nn.pattern import Global, Window, allowed, mask_for
+from attentif.nn.pattern import GlobalPattern, WindowPattern, compute_batch_mask, compute_mask
 from attentif.nn.seq import Seq
 
 
@@ -33,7 +33,7 @@ def test_relative_buckets_are_exact_near_and_shared_far_away() -> None:
 
 @pytest.mark.parametrize(
     ("values", "message"),
-    [({"buckets": 5}, "even"), ({"buckets": 2}, "4 at least"), ({"max_distance": 8}, "must exceed the 8 distances")],
+    [({"buckets": 5}, "even"), ({"buckets": 2}, "at least 4"), ({"max_distance": 8}, "must exceed the 8 exact")],
 )
 def test_buckets_that_cannot_be_shared_out_are_refused(values: dict[str, int], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
@@ -42,7 +42,7 @@ def test_buckets_that_cannot_be_shared_out_are_refused(values: dict[str, int], m
 
 def test_a_pattern_is_the_union_of_its_entries() -> None:
     pos = torch.arange(6)[None]
-    seen = allowed([Window(left=1), Global(at=(4,))], False, pos, pos)
+    seen = compute_mask([WindowPattern(left=1), GlobalPattern(at=(4,))], False, pos, pos)
     assert seen is not None
     assert seen[0, 0].int().tolist() == [
         [1, 0, 0, 0, 1, 0],
@@ -55,10 +55,10 @@ def test_a_pattern_is_the_union_of_its_entries() -> None:
 
 
 def test_a_mask_is_made_once_for_rows_that_share_their_places() -> None:
-    dense = mask_for([Window(left=1)], True, Seq.padded([5, 5, 5]))
+    dense = compute_batch_mask([WindowPattern(left=1)], True, Seq.from_padded([5, 5, 5]))
     assert dense is not None
     assert dense.shape == (1, 1, 5, 5)
-    assert mask_for([], False, Seq.padded([5, 5])) is None
-    ragged = mask_for([], False, Seq.padded([5, 2]))
+    assert compute_batch_mask([], False, Seq.from_padded([5, 5])) is None
+    ragged = compute_batch_mask([], False, Seq.from_padded([5, 2]))
     assert ragged is not None
     assert ragged[:, 0, 0].tolist() == [[True] * 5, [True, True, False, False, False]]

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import attentif.models  # noqa: F401  registers every kind
 from attentif.errors import ConfigError
-from attentif.nn.block import Block, Parallel, ParallelConfig, Sublayer, SublayerConfig, combined
+from attentif.nn.block import Block, Parallel, ParallelConfig, Sublayer, SublayerConfig, combine_caps
 from attentif.nn.mixer import Caps, Site
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
@@ -34,7 +34,7 @@ def sublayer(site: dict[str, Any] | None = None, **values: Any) -> Sublayer:
 @pytest.mark.parametrize("weight", [1.0, 0.5])
 def test_placements_are_their_formulas(placement: str, residual: bool, weight: float) -> None:
     layer = sublayer(placement=placement, residual=residual, weight=weight)
-    x, seq = torch.randn(2, 3, WIDTH, dtype=torch.float64), Seq.padded([3, 3])
+    x, seq = torch.randn(2, 3, WIDTH, dtype=torch.float64), Seq.from_padded([3, 3])
     f = lambda y: layer.mixer(y, seq)
     n, m, s = layer.norm_in, layer.norm_out, weight
     base = x if residual else torch.zeros_like(x)
@@ -60,7 +60,7 @@ def test_a_sublayer_takes_what_it_does_not_say_from_its_site() -> None:
 
 
 def test_dropout_acts_in_training_only() -> None:
-    layer, x, seq = sublayer(dropout=0.5), torch.randn(1, 50, WIDTH, dtype=torch.float64), Seq.padded([50])
+    layer, x, seq = sublayer(dropout=0.5), torch.randn(1, 50, WIDTH, dtype=torch.float64), Seq.from_padded([50])
     assert torch.equal(layer(x, seq), layer(x, seq))
     dropped = (layer.train()(x, seq) == x).double().mean()
     assert 0.4 < dropped < 0.6
@@ -108,11 +108,11 @@ def test_the_shared_bias_is_one_module_of_the_stack() -> None:
     [
         ({"block": {"attn": {"mixer": ATTENTION | {"heads": 3}}}}, r"blocks.0.attn: width = 8 is not a multiple of heads = 3"),
         ({"block": {"attn": {"mixer": ATTENTION | {"kv_heads": 3, "heads": 4}}}}, r"blocks.0.attn: heads = 4 is not a multiple"),
-        ({"bias": {"kind": "alibi", "heads": 4}}, r"blocks.0.attn: the stack's bias has 4 heads, its attention 2"),
+        ({"bias": {"kind": "alibi", "heads": 4}}, r"blocks.0.attn: the stack's bias has 4 heads, this attention 2"),
         ({"block": {"cross": {"mixer": {"kind": "cross-attention"}}}}, r"blocks.0.cross: cross-attention needs a memory"),
-        ({"block": {"forward": {"mixer": FFN}}}, r"blocks.0.forward: a sublayer cannot have this name"),
-        ({"block": {"a.b": {"mixer": FFN}}}, r"blocks.0.a.b: a sublayer cannot have this name"),
-        ({"block": {"": {"mixer": FFN}}}, r"blocks.0.: a sublayer cannot have this name"),
+        ({"block": {"forward": {"mixer": FFN}}}, r"blocks.0.forward: not a valid name"),
+        ({"block": {"a.b": {"mixer": FFN}}}, r"blocks.0.a.b: not a valid name"),
+        ({"block": {"": {"mixer": FFN}}}, r"blocks.0.: not a valid name"),
     ],
 )
 def test_contradictions_are_refused_when_built_with_their_path(values: dict[str, Any], message: str) -> None:
@@ -136,7 +136,7 @@ def test_branches_of_parallel_are_neither_normalised_nor_dropped_unless_they_say
     [
         ({"a": {"mixer": FFN}}, "two branches"),
         ({"a": {"mixer": FFN}, "b": {"mixer": {"kind": "cross-attention", "heads": 2}}}, "cannot read the memory"),
-        ({"a": {"mixer": FFN}, "b": {"mixer": FFN, "placement": "post"}}, "cannot be normalised after its sum"),
+        ({"a": {"mixer": FFN}, "b": {"mixer": FFN, "placement": "post"}}, "a branch has no residual"),
     ],
 )
 def test_branches_that_make_no_sense_are_refused(branches: dict[str, Any], message: str) -> None:
@@ -148,8 +148,8 @@ def test_together_mixers_can_do_what_the_least_able_can() -> None:
     exact = Caps(causal=True, bidirectional=False, streaming="exact", max_len=9)
     roughly = Caps(causal=True, bidirectional=False, streaming="approximate", packed=False)
     both_ways = Caps(causal=False, bidirectional=True, streaming="none", max_len=5)
-    assert combined([exact, roughly]) == Caps(causal=True, bidirectional=False, streaming="approximate", packed=False, max_len=9)
-    assert combined([exact, both_ways]) == Caps(causal=False, bidirectional=True, streaming="none", max_len=5)
+    assert combine_caps([exact, roughly]) == Caps(causal=True, bidirectional=False, streaming="approximate", packed=False, max_len=9)
+    assert combine_caps([exact, both_ways]) == Caps(causal=False, bidirectional=True, streaming="none", max_len=5)
 
 
 def test_a_block_runs_its_sublayers_in_the_order_they_are_written() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from attentif.errors import ConfigError
-from attentif.nn.aside import listening
+from attentif.nn.auxiliary import collect_auxiliary
 from attentif.nn.balance import KLConfig, Routing, SwitchConfig, evenness
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.experts import Experts, ExpertsConfig
@@ -18,7 +18,7 @@ from attentif.nn.stack import Stack, StackConfig
 from attentif.nn.tape import record
 
 WIDTH, LENGTHS = 16, [7, 3, 5]
-SEQ = Seq.padded(LENGTHS)
+SEQ = Seq.from_padded(LENGTHS)
 
 
 def built(**values: Any) -> Experts:
@@ -51,12 +51,12 @@ def test_padding_reaches_neither_the_statistics_nor_the_losses() -> None:
     clean, dirty = drawn(), drawn()
     dirty[~SEQ.valid] = 1e6
     found = []
-    for x, seq in ((clean, SEQ), (dirty, SEQ), (clean[SEQ.valid], Seq.packed(LENGTHS))):
-        with listening() as aside:
+    for x, seq in ((clean, SEQ), (dirty, SEQ), (clean[SEQ.valid], Seq.from_packed(LENGTHS))):
+        with collect_auxiliary() as auxiliary:
             mixer(x, seq)
-        assert int(aside.counts[mixer][-1]) == sum(LENGTHS)
-        assert int(aside.counts[mixer][:-1].sum()) == 2 * sum(LENGTHS)
-        found.append((aside.loss, aside.counts[mixer]))
+        assert int(auxiliary.counts[mixer][-1]) == sum(LENGTHS)
+        assert int(auxiliary.counts[mixer][:-1].sum()) == 2 * sum(LENGTHS)
+        found.append((auxiliary.loss, auxiliary.counts[mixer]))
     assert_close(found[0], found[1], rtol=0, atol=0)
     assert_close(found[0], found[2])
 
@@ -127,10 +127,10 @@ def test_jitter_moves_the_router_in_training_alone() -> None:
 
 def test_an_empty_batch_has_no_loss() -> None:
     mixer = built(balance=[{"kind": "kl"}, {"kind": "switch"}, {"kind": "z"}])
-    with listening() as aside:
-        y = mixer(torch.zeros(0, WIDTH), Seq.packed([0, 0]))
+    with collect_auxiliary() as auxiliary:
+        y = mixer(torch.zeros(0, WIDTH), Seq.from_packed([0, 0]))
     assert y.shape == (0, WIDTH)
-    assert sum(float(loss.detach()) for loss in aside.losses) == 0
+    assert sum(float(loss.detach()) for loss in auxiliary.losses) == 0
     assert mixer.describe([0.0] * 5)["expert_dropped"] == 0
 
 
@@ -161,12 +161,12 @@ def test_what_is_computed_again_backwards_is_said_once(reversible: bool) -> None
     for saving in (False, True):
         stack.checkpointing = saving and not reversible
         x = drawn().double().requires_grad_()
-        with listening() as aside:
+        with collect_auxiliary() as auxiliary:
             # a reversible stack that needs no gradient of its own input or weights keeps everything: given a state, it does
             y = stack(x, SEQ, state=stack.init_state(3, 8, device=x.device, dtype=x.dtype)) if reversible and not saving else stack(x, SEQ)
-        objective = y[SEQ.valid].square().sum() + 100 * aside.loss
+        objective = y[SEQ.valid].square().sum() + 100 * auxiliary.loss
         gradients = torch.autograd.grad(objective, [x, *stack.parameters()])
-        found.append((objective.detach(), aside.counts, gradients))
+        found.append((objective.detach(), auxiliary.counts, gradients))
     (one, counts, first), (other, again, second) = found
     assert_close(one, other)
     assert {mixer: said.tolist() for mixer, said in counts.items()} == {mixer: said.tolist() for mixer, said in again.items()}

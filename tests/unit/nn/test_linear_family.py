@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from attentif.errors import AttentifError, ConfigError
-from attentif.nn.aside import Counting
-from attentif.nn.init import InitConfig, initialise, on_paper
+from attentif.nn.auxiliary import CountingModule
+from attentif.nn.init import InitConfig, initialise, on_meta_device
 from attentif.nn.mixer import MIXERS, Mixer, MixerConfig, Site
 from attentif.nn.mixers.latent import Latent, LatentConfig
 from attentif.nn.mixers.linformer import Linformer, LinformerConfig
@@ -43,13 +43,13 @@ def performer(layer: int = 0, **values: Any) -> Performer:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_width_that_the_heads_do_not_divide_is_refused_with_the_way_out(kind: str) -> None:
-    with pytest.raises(ConfigError, match=r"width = 32 is not a multiple of .* = \d+; give (head|key)_width"):
+    with pytest.raises(ConfigError, match=r"= 32 .*; give (head|key)_width"):
         made(kind, heads=3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_default_builds_on_paper(kind: str) -> None:
-    with on_paper():
+    with on_meta_device():
         mixer = MIXERS[kind].model_validate({"kind": kind}).build(Site(width=64))
     assert all(parameter.is_meta for parameter in mixer.parameters())
 
@@ -61,7 +61,7 @@ def test_the_state_has_one_size_whatever_the_capacity(kind: str) -> None:
     assert len(sizes) == 1
     state = mixer.init_state(2, 1, device=torch.device("cpu"), dtype=torch.float64)
     with torch.no_grad():
-        mixer(vectors(50), Seq.padded([50, 50]), state)
+        mixer(vectors(50), Seq.from_padded([50, 50]), state)
     assert state.bytes() in sizes
 
 
@@ -70,10 +70,10 @@ def test_maps_of_what_was_read_unwatched_are_refused(kind: str) -> None:
     mixer, x = made(kind, **({} if kind == "gated-linear" else {"causal": True})), vectors(6)
     state = mixer.init_state(2, 9, device=x.device, dtype=x.dtype)
     with torch.no_grad():
-        mixer(x[:, :3], Seq.padded([3, 3]), state)
+        mixer(x[:, :3], Seq.from_padded([3, 3]), state)
         with record(mixer) as tape:
-            mixer(x[:, 3:], Seq.padded([3, 3], start=3), state)
-    with pytest.raises(ConfigError, match="record from the first token on"):
+            mixer(x[:, 3:], Seq.from_padded([3, 3], start=3), state)
+    with pytest.raises(ConfigError, match=r"record.*first"):
         tape.maps("")
 
 
@@ -84,9 +84,9 @@ def test_ragged_pieces_show_the_rows_of_the_whole_map(kind: str) -> None:
     first, rest = torch.tensor([2, 5]), torch.tensor([6, 4])
     tails = torch.stack([torch.cat([x[0, 2:8]]), torch.cat([x[1, 5:9], torch.full((2, WIDTH), 7.0)])])
     with torch.no_grad(), record(mixer) as tape:
-        mixer(x, Seq.padded([8, 9]))
-        mixer(x[:, :5], Seq.padded(first, 5), state)
-        mixer(tails, Seq.padded(rest, 6, start=first), state)
+        mixer(x, Seq.from_padded([8, 9]))
+        mixer(x[:, :5], Seq.from_padded(first, 5), state)
+        mixer(tails, Seq.from_padded(rest, 6, start=first), state)
     whole, pieces = tape.maps("", call=0), tape.maps("", call=2)
     for row in range(2):
         begin, count = int(first[row]), int(rest[row])
@@ -113,7 +113,7 @@ def test_directions_depend_on_seed_layer_and_number_of_the_draw() -> None:
 
 def test_directions_are_redrawn_after_so_many_steps_of_the_optimiser_and_not_in_between() -> None:
     mixer = performer(redraw=3)
-    assert isinstance(mixer, Counting)
+    assert isinstance(mixer, CountingModule)
     draws = []
     for _ in range(7):
         mixer.learn([])
@@ -149,7 +149,7 @@ def test_initialising_draws_the_first_directions_again() -> None:
 
 def test_many_features_come_near_to_softmax_attention() -> None:
     exact = made("attention")
-    x, seq = 0.5 * vectors(20), Seq.padded([20, 13])
+    x, seq = 0.5 * vectors(20), Seq.from_padded([20, 13])
     errors = []
     for features in (8, 4096):
         near = made("performer", features=features, eps=0.0)
@@ -166,9 +166,9 @@ def test_many_features_come_near_to_softmax_attention() -> None:
 def test_a_sequence_beyond_max_len_is_refused() -> None:
     mixer = made("linformer", max_len=8)
     assert mixer.caps.max_len == 8
-    with pytest.raises(AttentifError, match=r"9 tokens is longer than the 8"):
-        mixer(vectors(9), Seq.padded([9, 3]))
-    mixer(vectors(9), Seq.padded([8, 3], 9))  # padding may go beyond
+    with pytest.raises(AttentifError, match=r"9 tokens.*8"):
+        mixer(vectors(9), Seq.from_padded([9, 3]))
+    mixer(vectors(9), Seq.from_padded([8, 3], 9))  # padding may go beyond
 
 
 @pytest.mark.parametrize(("share", "projections"), [("none", 8), ("heads", 2), ("key-value", 1)])
@@ -204,11 +204,11 @@ def test_expanded_and_absorbed_forms_are_one_function(values: dict[str, Any]) ->
     mixer, x = latent(**values), vectors(9)
     lengths = torch.tensor([9, 6])
     outputs, gradients = [], []
-    for form in (mixer.expanded, mixer.absorbed):
-        q, q_place, c, k_place = (t.transpose(1, 2) for t in mixer.projected(x, Seq.padded([9, 9])))
+    for form in (mixer.attend_expanded, mixer.attend_absorbed):
+        q, q_place, c, k_place = (t.transpose(1, 2) for t in mixer.project(x, Seq.from_padded([9, 9])))
         at = (lengths - 1)[:, None, None, None]
         last = [t.gather(2, at.expand(-1, t.shape[1], 1, t.shape[3])) for t in (q, q_place)]
-        seq = Seq.padded([1, 1], start=lengths - 1)
+        seq = Seq.from_padded([1, 1], start=lengths - 1)
         y = form(*last, c, k_place, seq, torch.arange(9)[None])
         outputs.append(y)
         gradients.append(torch.autograd.grad(y.square().sum(), [mixer.q.weight, mixer.kv_down.weight, mixer.k.weight, mixer.v.weight]))
@@ -218,22 +218,22 @@ def test_expanded_and_absorbed_forms_are_one_function(values: dict[str, Any]) ->
 
 def test_a_step_makes_no_keys_of_earlier_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     mixer, x = latent(), vectors(6)
-    expected = mixer(x, Seq.padded([6, 6]))
+    expected = mixer(x, Seq.from_padded([6, 6]))
     state = mixer.init_state(2, 6, device=x.device, dtype=x.dtype)
     with torch.no_grad():
-        mixer(x[:, :5], Seq.padded([5, 5]), state)
-        monkeypatch.setattr(mixer, "made", lambda *_: pytest.fail("keys were made"))
-        assert_close(mixer(x[:, 5:], Seq.padded([1, 1], start=5), state), expected[:, 5:])
+        mixer(x[:, :5], Seq.from_padded([5, 5]), state)
+        monkeypatch.setattr(mixer, "expand_keys_values", lambda *_: pytest.fail("keys were made"))
+        assert_close(mixer(x[:, 5:], Seq.from_padded([1, 1], start=5), state), expected[:, 5:])
 
 
 def test_one_copy_of_a_latent_state_does_not_follow_the_other() -> None:
     mixer, x = latent(), vectors(4)
     state = mixer.init_state(2, 6, device=x.device, dtype=x.dtype)
     with torch.no_grad():
-        mixer(x[:, :2], Seq.padded([2, 2]), state)
+        mixer(x[:, :2], Seq.from_padded([2, 2]), state)
         kept = state.snapshot()
         before = copy.deepcopy(kept.k)
-        mixer(x[:, 2:], Seq.padded([2, 2], start=2), state)
+        mixer(x[:, 2:], Seq.from_padded([2, 2], start=2), state)
     assert torch.equal(kept.k, before)
 
 

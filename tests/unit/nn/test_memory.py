@@ -32,7 +32,7 @@ def text(length: int, seed: int = 1) -> Tensor:
 def test_a_token_is_seen_in_the_window_then_if_it_is_near_then_never_again() -> None:
     mixer, x = made(top=50), text(20)
     with record(mixer) as tape:
-        mixer(x, Seq.padded([20]))
+        mixer(x, Seq.from_padded([20]))
     seen = tape.maps("")[0, :, :, 6] > 0
     assert seen.tolist() == [[6 <= t < 6 + 3 + 5 for t in range(20)]] * 2
 
@@ -40,7 +40,7 @@ def test_a_token_is_seen_in_the_window_then_if_it_is_near_then_never_again() -> 
 def test_each_head_reads_so_many_of_the_memory() -> None:
     mixer, x = made(), text(20)
     with record(mixer) as tape:
-        mixer(x, Seq.padded([20]))
+        mixer(x, Seq.from_padded([20]))
     places = torch.arange(20)
     far = places[:, None] - places >= 3
     assert ((tape.maps("")[0] > 0) & far).sum(-1).tolist() == [[min(2, max(0, t - 2)) for t in range(20)]] * 2
@@ -48,41 +48,41 @@ def test_each_head_reads_so_many_of_the_memory() -> None:
 
 def test_without_a_memory_yet_the_gate_counts_for_nothing() -> None:
     mixer, x = made(window=6), text(6)
-    before = mixer(x, Seq.padded([6]))
+    before = mixer(x, Seq.from_padded([6]))
     with torch.no_grad():
         mixer.gate.fill_(9.0)
-    assert torch.equal(mixer(x, Seq.padded([6])), before)
+    assert torch.equal(mixer(x, Seq.from_padded([6])), before)
     longer = text(9)
-    assert not torch.allclose(mixer(longer, Seq.padded([9]))[:, 6:], made(window=6)(longer, Seq.padded([9]))[:, 6:])
+    assert not torch.allclose(mixer(longer, Seq.from_padded([9]))[:, 6:], made(window=6)(longer, Seq.from_padded([9]))[:, 6:])
 
 
 def test_the_state_stays_of_one_size_however_long_the_text() -> None:
     mixer, x = made(), text(60)
     sizes = {capacity: mixer.init_state(1, capacity, device=x.device, dtype=x.dtype).bytes() for capacity in (8, 100_000)}
     assert set(sizes.values()) == {2 * 2 * (3 + 5) * 4 * 8}  # keys and values, heads, places, head width, float64
-    whole = mixer(x, Seq.padded([60]))
+    whole = mixer(x, Seq.from_padded([60]))
     with torch.no_grad():
         state = mixer.init_state(1, 60, device=x.device, dtype=x.dtype)
-        pieces = [mixer(x[:, begin : begin + 1], Seq.padded([1], start=begin), state) for begin in range(40)]
-        pieces.append(mixer(x[:, 40:], Seq.padded([20], start=40), state))  # more than it holds, at once
+        pieces = [mixer(x[:, begin : begin + 1], Seq.from_padded([1], start=begin), state) for begin in range(40)]
+        pieces.append(mixer(x[:, 40:], Seq.from_padded([20], start=40), state))  # more than it holds, at once
     assert_close(torch.cat(pieces, 1), whole, rtol=1e-11, atol=1e-11)
 
 
 def test_no_gradient_reaches_what_is_stored() -> None:
     mixer, x = made(window=1), text(12).requires_grad_()
-    (gradient,) = torch.autograd.grad(mixer(x, Seq.padded([12]))[:, 9:].square().sum(), x)
+    (gradient,) = torch.autograd.grad(mixer(x, Seq.from_padded([12]))[:, 9:].square().sum(), x)
     assert torch.count_nonzero(gradient[:, :9]) == 0
 
 
 def test_more_queries_than_a_chunk_are_read_as_if_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     mixer, x = made(), text(40)
-    whole = mixer(x, Seq.padded([40]))
+    whole = mixer(x, Seq.from_padded([40]))
     monkeypatch.setattr("attentif.nn.mixers.memory.CHUNK", 7)
-    assert_close(mixer(x, Seq.padded([40])), whole, rtol=1e-11, atol=1e-11)
+    assert_close(mixer(x, Seq.from_padded([40])), whole, rtol=1e-11, atol=1e-11)
 
 
 def test_refusals() -> None:
-    with pytest.raises(ConfigError, match="width = 8 is not a multiple of heads = 3"):
+    with pytest.raises(ConfigError, match=r"= 8.*multiple.*= 3"):
         made(heads=3)
-    with pytest.raises(ConfigError, match="the stack's bias has 4 heads, this attention 2"):
+    with pytest.raises(ConfigError, match=r"4.*attention 2"):
         MemoryConfig(heads=2).build(Site(width=WIDTH, bias=ALiBiConfig(heads=4).build()))

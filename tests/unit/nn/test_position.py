@@ -67,7 +67,7 @@ def test_learned_places_are_rows_of_a_table_and_longer_sequences_are_refused() -
     assert config.limit == 6
     assert module.table.weight.shape == (8, WIDTH)
     assert torch.equal(module(torch.tensor([[0, 5]]), torch.float32)[0], module.table.weight[[2, 7]])
-    with pytest.raises(AttentifError, match="a sequence of 7 tokens is longer than the 6 places"):
+    with pytest.raises(AttentifError, match=r"sequence.*7.*6"):
         module(torch.arange(7), torch.float32)
 
 

@@ -41,10 +41,10 @@ def test_a_step_gives_what_the_last_token_of_the_text_so_far_would_get(buckets: 
     mixer, x = reformer(buckets=buckets), text(40)
     with torch.set_grad_enabled(gradients):
         state = mixer.init_state(1, 40, device=x.device, dtype=x.dtype)
-        assert_close(mixer(x[:, :9], Seq.padded([9]), state), mixer(x[:, :9], Seq.padded([9])), **CLOSE)
+        assert_close(mixer(x[:, :9], Seq.from_padded([9]), state), mixer(x[:, :9], Seq.from_padded([9])), **CLOSE)
         for place in range(9, 40):
-            y = mixer(x[:, place : place + 1], Seq.padded([1], start=place), state)
-            assert_close(y[:, 0], mixer(x[:, : place + 1], Seq.padded([place + 1]))[:, -1], **CLOSE)
+            y = mixer(x[:, place : place + 1], Seq.from_padded([1], start=place), state)
+            assert_close(y[:, 0], mixer(x[:, : place + 1], Seq.from_padded([place + 1]))[:, -1], **CLOSE)
 
 
 def test_ragged_rows_step_as_each_alone() -> None:
@@ -52,14 +52,14 @@ def test_ragged_rows_step_as_each_alone() -> None:
     with torch.no_grad():
         state = mixer.init_state(3, 30, device=torch.device("cpu"), dtype=torch.float64)
         prompt = torch.nn.utils.rnn.pad_sequence([x[:n] for x, n in zip(texts, read, strict=True)], batch_first=True, padding_value=1e6)
-        mixer(prompt, Seq.padded(read), state)
+        mixer(prompt, Seq.from_padded(read), state)
         state = state.select(torch.tensor([2, 0, 1]))
         texts, read = [texts[2], texts[0], texts[1]], [20, 11, 3]
         for _ in range(5):
             step = torch.stack([x[n] for x, n in zip(texts, read, strict=True)])[:, None]
-            y = mixer(step, Seq.padded([1, 1, 1], start=torch.tensor(read)), state)
+            y = mixer(step, Seq.from_padded([1, 1, 1], start=torch.tensor(read)), state)
             for row, (x, n) in enumerate(zip(texts, read, strict=True)):
-                assert_close(y[row, 0], mixer(x[None, : n + 1], Seq.padded([n + 1]))[0, -1], **CLOSE)
+                assert_close(y[row, 0], mixer(x[None, : n + 1], Seq.from_padded([n + 1]))[0, -1], **CLOSE)
             read = [n + 1 for n in read]
 
 
@@ -67,16 +67,16 @@ def test_reading_again_from_an_earlier_place_forgets_what_came_after() -> None:
     mixer, x = reformer(), text(40)
     with torch.no_grad():
         state = mixer.init_state(1, 40, device=x.device, dtype=x.dtype)
-        mixer(x, Seq.padded([40]), state)  # hashed into many buckets
-        y = mixer(x[:, 6:7], Seq.padded([1], start=6), state)
-        assert_close(y[:, 0], mixer(x[:, :7], Seq.padded([7]))[:, -1], **CLOSE)
+        mixer(x, Seq.from_padded([40]), state)  # hashed into many buckets
+        y = mixer(x[:, 6:7], Seq.from_padded([1], start=6), state)
+        assert_close(y[:, 0], mixer(x[:, :7], Seq.from_padded([7]))[:, -1], **CLOSE)
 
 
 def test_running_past_the_capacity_raises() -> None:
     mixer, x = reformer(), text(6)
     state = mixer.init_state(1, 5, device=x.device, dtype=x.dtype)
-    with pytest.raises(AttentifError, match="6 tokens do not fit in a state made for 5"):
-        mixer(x, Seq.padded([6]), state)
+    with pytest.raises(AttentifError, match=r"6 tokens.*5"):
+        mixer(x, Seq.from_padded([6]), state)
 
 
 def test_a_text_of_one_chunk_is_read_in_full() -> None:
@@ -84,16 +84,16 @@ def test_a_text_of_one_chunk_is_read_in_full() -> None:
     x = text(12)
     for causal in (True, False):
         one, many = reformer(chunk=12, rounds=1, causal=causal), reformer(chunk=12, rounds=5, seed=7, causal=causal)
-        assert_close(one(x, Seq.padded([12])), many(x, Seq.padded([12])), **CLOSE)
+        assert_close(one(x, Seq.from_padded([12])), many(x, Seq.from_padded([12])), **CLOSE)
         with record(one) as tape:
-            one(x, Seq.padded([12]))
+            one(x, Seq.from_padded([12]))
         weights = tape.maps("")[0]
         assert torch.count_nonzero(weights[:, 1:]) == 2 * (66 if causal else 121)  # all but its own key, from the second token on
         assert torch.count_nonzero(weights.diagonal(dim1=1, dim2=2)) == (2 if causal else 0)  # the first one is alone
 
 
 def test_more_rounds_come_nearer_to_full_attention() -> None:
-    x, seq = text(256), Seq.padded([256])
+    x, seq = text(256), Seq.from_padded([256])
     full = reformer(chunk=256, causal=False, scale=4.0)
     weight = full.qk.weight.detach() * 4  # scores far enough apart that a few keys matter
     errors = []
@@ -105,7 +105,7 @@ def test_more_rounds_come_nearer_to_full_attention() -> None:
 
 
 def test_directions_are_the_seeds_and_redrawn_in_training_only_where_asked() -> None:
-    x, seq = text(40), Seq.padded([40])
+    x, seq = text(40), Seq.from_padded([40])
     assert torch.equal(reformer(seed=1)(x, seq), reformer(seed=1)(x, seq))
     assert not torch.equal(reformer(seed=1)(x, seq), reformer(seed=2)(x, seq))
     redrawn = reformer(redraw=True)
@@ -122,8 +122,8 @@ def test_a_step_inside_chunks_reads_only_the_chunks_it_sees() -> None:
     mixer, x = chunked(), text(40)
     with torch.no_grad(), record(mixer) as tape:
         state = mixer.init_state(1, 40, device=x.device, dtype=x.dtype)
-        mixer(x[:, :33], Seq.padded([33]), state)
-        mixer(x[:, 33:34], Seq.padded([1], start=33), state)
+        mixer(x[:, :33], Seq.from_padded([33]), state)
+        mixer(x[:, 33:34], Seq.from_padded([1], start=33), state)
     assert len(tape.records[""][-1].k) == 34 - 28
     assert torch.count_nonzero(tape.maps("")[..., :28]) == 0
 
@@ -131,9 +131,9 @@ def test_a_step_inside_chunks_reads_only_the_chunks_it_sees() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"buckets": [3]}, "even number of buckets"),
-        ({"buckets": [4, 0]}, "even number of buckets"),
-        ({"after": 1}, "after = 1: a causal attention sees nothing later"),
+        ({"buckets": [3]}, "must be even"),
+        ({"buckets": [4, 0]}, "must be even"),
+        ({"after": 1}, "after = 1: causal"),
         ({"heads": 3}, "not a multiple of heads"),
     ],
 )
@@ -150,9 +150,9 @@ def test_axial_positions_are_a_row_and_a_column() -> None:
     assert torch.equal(places[7], torch.cat([axial.rows.weight[1], axial.columns.weight[2]]))
     assert len({tuple(place.tolist()) for place in places}) == 15
     assert AxialConfig(shape=(3, 5)).limit == 15
-    with pytest.raises(AttentifError, match="16 tokens is longer than the 15 places"):
+    with pytest.raises(AttentifError, match=r"16 tokens.*15"):
         axial(torch.arange(16), torch.float32)
-    with pytest.raises(ConfigError, match="make 8 components, the model has 9"):
+    with pytest.raises(ConfigError, match=r"8 components,.*9"):
         AxialConfig(shape=(3, 5), widths=(2, 6)).build(9)
 
 
@@ -170,7 +170,7 @@ def test_the_published_preset_has_the_published_size() -> None:
 def test_the_tiny_preset_reads_ragged_texts_and_learns() -> None:
     torch.manual_seed(0)
     model = build(resolve({"base": "reformer-tiny", "frontend": {"vocab": 50}})).train()
-    ids, seq = torch.randint(50, (2, 100)), Seq.padded([100, 70])
+    ids, seq = torch.randint(50, (2, 100)), Seq.from_padded([100, 70])
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     losses = []
     for _ in range(8):

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import attentif.models  # noqa: F401  registers every kind
-from attentif.nn.aside import listening
-from attentif.nn.reversible import Surroundings, decided, run
+from attentif.nn.auxiliary import collect_auxiliary
+from attentif.nn.reversible import BlockInputs, reuse_choice, run
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
 from attentif.nn.tape import record
@@ -46,16 +46,16 @@ def built(name: str, layers: int = 3, dropout: float = 0.3) -> Stack:
 
 def inputs(name: str, layout: str = "padded") -> tuple[Tensor, Seq, Tensor | None, Seq | None]:
     generator = torch.Generator().manual_seed(1)
-    seq = Seq.padded(LENGTHS) if layout == "padded" else Seq.packed(LENGTHS)
+    seq = Seq.from_padded(LENGTHS) if layout == "padded" else Seq.from_packed(LENGTHS)
     x = torch.randn(*seq.pos.shape, 8, dtype=torch.float64, generator=generator).requires_grad_()
     if name != "memory":
         return x, seq, None, None
-    return x, seq, torch.randn(4, 5, 6, dtype=torch.float64, generator=generator).requires_grad_(), Seq.padded([5, 3, 1, 4])
+    return x, seq, torch.randn(4, 5, 6, dtype=torch.float64, generator=generator).requires_grad_(), Seq.from_padded([5, 3, 1, 4])
 
 
 def kept(stack: Stack, x: Tensor, seq: Seq, memory: Tensor | None, memory_seq: Seq | None) -> Tensor:
     """The same stack with all its activations kept by autograd."""
-    first, second = run(list(stack.blocks), (x, x), Surroundings(seq, memory, memory_seq))  # type: ignore[arg-type]
+    first, second = run(list(stack.blocks), (x, x), BlockInputs(seq, memory, memory_seq))  # type: ignore[arg-type]
     return stack.norm(torch.cat([first, second], -1) if stack.halves == "concat" else (first + second) / 2)
 
 
@@ -103,12 +103,12 @@ def test_without_gradients_the_output_is_the_same(name: str) -> None:
 
 def test_pieces_read_with_a_state_equal_the_whole() -> None:
     stack, (x, *_) = built("pre").eval(), inputs("pre")
-    x, seq = x[1:2].detach(), Seq.padded([19])
+    x, seq = x[1:2].detach(), Seq.from_padded([19])
     whole = stack(x, seq)
     for enabled in (False, True):
         with torch.set_grad_enabled(enabled):
             state = stack.init_state(1, 19, device=x.device, dtype=x.dtype)
-            pieces = [stack(x[:, a:b], Seq.padded([b - a], start=a), state=state) for a, b in ((0, 8), (8, 9), (9, 19))]
+            pieces = [stack(x[:, a:b], Seq.from_padded([b - a], start=a), state=state) for a, b in ((0, 8), (8, 9), (9, 19))]
             assert_close(torch.cat(pieces, 1), whole, **CLOSE)
 
 
@@ -161,15 +161,15 @@ def test_a_loss_said_aside_is_heard_once_and_has_its_gradient() -> None:
     x, seq, *_ = inputs("pre")
     found = []
     for way in (stack, lambda x, seq: kept(stack, x, seq, None, None)):
-        with listening() as aside:
+        with collect_auxiliary() as auxiliary:
             y = way(x, seq)
-        assert len(aside.counts) == 2
-        found.append(torch.autograd.grad(y[seq.valid].square().sum() + 3 * aside.loss, [*stack.parameters(), x]))
+        assert len(auxiliary.counts) == 2
+        found.append(torch.autograd.grad(y[seq.valid].square().sum() + 3 * auxiliary.loss, [*stack.parameters(), x]))
     assert_close(found[0], found[1], **CLOSE)
 
 
 def test_a_choice_is_made_once_outside_of_a_stack_each_time() -> None:
-    made = [decided(lambda n=n: torch.tensor(n)) for n in range(2)]
+    made = [reuse_choice(lambda n=n: torch.tensor(n)) for n in range(2)]
     assert [int(choice) for choice in made] == [0, 1]
 
 
@@ -179,7 +179,7 @@ def test_a_choice_is_made_once_outside_of_a_stack_each_time() -> None:
         ({"block": {"attn": ATTENTION}}, "two sublayers, not 1"),
         ({"block": {"attn": ATTENTION, "ffn": FFN}, "placement": "post"}, "attn: a reversible block adds"),
         ({"block": {"attn": ATTENTION, "ffn": FFN | {"residual": False}}}, "ffn: a reversible block adds"),
-        ({"block": {"attn": ATTENTION, "ffn": FFN}, "reversible": False, "halves": "concat"}, "only a reversible stack"),
+        ({"block": {"attn": ATTENTION, "ffn": FFN}, "reversible": False, "halves": "concat"}, "needs reversible = true"),
     ],
 )
 def test_refusals(values: dict[str, Any], message: str) -> None:

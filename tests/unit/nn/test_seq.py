@@ -12,7 +12,7 @@ lengths_lists = st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any)
 
 
 def test_a_padded_batch_counts_places_within_each_row() -> None:
-    seq = Seq.padded([3, 1], 4)
+    seq = Seq.from_padded([3, 1], 4)
     assert seq.pos.tolist() == [[0, 1, 2, 3]] * 2
     assert seq.valid.tolist() == [[True, True, True, False], [True, False, False, False]]
     assert (seq.batch, seq.tokens, seq.max_len, seq.end, seq.dense, seq.is_packed) == (2, 4, 3, 3, False, False)
@@ -21,9 +21,9 @@ def test_a_padded_batch_counts_places_within_each_row() -> None:
 
 
 def test_a_full_batch_knows_that_it_holds_no_padding() -> None:
-    assert Seq.padded([3, 3]).dense
-    assert not Seq.padded([3, 3], 4).dense
-    assert Seq.padded([3, 3]).tokens == 6
+    assert Seq.from_padded([3, 3]).dense
+    assert not Seq.from_padded([3, 3], 4).dense
+    assert Seq.from_padded([3, 3]).tokens == 6
 
 
 @pytest.mark.parametrize(
@@ -31,27 +31,27 @@ def test_a_full_batch_knows_that_it_holds_no_padding() -> None:
     [(0, 0, 3), (5, 5, 8), (torch.tensor([5, 5]), 5, 8), (torch.tensor([2, 6]), None, 7), (torch.tensor([0, 0]), 0, 3)],
 )
 def test_places_go_on_from_where_each_row_stopped(start: int | torch.Tensor, offset: int | None, end: int) -> None:
-    seq = Seq.padded([3, 1], start=start)
+    seq = Seq.from_padded([3, 1], start=start)
     before = torch.as_tensor(start).expand(2)
     assert torch.equal(seq.pos, torch.arange(3) + before[:, None])
     assert (seq.offset, seq.end) == (offset, end)
-    assert seq.places.shape == ((2, 3) if offset is None else (1, 3))
+    assert seq.shared_pos.shape == ((2, 3) if offset is None else (1, 3))
     assert seq.lengths.tolist() == [3, 1]  # of this call, what came before not counted
 
 
 def test_a_packed_batch_counts_places_within_each_sequence() -> None:
-    seq = Seq.packed([3, 1, 2])
+    seq = Seq.from_packed([3, 1, 2])
     assert seq.pos.tolist() == [0, 1, 2, 0, 0, 1]
     assert seq.row.tolist() == [0, 0, 0, 1, 2, 2]
     assert seq.cu is not None
     assert seq.cu.tolist() == [0, 3, 4, 6]
     assert (seq.batch, seq.tokens, seq.max_len, seq.end, seq.dense) == (3, 6, 3, 3, True)
-    assert torch.equal(seq.valid_padded(), Seq.padded([3, 1, 2]).valid)
+    assert torch.equal(seq.padded_mask(), Seq.from_padded([3, 1, 2]).valid)
 
 
 @given(lengths_lists)
 def test_packing_and_unpacking_are_inverse(lengths: list[int]) -> None:
-    padded = Seq.padded(lengths)
+    padded = Seq.from_padded(lengths)
     x = torch.rand(*padded.pos.shape, 2) * padded.valid[..., None]
     packed, seq = pack(x, padded)
     assert packed.shape == (sum(lengths), 2)
@@ -64,16 +64,16 @@ def test_packing_and_unpacking_are_inverse(lengths: list[int]) -> None:
 def test_first_and_last_point_at_each_sequences_ends(lengths: list[int]) -> None:
     lengths = [length for length in lengths if length]
     marker = [torch.arange(length) + 100 * row for row, length in enumerate(lengths)]
-    packed, seq = torch.cat(marker), Seq.packed(lengths)
+    packed, seq = torch.cat(marker), Seq.from_packed(lengths)
     padded = torch.nn.utils.rnn.pad_sequence(marker, batch_first=True).flatten()
-    for values, layout in ((packed, seq), (padded, Seq.padded(lengths))):
+    for values, layout in ((packed, seq), (padded, Seq.from_padded(lengths))):
         assert values[layout.first()].tolist() == [100 * row for row in range(len(lengths))]
         assert values[layout.last()].tolist() == [100 * row + length - 1 for row, length in enumerate(lengths)]
 
 
 def test_marks_travel_with_their_tokens() -> None:
     marks = torch.tensor([[True, False, True], [False, True, False]])
-    _, seq = pack(torch.rand(2, 3, 1), Seq.padded([3, 2], marks=marks))
+    _, seq = pack(torch.rand(2, 3, 1), Seq.from_padded([3, 2], marks=marks))
     assert seq.marks is not None
     assert seq.marks.tolist() == [True, False, True, False, True]
     assert unpack(seq.marks, seq).tolist() == marks.tolist()
@@ -83,27 +83,27 @@ def test_marks_travel_with_their_tokens() -> None:
 
 def test_gradients_go_through_packing_and_unpacking() -> None:
     x = torch.rand(2, 3, 4, dtype=torch.float64, requires_grad=True)
-    padded = Seq.padded([3, 2])
+    padded = Seq.from_padded([3, 2])
     packed, seq = pack(x, padded)
     (gradient,) = torch.autograd.grad(unpack(packed, seq).square().sum(), x)
     assert_close(gradient, 2 * x.detach() * padded.valid[..., None])
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="5 tokens does not fit in 4"):
-        Seq.padded([5], 4)
+    with pytest.raises(ValueError, match=r"5 tokens.*4"):
+        Seq.from_padded([5], 4)
     with pytest.raises(ValueError, match="only a packed"):
-        unpack(torch.rand(3, 1), Seq.padded([3]))
-    with pytest.raises(ValueError, match="at their beginning"):
-        pack(torch.rand(1, 3, 1), Seq.padded([3], start=2))
+        unpack(torch.rand(3, 1), Seq.from_padded([3]))
+    with pytest.raises(ValueError, match="without earlier tokens"):
+        pack(torch.rand(1, 3, 1), Seq.from_padded([3], start=2))
     with pytest.raises(AttributeError):
-        Seq.padded([3]).offset = 3  # type: ignore[misc]
+        Seq.from_padded([3]).offset = 3  # type: ignore[misc]
 
 
 def test_mirrored_reads_each_sequence_from_its_end_and_twice_gives_it_back() -> None:
-    seq = Seq.padded([3, 0, 2], 4)
+    seq = Seq.from_padded([3, 0, 2], 4)
     x = torch.arange(12).view(3, 4, 1)
-    assert seq.mirrored(x)[..., 0].tolist() == [[2, 1, 0, 3], [4, 5, 6, 7], [9, 8, 10, 11]]
-    assert torch.equal(seq.mirrored(seq.mirrored(x)), x)
-    packed = Seq.packed([3, 0, 2])
-    assert packed.mirrored(torch.arange(5)[:, None])[:, 0].tolist() == [2, 1, 0, 4, 3]
+    assert seq.reverse(x)[..., 0].tolist() == [[2, 1, 0, 3], [4, 5, 6, 7], [9, 8, 10, 11]]
+    assert torch.equal(seq.reverse(seq.reverse(x)), x)
+    packed = Seq.from_packed([3, 0, 2])
+    assert packed.reverse(torch.arange(5)[:, None])[:, 0].tolist() == [2, 1, 0, 4, 3]

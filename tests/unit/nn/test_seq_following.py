@@ -13,23 +13,23 @@ def same(found: Seq, expected: Seq) -> None:
 
 
 def test_steps_follow_a_ragged_prompt_each_row_at_its_own_place() -> None:
-    seq = Seq.padded([3, 1, 5])
+    seq = Seq.from_padded([3, 1, 5])
     for step in range(4):
-        seq = seq.following()
-        same(seq, Seq.padded([1, 1, 1], 1, torch.tensor([3, 1, 5]) + step))
+        seq = seq.next_step()
+        same(seq, Seq.from_padded([1, 1, 1], 1, torch.tensor([3, 1, 5]) + step))
 
 
 def test_steps_follow_rows_of_equal_length_at_a_common_place() -> None:
-    seq = Seq.padded([4, 4])
+    seq = Seq.from_padded([4, 4])
     for step in range(4):
-        seq = seq.following()
+        seq = seq.next_step()
         assert seq.offset == 4 + step
-        same(seq, Seq.padded([1, 1], 1, torch.tensor([4, 4]) + step))
+        same(seq, Seq.from_padded([1, 1], 1, torch.tensor([4, 4]) + step))
 
 
 def test_a_piece_read_later_is_followed_from_its_own_beginning() -> None:
-    same(Seq.padded([2, 3], 3, torch.tensor([5, 1])).following(), Seq.padded([1, 1], 1, torch.tensor([7, 4])))
+    same(Seq.from_padded([2, 3], 3, torch.tensor([5, 1])).next_step(), Seq.from_padded([1, 1], 1, torch.tensor([7, 4])))
 
 
 def test_a_prompt_of_one_token_is_followed_too() -> None:
-    same(Seq.padded([1, 1]).following(), Seq.padded([1, 1], 1, 1))
+    same(Seq.from_padded([1, 1]).next_step(), Seq.from_padded([1, 1], 1, 1))

@@ -53,6 +53,6 @@ def test_bytes_are_those_of_all_tensors() -> None:
 
 
 def test_below_gives_the_states_of_one_block() -> None:
-    assert set(tree().below("blocks.0.")) == {"attn"}
+    assert set(tree().subtree("blocks.0.")) == {"attn"}
     both = StateTree({"blocks.1.a": NoState(), "blocks.10.a": NoState()})
-    assert set(both.below("blocks.1.")) == {"a"}
+    assert set(both.subtree("blocks.1.")) == {"a"}

@@ -5,20 +5,20 @@ import torch
 
 from attentif.models import Batch, Input, Model, build, resolve
 from attentif.nn.seq import Seq
-from attentif.nn.tape import paused, record
+from attentif.nn.tape import pause_recording, record
 
 
 def small() -> tuple[Model, Batch]:
     torch.manual_seed(0)
     model = build(resolve({"base": "encoder-tiny", "frontend": {"vocab": 9}, "head": {"classes": 2}})).eval()
-    return model, Batch(Input(torch.randint(9, (2, 5)), Seq.padded([5, 3])))
+    return model, Batch(Input(torch.randint(9, (2, 5)), Seq.from_padded([5, 3])))
 
 
 def test_each_call_leaves_one_record_and_the_last_is_shown() -> None:
     model, batch = small()
     with record(model) as tape:
         model(batch)
-        model(Batch(Input(torch.randint(9, (1, 4)), Seq.padded([4]))))
+        model(Batch(Input(torch.randint(9, (1, 4)), Seq.from_padded([4]))))
     assert list(tape) == ["encoder.blocks.0.attn", "encoder.blocks.1.attn"]
     assert tape.maps("encoder.blocks.0.attn").shape == (1, 4, 4, 4)
     assert tape.maps("encoder.blocks.0.attn", call=0).shape == (2, 4, 5, 5)
@@ -35,7 +35,7 @@ def test_a_path_that_was_not_recorded_is_named_with_those_that_were() -> None:
 def test_nothing_is_recorded_while_paused_nor_of_another_model() -> None:
     (model, batch), (other, _) = small(), small()
     with record(model) as tape:
-        with paused():
+        with pause_recording():
             model(batch)
         other(batch)
     assert not list(tape)

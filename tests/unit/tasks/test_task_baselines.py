@@ -9,7 +9,7 @@ from attentif.tasks.baselines import (
     nearest,
     translation_baselines,
 )
-from attentif.tasks.labels.linear import log_count_ratio
+from attentif.tasks.classification.linear import log_count_ratio
 
 
 def said(line: str) -> None:
@@ -31,16 +31,16 @@ def test_log_count_ratio_is_the_paper_s() -> None:
 def test_every_baseline_is_reported_and_the_linear_ones_read_words() -> None:
     train = labelled(["bon film", "très bon", "bon jeu", "si bon"] * 5, ["film nul", "très nul", "jeu nul"] * 5)
     test = labelled(["un bon moment"], ["un moment nul", "nul"])
-    majority, tfidf, bayes = classification_baselines(train, test, 2, said)
+    majority, tfidf, bayes = classification_baselines(train, test, test, 2, said)
     assert majority.scores["accuracy"] == pytest.approx(1 / 3)  # the first class is the larger in train, not in test
     assert tfidf.scores["accuracy"] == bayes.scores["accuracy"] == 1.0
-    assert set(bayes.intervals) == {"accuracy", "f1"}
+    assert {"accuracy", "f1", "balanced_accuracy", "auc"} <= set(bayes.intervals)
 
 
 def test_baselines_tell_three_classes_apart() -> None:
     train = labelled(["rouge vif"] * 6, ["vert clair"] * 6, ["bleu nuit"] * 6)
     test = labelled(["rouge"], ["vert"], ["bleu"])
-    assert [found.scores["accuracy"] for found in classification_baselines(train, test, 3, said)][1:] == [1.0, 1.0]
+    assert [found.scores["accuracy"] for found in classification_baselines(train, test, test, 3, said)][1:] == [1.0, 1.0]
 
 
 def test_ngrams_predict_a_text_that_repeats_better_than_frequencies() -> None:

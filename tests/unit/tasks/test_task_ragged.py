@@ -23,6 +23,6 @@ def test_inputs_say_where_each_sequence_ends() -> None:
 
 def test_trimmed_rows_lose_their_ends_without_a_copy() -> None:
     ragged = Ragged.of([np.array([7, 1, 2, 8]), np.array([7, 3, 8])])
-    assert ragged.trimmed(last=1).values([0, 1], packed=True, fill=0).tolist() == [7, 1, 2, 7, 3]
-    assert ragged.trimmed(first=1).values([0, 1], packed=False, fill=-100).tolist() == [[1, 2, 8], [3, 8, -100]]
-    assert ragged.trimmed(first=1).flat is ragged.flat
+    assert ragged.trim(last=1).values([0, 1], packed=True, fill=0).tolist() == [7, 1, 2, 7, 3]
+    assert ragged.trim(first=1).values([0, 1], packed=False, fill=-100).tolist() == [[1, 2, 8], [3, 8, -100]]
+    assert ragged.trim(first=1).flat is ragged.flat

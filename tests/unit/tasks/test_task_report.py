@@ -3,9 +3,10 @@
 import pytest
 
 from attentif.data.builtin import dna, entities, needle, numbers, questions, tones
-from attentif.tasks.report import group_name, written_sections
-from attentif.tasks.task import Evaluation
-from attentif.tasks.vectors.words import words_sections
+from attentif.tasks.base import Evaluation
+from attentif.tasks.embeddings.word_vectors import words_sections
+from attentif.tasks.report import group_name
+from attentif.tasks.seq2seq.report import written_sections
 from attentif.view.blocks import Table
 from attentif.view.words import Text
 
@@ -36,9 +37,9 @@ def test_groups_of_a_file_are_called_as_they_are():
 
 def test_an_answer_without_a_word_is_shown_as_such():
     shown = {"source": "un", "written": "", "reference": "one"}
-    details = {"by_length": [], "by_length_metric": "bleu", "wrong": [], "translations": [shown], "signatures": {"bleu": "x"}}
+    details = {"by_length": [], "by_length_metric": "bleu", "wrong": [], "answers": [shown], "signatures": {"bleu": "x"}}
     evaluation = Evaluation({"bleu": 0.0}, examples=1, details=details)
-    (section,) = written_sections(evaluation, "translations", Text("Traductions", "Translations"), ["source", "written", "reference"])
+    (section,) = written_sections(evaluation, Text("Traductions", "Translations"), ["source", "written", "reference"])
     table = section.body[0]
     assert isinstance(table, Table)
     assert table.rows == [["un", "∅", "one"]]
@@ -46,6 +47,6 @@ def test_an_answer_without_a_word_is_shown_as_such():
 
 def test_cosines_have_a_comma_in_french():
     near = {"words": 10_000_000, "neighbours": [["roi", [["reine", 0.5], ["trône", 0.25]]]], "map": {}}
-    table = words_sections(near)[0].body[0]
+    table = words_sections(Evaluation({}, details=near))[0].body[0]
     assert isinstance(table, Table)
     assert table.rows == [["roi", Text("reine 0,50 ; trône 0,25", "reine 0.50, trône 0.25")]]

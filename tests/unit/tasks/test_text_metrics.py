@@ -9,7 +9,7 @@ from attentif.tasks.text_metrics import (
     entity_intervals,
     entity_scores,
     exact_match,
-    normalised,
+    normalise_answer,
     rouge_scores,
 )
 
@@ -36,7 +36,7 @@ def test_nothing_found_and_nothing_there_give_zero_without_a_warning() -> None:
     [("The Eiffel Tower!", "eiffel tower"), ("an  apple,", "apple"), ("U.S.A.", "usa"), ("theatre", "theatre"), ("It's", "its")],
 )
 def test_english_answers_are_compared_by_squads_rules(answer: str, normal: str) -> None:
-    assert normalised(answer, "en") == normal
+    assert normalise_answer(answer, "en") == normal
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_english_answers_are_compared_by_squads_rules(answer: str, normal: str) 
     ],
 )
 def test_french_answers_lose_french_articles(answer: str, normal: str) -> None:
-    assert normalised(answer, "fr") == normal
+    assert normalise_answer(answer, "fr") == normal
 
 
 def test_the_best_of_several_references_counts_and_silence_is_an_answer() -> None:

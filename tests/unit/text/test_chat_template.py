@@ -39,7 +39,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize("template", OUT_OF_BOUNDS.values(), ids=OUT_OF_BOUNDS)
 def test_what_is_not_its_own_is_refused(template: str) -> None:
-    with pytest.raises(RunError, match="asks for what it may not have"):
+    with pytest.raises(RunError, match="may not"):
         ChatTemplate(template).render(ASKED)
 
 
@@ -91,7 +91,7 @@ def test_templates_are_found_by_name(tmp_path: Path) -> None:
     said.write_text(json.dumps({"chat_template": [{"name": "default", "template": "two"}, {"name": "rag", "template": "three"}]}))
     assert ChatTemplate.from_folder(tmp_path) == ChatTemplate("two", said)
     assert ChatTemplate.from_folder(tmp_path, "rag") == ChatTemplate("three", said)
-    with pytest.raises(RunError, match="has no chat template 'tools': there are default, rag"):
+    with pytest.raises(RunError, match="'tools'"):
         ChatTemplate.from_folder(tmp_path, "tools")
     (tmp_path / "chat_template.jinja").write_text("four")
     assert ChatTemplate.from_folder(tmp_path) == ChatTemplate("four", tmp_path / "chat_template.jinja")
@@ -113,5 +113,5 @@ def test_a_damaged_file_is_one_line(name: str, content: bytes, said: str, tmp_pa
 
 
 def test_a_conversation_is_made_of_plain_values() -> None:
-    with pytest.raises(UsageError, match="made of texts, numbers, lists and tables"):
+    with pytest.raises(UsageError, match=r"numbers,.*tables"):
         ChatTemplate("x").render([{"role": "user", "content": object()}])

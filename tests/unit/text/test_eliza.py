@@ -8,7 +8,7 @@ import pytest
 
 from attentif.errors import ConfigError, UsageError
 from attentif.text.dialogue import LANGUAGES, Eliza, load_script
-from attentif.text.dialogue.eliza import clauses, joined, match
+from attentif.text.dialogue.eliza import clauses, join_words, match
 
 SCRIPT = """\
 hello = "Bonjour."
@@ -138,13 +138,42 @@ def test_every_rule_of_our_scripts_can_answer(lang: str) -> None:
         for rule in keyword.rules:
             parts = rule.pattern.split()
             words = [word for part in parts for word in ([] if part == "*" else [script.groups[part[1:]][0] if part[0] == "@" else part])]
-            typed = joined(words if set(words) & set(keyword.words) else [*words, keyword.words[0]])
+            typed = join_words(words if set(words) & set(keyword.words) else [*words, keyword.words[0]])
             for text in (typed, re.sub(r" (je|tu|vous)\b", r"-\1", typed)):  # suis-je
                 clause = Eliza(script)._read(text)
                 assert set(clause) & set(keyword.words), rule.pattern
                 found = match(parts, clause, script.groups, script.elided)
                 assert found is not None, rule.pattern
-            said = [Eliza(script)._filled(answer, found) for answer in rule.answers if not answer.startswith("=")]
+            said = [Eliza(script)._fill(answer, found) for answer in rule.answers if not answer.startswith("=")]
             assert all(said)
             assert not any("{" in answer for answer in said)
     assert set(script.keyword_of) & set(script.same) == set()  # a word that is read as another is never met
+
+
+def test_the_dialogue_of_the_course_comes_out_naturally() -> None:
+    """The five lines of the transcript: each is understood as it is there, in this script's own words."""
+    said = [
+        ("Men are all alike.", r"way|likeness|connection"),
+        ("They're always bugging us about something or other.", r"example"),
+        ("Well, my boyfriend made me come here.", r"that your boyfriend made you come here\?$"),
+        ("He says I'm depressed much of the time.", r"sorry to hear that you are depressed"),
+        ("It's true, I am unhappy.", r"unhappy\?$"),
+    ]
+    eliza = Eliza(load_script("en"))
+    for line, expected in said:
+        assert re.search(expected, eliza.answer(line)), line
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("I remember my first school", r"your first school"),
+        ("If I leave him, he cries", r"you leave him"),
+        ("I was happy then", r"you really happy|you were happy|you happy"),
+        ("You are like my father in some ways.", r"way|likeness|connection"),
+        ("Why can't I sleep?", r"you should be able to sleep"),
+        ("What is your name?", r"[Nn]ames"),
+    ],
+)
+def test_the_english_script_has_the_range_of_the_first_one(line: str, expected: str) -> None:
+    assert re.search(expected, Eliza(load_script("en")).answer(line))

@@ -1,7 +1,7 @@
 import pytest
 
 from attentif.text import TOKENIZERS
-from attentif.text.explain import is_byte_level, learned, readable, walk
+from attentif.text.explain import format_token, is_byte_level, list_learned, walk
 
 TEXTS = ["un film génial, vraiment génial !", "la série était très mauvaise", "l'été dernier, les films étaient bons"] * 20
 LEARNED = [kind for kind in TOKENIZERS if kind != "given"]
@@ -21,7 +21,7 @@ def test_the_walk_ends_where_the_library_ends(kind, text):
 
 def test_each_step_of_bpe_applies_the_merge_it_names():
     tokenizer = fitted("bpe")
-    merges = learned(tokenizer, 10_000)
+    merges = list_learned(tokenizer, 10_000)
     (cut,) = walk(tokenizer, "génialement")
     assert len(cut.steps) > 3
     for before, after in zip(cut.steps, cut.steps[1:], strict=False):
@@ -33,13 +33,13 @@ def test_each_step_of_bpe_applies_the_merge_it_names():
 def test_merges_build_on_symbols_known_before_them():
     tokenizer = fitted("bpe")
     known = {symbol for symbol in tokenizer.rust.get_vocab() if len(symbol) == 1}
-    for merge in learned(tokenizer, 10_000):
+    for merge in list_learned(tokenizer, 10_000):
         assert set(merge.pair) <= known
         known.add(merge.result)
 
 
 def test_the_first_merge_is_the_most_frequent_pair():
-    assert learned(TOKENIZERS["bpe"](vocab=270).fit(["abab abab cd"] * 3), 1)[0].pair == ("a", "b")
+    assert list_learned(TOKENIZERS["bpe"](vocab=270).fit(["abab abab cd"] * 3), 1)[0].pair == ("a", "b")
 
 
 def test_wordpiece_takes_the_longest_piece_first():
@@ -57,16 +57,16 @@ def test_unigram_gives_the_best_cut_first_and_others_after():
 
 
 def test_nothing_was_learned_for_bytes():
-    assert learned(fitted("byte"), 5) == []
+    assert list_learned(fitted("byte"), 5) == []
 
 
 def test_tokens_are_shown_as_people_read_them():
-    assert readable("Ġfilm", byte_level=True) == "␣film"
-    assert readable("Ã©t", byte_level=True) == "ét"
-    assert readable("Ã", byte_level=True) == "⟨C3⟩"
-    assert readable("Ċ", byte_level=True) == "⏎"
-    assert readable("▁film", byte_level=False) == "␣film"
-    assert readable("[MASK]", byte_level=True) == "[MASK]"
+    assert format_token("Ġfilm", byte_level=True) == "␣film"
+    assert format_token("Ã©t", byte_level=True) == "ét"
+    assert format_token("Ã", byte_level=True) == "⟨C3⟩"
+    assert format_token("Ċ", byte_level=True) == "⏎"
+    assert format_token("▁film", byte_level=False) == "␣film"
+    assert format_token("[MASK]", byte_level=True) == "[MASK]"
 
 
 def test_byte_level_is_told_from_the_file():

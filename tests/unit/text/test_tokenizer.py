@@ -168,7 +168,7 @@ def test_half_a_character_decodes_to_a_replacement_sign(bpe):
 
 
 def test_text_that_is_not_unicode_is_a_data_error(bpe):
-    with pytest.raises(DataError, match="text 2 is not valid Unicode"):
+    with pytest.raises(DataError, match=r"2.*Unicode"):
         bpe.encode_batch(["bon", "mal\ud800"])
 
 
@@ -238,8 +238,8 @@ def test_wordpiece_learns_the_same_from_an_iterator_and_from_a_list():
 
 def test_a_hyphen_between_letters_stays_in_its_word_where_that_is_asked():
     text = "Le gratte-ciel - dit-il -, l'eau (5€ + 2_3) 1990-1995 : -non, arc-en-ciel…«là»"
-    cut = [piece for piece, _ in config("word")._cutter().pre_tokenize_str(text)]
-    kept = [piece for piece, _ in config("word", hyphens=True)._cutter().pre_tokenize_str(text)]
+    cut = [piece for piece, _ in config("word")._make_pre_tokenizer().pre_tokenize_str(text)]
+    kept = [piece for piece, _ in config("word", hyphens=True)._make_pre_tokenizer().pre_tokenize_str(text)]
     assert [piece for piece in kept if "-" in piece and piece != "-"] == ["gratte-ciel", "dit-il", "arc-en-ciel"]
     apart = [part for piece in kept for part in (re.split("(-)", piece) if piece != "-" else [piece])]
     assert apart == cut  # all else is cut as it was

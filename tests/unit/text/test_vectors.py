@@ -9,7 +9,7 @@ from attentif.errors import DataError, UsageError
 from attentif.text.glove import GloveConfig
 from attentif.text.judgements import is_analogies, read_analogies, read_similarity
 from attentif.text.vectors import BREAK, WordStream, WordVectors, format_of, read_vectors, vector_size, write_vectors
-from attentif.text.word2vec import Word2VecConfig, told_together
+from attentif.text.word2vec import Word2VecConfig, cooccurrence_accuracy
 
 TWO = WordVectors(["un", "deux"], np.array([[1, 0], [0.5, -2]], dtype=np.float32))
 
@@ -67,7 +67,7 @@ def test_numbers_of_words_that_are_not_wanted_are_not_read(tmp_path: Path) -> No
     file.write_text("3 2\nun 1 0\nautre x y\ndeux .5 -2\n")
     assert read_vectors(file, {"un", "deux"}).words == ["un", "deux"]
     file.write_text("3 2\nun 1 0\nautre 1\ndeux .5 -2\n")
-    with pytest.raises(DataError, match=":3: 1 numbers where the others have 2"):
+    with pytest.raises(DataError, match=r":3: 1 numbers.*2"):
         read_vectors(file, {"un", "deux"})
 
 
@@ -78,13 +78,13 @@ def test_the_name_decides_the_format_and_the_first_lines_the_size(tmp_path: Path
     for name in ("a.vec", "a.bin", "a.txt"):
         write_vectors(tmp_path / name, TWO)
         assert vector_size(tmp_path / name) == 2
-    with pytest.raises(UsageError, match="a space ends a word"):
+    with pytest.raises(UsageError, match="space ends"):
         write_vectors(tmp_path / "b.vec", WordVectors(["deux mots"], np.ones((1, 2), np.float32)))
     assert not (tmp_path / "b.vec").exists()
 
 
 def test_an_unknown_word_is_refused_with_the_nearest_spelling() -> None:
-    with pytest.raises(UsageError, match=r"'deus' has no vector.*did you mean 'deux'"):
+    with pytest.raises(UsageError, match=r"'deus' .*'deux'"):
         TWO.neighbours("deus")
     assert TWO.neighbours("UN")[0].word == "deux"  # in lower case it is known
     assert len(TWO.neighbours("un", 10)) == 1
@@ -131,7 +131,7 @@ def test_analogies_are_recognised_and_have_four_words(tmp_path: Path) -> None:
     file = tmp_path / "questions.txt"
     file.write_text("\n: famille\nroi reine homme femme\nroi reine homme\n")
     assert is_analogies(file)
-    with pytest.raises(DataError, match=":4: an analogy is four words, and here are 3"):
+    with pytest.raises(DataError, match=r":4:.*analogy.*3"):
         read_analogies(file)
 
 
@@ -165,7 +165,7 @@ def test_words_that_keep_company_are_near_and_the_same_seed_gives_the_same_vecto
     worlds = [{int(near.word[3:]) // 10 for near in model.vectors.neighbours(f"mot{n}", 5)} for n in (0, 13)]
     assert worlds == [{0}, {1}]
     assert model.score(other)["together"] > 0.65  # half the words drawn at random are of the same world: three quarters at best
-    assert told_together(WordVectors.one_hot(other.words), other, 5) == 0.5
+    assert cooccurrence_accuracy(WordVectors.one_hot(other.words), other, 5) == 0.5
     assert [row["epoch"] for row in rows] == list(range(1, config.epochs + 1))
     assert seen[-1][0] == seen[-1][1]
     model.save(tmp_path)

@@ -84,7 +84,7 @@ def test_the_body_goes_on_under_another_head(files, runs, tmp_path, kind, stack,
 def test_every_weight_is_copied_to_the_last_bit(files, runs, tmp_path):
     """With a rate next to nothing, what comes out is what went in."""
     config = classify(files, runs, "masked")
-    still = config.changed(train=config.train.changed(lr=1e-30, weight_decay=0.0))
+    still = config.replace(train=config.train.replace(lr=1e-30, weight_decay=0.0))
     train(still, out=tmp_path / "run", display=Silent())
     before, after = (read_tensors(folder / "model.safetensors") for folder in (runs / "masked", tmp_path / "run"))
     for name in after:
@@ -94,11 +94,11 @@ def test_every_weight_is_copied_to_the_last_bit(files, runs, tmp_path):
 
 def test_what_a_body_was_never_given_beside_its_tokens_begins_afresh(files, runs, tmp_path):
     words = Words()
-    told = lambda folder, name: (config := classify(files, folder, name)).changed(task=config.task.changed(evidence=True))
+    told = lambda folder, name: (config := classify(files, folder, name)).replace(task=config.task.replace(linear="stacked"))
     train(told(runs, "masked"), out=tmp_path / "run", display=words)
     (said,) = [line for line in words.lines if "begins with" in line]
-    assert "3 fresh ones (frontend.evidence.weight, head.out.weight, head.out.bias)" in said
-    assert read_tensors(tmp_path / "run" / "model.safetensors")["frontend.evidence.weight"].abs().max() <= 6.1 * TRAIN["lr"]  # from zero on
+    assert "3 fresh ones (frontend.features.weight, head.out.weight, head.out.bias)" in said
+    assert read_tensors(tmp_path / "run" / "model.safetensors")["frontend.features.weight"].abs().max() <= 6.1 * TRAIN["lr"]  # from zero on
     train(told(tmp_path, "run"), out=tmp_path / "again", display=words)
     assert "fresh" not in [line for line in words.lines if "begins with" in line][-1]
 
@@ -194,7 +194,7 @@ def test_a_run_without_weights_is_refused_and_one_with_a_checkpoint_is_not(files
 
 
 def test_it_does_not_take_the_place_of_the_run_it_begins_with(files, runs):
-    with pytest.raises(UsageError, match=r"is the run that model\.from begins with"):
+    with pytest.raises(UsageError, match=r"model\.from"):
         train(classify(files, runs, "masked"), out=runs / "masked", force=True, display=Silent())
 
 
@@ -221,7 +221,7 @@ def test_resumed_before_its_first_checkpoint_it_begins_again_with_the_same_weigh
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == whole.weights.read_bytes()
     shutil.copy(runs / "classify" / "model.safetensors", tmp_path / "body" / "model.safetensors")
     accept_files(tmp_path / "body")
-    with pytest.raises(RunError, match="are not those that this run was started with"):
+    with pytest.raises(RunError, match=r"are.*started"):
         resume(tmp_path / "other", display=Silent())
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 import toy
 
-from attentif.nn.aside import listener, listening
+from attentif.nn.auxiliary import collect_auxiliary, current_auxiliary
 from attentif.nn.mixers.experts import Experts
 from attentif.training.distributed import Ranks
 from attentif.training.loop import Loop
@@ -35,10 +35,10 @@ def by_hand(work, batches):
     objective, count, used = 0.0, 0, {}
     for chosen in batches:
         batch = work.job.train.batch(chosen)
-        with listening() as aside:
+        with collect_auxiliary() as auxiliary:
             loss = work.job.task.step(work.job.model, batch)
-        objective, count = objective + loss.total + loss.count * sum(aside.losses), count + loss.count
-        for mixer, counts in aside.counts.items():
+        objective, count = objective + loss.total + loss.count * sum(auxiliary.losses), count + loss.count
+        for mixer, counts in auxiliary.counts.items():
             used[mixer] = used.get(mixer, 0) + counts
     return objective / count, used
 
@@ -112,10 +112,10 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path):
 
 def test_evaluation_neither_adds_a_loss_nor_moves_a_bias(tmp_path):
     class Watching(toy.Task):
-        def evaluate(self, model, dataset, **options):
+        def evaluate(self, model, state, dataset, **options):
             biases = [m.choice_bias.clone() for m in model.modules() if isinstance(m, Experts)]
-            assert listener() is None
-            found = super().evaluate(model, dataset, **options)
+            assert current_auxiliary() is None
+            found = super().evaluate(model, state, dataset, **options)
             assert all(
                 torch.equal(b, m.choice_bias) for b, m in zip(biases, (m for m in model.modules() if isinstance(m, Experts)), strict=True)
             )

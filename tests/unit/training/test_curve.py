@@ -78,7 +78,7 @@ def test_a_curve_that_was_stopped_goes_on_and_makes_no_run_twice(recipe, tmp_pat
     silent = Stops()
     measure(Plan(recipe, [], [], [20, 5000], [0], plan.folder), silent)
     assert any("there are not 5,000 labelled examples" in line for line in silent.lines)
-    with pytest.raises(UsageError, match="another recipe or other options"):
+    with pytest.raises(UsageError, match=r"another.*options"):
         measure(Plan(recipe | {"train": SETTINGS | {"lr": 0.1}}, [], [], [20], [0], plan.folder), Silent())
 
 
@@ -91,7 +91,7 @@ def test_a_curve_whose_data_cannot_be_read_leaves_nothing_behind(recipe, tmp_pat
     """Not even what it was started with, which would refuse the same curve with the column's name."""
     (tmp_path / "bad.csv").write_text("a,b\nbon,pos\n")
     bad = recipe | {"data": {"train": str(tmp_path / "bad.csv")}}
-    with pytest.raises(DataError, match="no column looks like the text"):
+    with pytest.raises(DataError, match=r"column.*like"):
         measure(Plan(bad, [], [], [20], [0], tmp_path / "new" / "curve"), Silent())
     assert not (tmp_path / "new").exists()
 
@@ -100,7 +100,7 @@ def test_seeds_decide_which_examples_keep_their_labels(recipe):
     from attentif.data import CLASSIFY, load_table
 
     config = load_run_config(recipe).data
-    texts = [load_table(config.changed(limit=20, limit_seed=seed), CLASSIFY) for seed in (0, 1)]
+    texts = [load_table(config.replace(limit=20, limit_seed=seed), CLASSIFY) for seed in (0, 1)]
     assert set(texts[0].train["text"]) != set(texts[1].train["text"])
     assert texts[0].test["text"] == texts[1].test["text"]
 

@@ -16,7 +16,15 @@ from attentif.training.weights import read_tensors
 OPTIONS = {"steps": 15, "log_every": 1, "dropout": 0.0, "eval_every": 5, "ema": 0.9, "rows": 88}
 STOPPED = OPTIONS | {"accumulate": 4, "dropout": 0.1}
 BALANCE = [{"kind": "kl", "weight": 0.1}, {"kind": "switch", "weight": 0.1}, {"kind": "z"}, {"kind": "bias", "rate": 0.01}]
+FULL = {"shard": "full"}
 ROUTED = OPTIONS | {"accumulate": 4, "balance": BALANCE}
+PLAIN = OPTIONS | {"balance": [], "checkpoint_every": 5, "patience": 100}
+SHARDED = {
+    "full-adamw": PLAIN | {"accumulate": 3, "dropout": 0.0},  # 3 batches are cut for 2 processes
+    "full-muon": PLAIN | {"accumulate": 4, "optimizer": "muon", "recompute": True},
+    "full-routed": ROUTED,
+}
+FEWER = PLAIN | {"accumulate": 4, "optimizer": "muon", "ema": 0.9}
 # of the 11 batches of an epoch the last step has 3, or 1, or all: two processes cannot share them evenly
 ACCUMULATE = (4, 10, 22)
 
@@ -28,6 +36,9 @@ def two(tmp_path_factory):
     runs = [(f"by-{number}", OPTIONS | {"accumulate": number}) for number in ACCUMULATE]
     runs += [("whole", STOPPED), ("parts", STOPPED | {"interrupt": 7}), ("parts", STOPPED)]
     runs += [("routed", ROUTED)]
+    runs += [(name, options | {"shard": "full"}) for name, options in SHARDED.items()]
+    runs += [("shards", STOPPED | FULL), ("in-parts", STOPPED | FULL | {"interrupt": 7}), ("in-parts", STOPPED | FULL)]
+    runs += [("fewer", FEWER | FULL | {"interrupt": 7})]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", toy.__file__]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([*command, str(folder), json.dumps(runs)], env=environment, capture_output=True, text=True, timeout=120)
@@ -43,6 +54,28 @@ def losses(run):
 def test_two_processes_give_the_losses_of_one(tmp_path, two, accumulate):
     toy.run(tmp_path, **OPTIONS | {"accumulate": accumulate})
     np.testing.assert_allclose(losses(two[0] / f"by-{accumulate}"), losses(tmp_path), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_two_processes_with_shards_give_the_losses_of_one(tmp_path, two, name):
+    toy.run(tmp_path, **SHARDED[name])
+    np.testing.assert_allclose(losses(two[0] / name), losses(tmp_path), rtol=1e-5 if "routed" not in name else 1e-4)
+    ours, theirs = (read_tensors(run / "model.safetensors") for run in (tmp_path, two[0] / name))
+    assert ours.keys() == theirs.keys()
+    for key, tensor in ours.items():  # AdamW makes a step of full size of a gradient that is nothing but rounding
+        torch.testing.assert_close(theirs[key], tensor, rtol=0, atol=2e-3)
+
+
+def test_shards_of_two_processes_are_gone_on_with_by_two_or_by_one(tmp_path, two):
+    folder, _ = two
+    assert (folder / "shards" / "model.safetensors").read_bytes() == (folder / "in-parts" / "model.safetensors").read_bytes()
+    newest = sorted((folder / "fewer" / "checkpoints").glob("step-*"))[-1]
+    assert [file.name for file in sorted(newest.glob("model*"))] == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    words = toy.Words()
+    toy.run(folder / "fewer", display=words, **FEWER)
+    assert any("2 processes, now 1" in line for line in words.lines)
+    toy.run(tmp_path, **FEWER)
+    np.testing.assert_allclose(losses(folder / "fewer"), losses(tmp_path), rtol=1e-5)
 
 
 def test_two_processes_balance_experts_as_one_does(tmp_path, two):
@@ -65,7 +98,7 @@ def test_two_processes_balance_experts_as_one_does(tmp_path, two):
 
 def test_a_signal_to_one_of_two_processes_stops_both_and_the_run_goes_on_to_the_same_end(two):
     folder, said = two
-    assert said.count("stopped at step 7;") == 2
+    assert said.count("stopped at step 7;") == 6  # two of each run that is interrupted
     assert (folder / "whole" / "model.safetensors").read_bytes() == (folder / "parts" / "model.safetensors").read_bytes()
 
 
@@ -73,7 +106,7 @@ def test_a_process_alone_sums_and_gathers_its_own():
     ranks = Ranks()
     assert ranks.sum([1.5, 2.0]) == [1.5, 2.0]
     assert ranks.gather({"a": 1}) == [{"a": 1}]
-    assert ranks.share("x") == "x"
+    assert ranks.broadcast("x") == "x"
 
 
 @pytest.mark.parametrize("name", ["tpu9", "cuda:99", "meta"])

@@ -30,7 +30,7 @@ def test_swapped_weights_come_back_even_after_an_error():
     average = Average(model, 0.9)
     drift(model, average, 3)
     own, mean = model.weight.detach().clone(), average.mean["weight"].clone()
-    with suppress(RuntimeError), average.swapped():
+    with suppress(RuntimeError), average.apply():
         assert torch.equal(model.weight, mean)
         raise RuntimeError
     assert torch.equal(model.weight, own)

@@ -8,7 +8,7 @@ from attentif.errors import UsageError
 from attentif.models import build
 from attentif.text import TOKENIZERS
 from attentif.training.load import load_run_config
-from attentif.training.vectors import begin_with, embedding_vectors, word_of
+from attentif.training.vectors import copy_rows, embedding_vectors, word_of
 
 TEXT = ["le roi aime la reine , le roi rit"]
 
@@ -28,7 +28,7 @@ def test_given_rows_take_the_scale_of_the_drawn_ones_and_the_others_stay() -> No
     torch.manual_seed(0)
     table = torch.randn(50, 8) * 0.1
     before, given = table.clone(), torch.randn(4, 8) * 30
-    begin_with(table, torch.tensor([[7, 0], [9, 3]]), given)
+    copy_rows(table, torch.tensor([[7, 0], [9, 3]]), given)
     assert table[[7, 9]].pow(2).mean().sqrt() == pytest.approx(before.pow(2).mean().sqrt().item(), rel=1e-5)
     assert torch.nn.functional.cosine_similarity(table[9], given[3], dim=0) == pytest.approx(1.0)
     kept = [row for row in range(50) if row not in (7, 9)]

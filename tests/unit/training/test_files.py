@@ -39,8 +39,8 @@ def test_weights_that_do_not_fit_are_an_error_with_the_file(tmp_path):
     with pytest.raises(RunError, match="no such file"):
         read_weights(path, nn.Linear(3, 2))
     write_weights(path, nn.Linear(3, 2))
-    with pytest.raises(RunError, match=r"w\.safetensors: these weights cannot be used"):
+    with pytest.raises(RunError, match=r"w\.safetensors"):
         read_weights(path, nn.Linear(4, 2))
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(RunError, match=r"w\.safetensors: these weights cannot be used"):
+    with pytest.raises(RunError, match=r"w\.safetensors"):
         read_weights(path, nn.Linear(3, 2))

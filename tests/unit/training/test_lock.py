@@ -22,7 +22,7 @@ with Lock(Path(sys.argv[1])):
 def test_two_writers_are_kept_apart_and_a_killed_one_blocks_nobody(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "lock"], stdout=subprocess.PIPE)
     assert holder.stdout.readline() == b"held\n"
-    with pytest.raises(RunError, match=f"process {holder.pid} is writing this run"), Lock(tmp_path / "lock"):
+    with pytest.raises(RunError, match=f"{holder.pid}"), Lock(tmp_path / "lock"):
         pass
     os.kill(holder.pid, signal.SIGKILL)
     holder.communicate()

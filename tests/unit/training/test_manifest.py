@@ -21,7 +21,7 @@ CONFIG = {
     "model": {"base": "encoder-tiny", "width": 16, "layers": 1},
     "train": {"steps": 2, "threads": 1},
 }
-NEEDED = {"config.toml", "tokenizer.json", "model.safetensors", "answers.json"}
+NEEDED = {"config.toml", "tokenizer.json", "model.safetensors", "task.json"}
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_run_from_before_checksums_opens_with_a_warning(copied: Path, caplog: 
 
 
 def test_verification_can_be_turned_off(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (copied / "answers.json").write_text((copied / "answers.json").read_text() + " ")
+    (copied / "task.json").write_text((copied / "task.json").read_text() + " ")
     monkeypatch.setenv("ATTENTIF_VERIFY", "0")
     attentif.load(copied)
     monkeypatch.setenv("ATTENTIF_VERIFY", "yes")
@@ -99,11 +99,11 @@ def test_weights_that_are_not_numbers_give_no_answer(copied: Path) -> None:
 
 def test_the_command_lists_what_differs_and_can_accept_it(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["verify", str(copied)]) == 0
-    (copied / "answers.json").write_text((copied / "answers.json").read_text() + "\n")
+    (copied / "task.json").write_text((copied / "task.json").read_text() + "\n")
     (copied / "report.html").unlink()
     assert command(["verify", str(copied)]) == 1
     printed = capsys.readouterr().out
-    assert "answers.json: changed" in printed
+    assert "task.json: changed" in printed
     assert "report.html: missing" in printed
     assert command(["predict", str(copied), "film superbe"]) == 1
     assert "--accept" in capsys.readouterr().err

@@ -22,7 +22,7 @@ def test_a_torn_last_line_is_dropped(metrics):
     whole = metrics.path.read_bytes()
     metrics.path.write_bytes(whole + b'{"step": 4, "lo')
     assert len(metrics.rows()) == 4
-    metrics.cut(lambda row: True)
+    metrics.truncate(lambda row: True)
     assert metrics.path.read_bytes() == whole
 
 
@@ -32,7 +32,7 @@ def test_a_last_line_without_its_end_is_torn_even_if_it_reads_well(metrics):
 
 
 def test_what_comes_after_the_checkpoint_is_cut_off(metrics):
-    metrics.cut(lambda row: row["step"] <= 2)
+    metrics.truncate(lambda row: row["step"] <= 2)
     assert [row["step"] for row in metrics.rows()] == [1, 2]
 
 
@@ -43,5 +43,5 @@ def test_what_is_not_a_number_is_null(metrics):
 
 def test_a_run_without_metrics_has_no_rows(tmp_path):
     metrics = Metrics(tmp_path / "none.jsonl")
-    metrics.cut(lambda row: True)
+    metrics.truncate(lambda row: True)
     assert metrics.rows() == []

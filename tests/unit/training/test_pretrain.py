@@ -88,7 +88,7 @@ def test_the_first_stage_may_drop_less(tables, tmp_path):
 
 def test_the_body_of_the_second_stage_is_that_of_the_first(tables, whole, tmp_path):
     config = load_run_config(tables)
-    still = config.changed(train=config.train.changed(lr=1e-30, weight_decay=0.0))
+    still = config.replace(train=config.train.replace(lr=1e-30, weight_decay=0.0))
     train(still, name="films", out=tmp_path / "run", display=Silent())
     first, second = (read_tensors(tmp_path / "run" / part / "model.safetensors") for part in ("pretrain", "."))
     assert {name for name in second if not name.startswith("head.")} == {name for name in first if not name.startswith("head.")}

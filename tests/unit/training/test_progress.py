@@ -23,6 +23,7 @@ def test_a_log_gets_plain_lines_now_and_then(monkeypatch):
     lines.show(STATUS)
     assert stream.getvalue() == ""
     monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "OFTEN", 0.0)
     lines.show(STATUS)
     lines.work("evaluate", 1, 2)
     lines.say("done")

@@ -78,7 +78,7 @@ def test_what_is_left_is_a_finished_run_with_scores_of_its_own(folder, tmp_path)
 def test_groups_lose_as_many_each(folder, tmp_path):
     found = prune_run(folder / "grouped", tmp_path / "smaller", display=Silent())
     assert all([expert // 3 for expert in gone] == [0, 1] for gone in found.removed.values())
-    with pytest.raises(UsageError, match=r"encoder\.blocks\.0\.ffn has 6 experts in 2 groups, of which a token uses 2: 5 cannot stay"):
+    with pytest.raises(UsageError, match=r"encoder\.blocks\.0\.ffn.*6.*2.*2: 5"):
         prune_run(folder / "grouped", tmp_path / "other", experts=5, display=Silent())
 
 
@@ -102,9 +102,9 @@ def test_an_unfinished_run_and_other_data_are_refused(folder, tmp_path):
     (tmp_path / "avis.csv").write_text((folder / "avis.csv").read_text().replace("bon", "gai"))
     (run / "config.toml").write_text((run / "config.toml").read_text().replace(str(folder / "avis.csv"), str(tmp_path / "avis.csv")))
     accept_files(run)
-    with pytest.raises(RunError, match="its data have changed since it was trained"):
+    with pytest.raises(RunError, match=r"changed.*trained"):
         prune_run(run, tmp_path / "out", display=Silent())
     (run / "results.json").unlink()
-    with pytest.raises(RunError, match="is not finished; go on with: attentif train --resume"):
+    with pytest.raises(RunError, match="--resume"):
         prune_run(run, tmp_path / "out", display=Silent())
     assert not (tmp_path / "out").exists()

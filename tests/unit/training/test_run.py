@@ -36,7 +36,6 @@ def test_a_run_is_a_complete_folder(config, tmp_path):
     folder = train(config, name="films", out=tmp_path / "run", display=Words())
     names = [
         "README.md",
-        "answers.json",  # how the task turns scores into probabilities
         "checkpoints",
         "config.toml",
         "lock",
@@ -45,6 +44,7 @@ def test_a_run_is_a_complete_folder(config, tmp_path):
         "model.safetensors",
         "report.html",
         "results.json",
+        "task.json",  # what the data taught: the classes, the calibration
         "tokenizer.json",
     ]
     assert sorted(os.listdir(folder.path)) == names
@@ -65,9 +65,9 @@ def test_a_finished_run_says_so_and_is_left_alone(config, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
 
 
-@pytest.mark.parametrize("task", [{}, {"evidence": True, "vectors": True, "hidden": 0.1, "blend": True}], ids=["plain", "evidence"])
+@pytest.mark.parametrize("task", [{}, {"linear": "stacked", "vectors": True, "word_dropout": 0.1}], ids=["plain", "evidence"])
 def test_a_stopped_run_goes_on_from_its_folder_alone_to_the_same_weights(config, tmp_path, task):
-    config = config.changed(task=config.task.changed(**task))
+    config = config.replace(task=config.task.replace(**task))
     whole = train(config, out=tmp_path / "whole", display=Words())
     with pytest.raises(StoppedError, match=r"attentif train --resume .*parts"):
         train(config, out=tmp_path / "parts", display=Words(stop_at=4))
@@ -87,7 +87,7 @@ def test_the_written_configuration_trains_the_same_model_again(config, tmp_path)
     assert first.weights.read_bytes() == second.weights.read_bytes()
     assert load_run_config(first.path).made.recipe == "films"
     assert load_run_config(second.path).made.recipe == "again"
-    assert load_run_config(first.path).changed(made=None) == load_run_config(second.path).changed(made=None)
+    assert load_run_config(first.path).replace(made=None) == load_run_config(second.path).replace(made=None)
 
 
 def test_data_that_changed_since_are_refused(config, tmp_path):
@@ -95,7 +95,7 @@ def test_data_that_changed_since_are_refused(config, tmp_path):
         train(config, out=tmp_path / "run", display=Words(stop_at=4))
     with (tmp_path / "avis.csv").open("a") as file:
         file.write("\nbon film de plus,pos")
-    with pytest.raises(RunError, match="the data are not those"):
+    with pytest.raises(RunError, match="data are"):
         resume(tmp_path / "run", display=Words())
 
 
@@ -106,10 +106,24 @@ def test_an_existing_run_is_refused_before_the_data_are_read(config, tmp_path):
         train(config, out=tmp_path / "run", display=Words())
 
 
-def test_batches_that_processes_cannot_share_are_refused_before_the_data_are_read(config, tmp_path, monkeypatch):
+def test_shards_that_an_optimiser_cannot_use_are_refused_before_the_data_are_read(config, tmp_path):
     (tmp_path / "avis.csv").unlink()
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match=r"train\.accumulate: 1 batches cannot be shared out among 2"):
+    settings = config.train.replace(shard="full", optimizer="adafactor")
+    with pytest.raises(ConfigError, match=r"train\.shard: adafactor"):
+        train(config.replace(train=settings), out=tmp_path / "run", display=Words())
+
+
+def test_a_command_that_its_launcher_starts_again_goes_on_with_the_run_that_it_began(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "seven")
+    began = train(config, out=tmp_path / "run", display=Words())
+    weights = began.weights.read_bytes()
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    words = Words()
+    assert train(config, out=tmp_path / "run", force=True, display=words).path == began.path
+    assert any("is finished" in line for line in words.lines)
+    assert began.weights.read_bytes() == weights
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "eight")  # another launch does not touch it
+    with pytest.raises(UsageError, match="--force"):
         train(config, out=tmp_path / "run", display=Words())
 
 
@@ -117,7 +131,7 @@ def test_a_board_that_is_not_installed_is_refused_before_the_data_are_read(confi
     (tmp_path / "avis.csv").unlink()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"attentif\[tensorboard\]"):
-        train(config.changed(train=config.train.changed(tensorboard=True)), out=tmp_path / "run", display=Words())
+        train(config.replace(train=config.train.replace(tensorboard=True)), out=tmp_path / "run", display=Words())
 
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path):

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from attentif.view.blocks import FigureBlock, Paragraph
+from attentif.view.caveats import may_not
 from attentif.view.comparison import comparison_fragment, comparison_page
 from attentif.view.comparison_figures import costs, differences, mean_curve
 from attentif.view.comparison_tables import cost_table, rates, rows_of, sizes_table
-from attentif.view.doubts import may_not
 from attentif.view.verdict import conclusion, may, score_of, setting
-from attentif.view.words import THIN_SPACE, listed
+from attentif.view.words import THIN_SPACE, join_names
 
 SEEDS = [0, 1, 2, 3, 4]
 
@@ -373,5 +373,5 @@ def test_the_page_is_drawn_from_json_in_both_languages(tmp_path: Path) -> None:
 
 
 def test_names_are_listed_as_people_do() -> None:
-    assert listed(["a"]).en == "a"
-    assert (listed(["a", "b", "c"]).fr, listed(["a", "b", "c"]).en) == ("a, b et c", "a, b and c")
+    assert join_names(["a"]).en == "a"
+    assert (join_names(["a", "b", "c"]).fr, join_names(["a", "b", "c"]).en) == ("a, b et c", "a, b and c")

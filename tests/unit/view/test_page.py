@@ -78,14 +78,14 @@ def test_a_failed_write_leaves_the_old_page_and_no_rubbish(tmp_path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RunError, match=r"report\.html: the page cannot be written: No space left"):
+    with pytest.raises(RunError, match=r"report\.html: no space left"):
         write(path, PAGE)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["report.html"]
 
 
 def test_a_missing_folder_is_said_in_one_line(tmp_path):
-    with pytest.raises(RunError, match="No such file or directory"):
+    with pytest.raises(RunError, match=r"file.*directory"):
         write(tmp_path / "nowhere" / "report.html", PAGE)
 
 

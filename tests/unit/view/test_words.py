@@ -11,12 +11,12 @@ from attentif.view.words import (
     big,
     count,
     duration,
-    fixed,
     metric,
     number,
     percent,
     size,
     than,
+    with_decimals,
     with_unit,
 )
 
@@ -48,7 +48,7 @@ def test_braces_in_a_value_are_left_alone():
         (duration(4.25), f"4,2{THIN_SPACE}s", "4.2 s"),
         (duration(600), f"10{THIN_SPACE}min", "10 min"),
         (duration(2 * 3600 + 300), f"2{THIN_SPACE}h{THIN_SPACE}05{THIN_SPACE}min", "2 h 05 min"),
-        (fixed(-0.04, 1), "0,0", "0.0"),
+        (with_decimals(-0.04, 1), "0,0", "0.0"),
         (big(60_000), f"60,0{THIN_SPACE}k", "60.0 k"),
         (with_unit(number(42.1, 3), "ms"), f"42,1{THIN_SPACE}ms", "42.1 ms"),
     ],

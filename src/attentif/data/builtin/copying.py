@@ -8,17 +8,17 @@ What counts is how long a memory lasts. The places are always the same, so that 
 import numpy as np
 from pydantic import Field
 
-from attentif.data.builtin.asked import BLANK, IGNORED, SAY, Rows, Seed, splits_of, symbols
+from attentif.data.builtin.memory_rows import BLANK, IGNORED, SAY, Rows, Seed, splits_of, symbols
 from attentif.data.builtin.registry import BuiltIn, Options, Splits
 
 
 class CopyingOptions(Options):
-    copied: int = Field(8, gt=0, description="symbols to be said again")
-    symbols: int = Field(8, gt=1, description="how many different ones there are")
-    gap: int = Field(32, ge=0, description="blank places between the symbols and the answer")
+    copied: int = Field(8, gt=0, description="symbols to copy")
+    symbols: int = Field(8, gt=1, description="number of distinct symbols")
+    gap: int = Field(32, ge=0, description="blanks between the symbols and the answer")
 
 
-def copying(rows: int, *, copied: int = 8, symbols: int = 8, gap: int = 32, seed: Seed = 0) -> Rows:
+def make_copying(rows: int, *, copied: int = 8, symbols: int = 8, gap: int = 32, seed: Seed = 0) -> Rows:
     """(rows, 2 · copied + gap): 0 is blank, 1 asks, the symbols follow."""
     shown = np.random.default_rng(seed).integers(2, 2 + symbols, (rows, copied))
     tokens = np.zeros((rows, 2 * copied + gap), dtype=np.int64)
@@ -30,7 +30,7 @@ def copying(rows: int, *, copied: int = 8, symbols: int = 8, gap: int = 32, seed
 
 def load(seed: int, options: CopyingOptions = CopyingOptions()) -> Splits:
     def make(rows: int, own: Seed) -> Rows:
-        return copying(rows, copied=options.copied, symbols=options.symbols, gap=options.gap, seed=own)
+        return make_copying(rows, copied=options.copied, symbols=options.symbols, gap=options.gap, seed=own)
 
     return splits_of(make, [BLANK, SAY, *symbols(options.symbols)], options, seed)
 
@@ -38,7 +38,7 @@ def load(seed: int, options: CopyingOptions = CopyingOptions()) -> Splits:
 SET = BuiltIn(
     name="copying",
     roles=("text", "answers"),
-    description="symbols to be said again after a silence: how long a memory lasts",
+    description="copy symbols after a delay: how long a memory lasts",
     size="10,000 train, 500 valid, 1,000 test rows of 48 tokens",
     synthetic=True,
     load=load,

@@ -16,7 +16,7 @@ from random import Random
 
 from attentif.data.builtin.lists import phrases, words
 from attentif.data.builtin.registry import BuiltIn
-from attentif.data.conll import joined
+from attentif.data.conll import encode_list
 
 KNOWN, NEW = "known names", "new names"
 MEN = words(
@@ -164,7 +164,7 @@ def load(seed: int = 0, *, train: int = 6_000, valid: int = 600, test: int = 1_0
     for split, (known, new) in sizes.items():
         rows = [(*writer.sentence(KNOWN, seen), KNOWN) for _ in range(known)] + [(*writer.sentence(NEW, seen), NEW) for _ in range(new)]
         writer.rng.shuffle(rows)
-        splits[split] = {"tokens": [joined(words) for words, _, _ in rows], "tags": [joined(tags) for _, tags, _ in rows]}
+        splits[split] = {"tokens": [encode_list(words) for words, _, _ in rows], "tags": [encode_list(tags) for _, tags, _ in rows]}
         if split == "test":
             splits[split]["group"] = [group for _, _, group in rows]
     return splits

@@ -138,7 +138,7 @@ class Grammar:
         name, turn = (name[:-1], name[-1]) if name[-1] in "!?" else (name, "")
         symbol, _, form = name.partition(".")
 
-        def turned(draft: Draft, scope: Scope) -> tuple[int, str | None]:
+        def choose_polarity(draft: Draft, scope: Scope) -> tuple[int, str | None]:
             if turn == "!":
                 return 1 - scope.polarity, template
             if turn == "?":
@@ -148,15 +148,15 @@ class Grammar:
         if not symbol:
             return lambda draft, scope: _form(scope.verb, form, draft)
         if symbol not in self.words:
-            return lambda draft, scope: self._expand(symbol, draft, *turned(draft, scope))
+            return lambda draft, scope: self._expand(symbol, draft, *choose_polarity(draft, scope))
 
         def word(draft: Draft, scope: Scope) -> str:
-            polarity, reversed_by = turned(draft, scope)
+            polarity, reversed_by = choose_polarity(draft, scope)
             chosen = self._choose(symbol, draft, polarity, scope.noun.domain if scope.noun else "")
             if reversed_by is not None and self.words[symbol][0] is not self.words[symbol][1]:
                 draft.reversals.append((reversed_by, chosen if isinstance(chosen, str) else chosen.text))
             if isinstance(chosen, Noun):
-                scope.noun = scope.noun.joined(chosen) if joined and scope.noun else chosen
+                scope.noun = scope.noun.join(chosen) if joined and scope.noun else chosen
                 return DETERMINERS[determiner](chosen)
             if isinstance(chosen, Verb):
                 scope.verb = chosen
@@ -213,16 +213,16 @@ def _this(noun: Noun) -> str:
 DETERMINERS: dict[str, Callable[[Noun], str]] = {
     "le": lambda noun: f"{('le', 'la', 'les', 'les')[noun.agreement]} {noun.text}",
     "un": lambda noun: f"{('un', 'une', 'des', 'des')[noun.agreement]} {noun.text}",
-    "de": lambda noun: f"{_contracted(noun, 'du', 'de la', 'des')} {noun.text}",
+    "de": lambda noun: f"{_contract(noun, 'du', 'de la', 'des')} {noun.text}",
     "dun": lambda noun: f"{('de un', 'de une', 'de', 'de')[noun.agreement]} {noun.text}",
-    "à": lambda noun: f"{_contracted(noun, 'au', 'à la', 'aux')} {noun.text}",
+    "à": lambda noun: f"{_contract(noun, 'au', 'à la', 'aux')} {noun.text}",
     "ce": _this,
     "quel": lambda noun: f"{('quel', 'quelle', 'quels', 'quelles')[noun.agreement]} {noun.text}",
     "mot": lambda noun: noun.text,
 }
 
 
-def _contracted(noun: Noun, masculine: str, feminine: str, plural: str) -> str:
+def _contract(noun: Noun, masculine: str, feminine: str, plural: str) -> str:
     """du scénario, de la fin, des acteurs; before a vowel nothing contracts: de l'acteur (the elision comes later)."""
     if noun.agreement > 1:
         return plural

@@ -6,13 +6,13 @@ s4 s1 mark s7 s2 s4 ... s9 mark        ->        s7 at the second mark
 import numpy as np
 from pydantic import Field
 
-from attentif.data.builtin.asked import IGNORED, Rows, Seed, splits_of, symbols
+from attentif.data.builtin.memory_rows import IGNORED, Rows, Seed, splits_of, symbols
 from attentif.data.builtin.registry import BuiltIn, Options, Splits
 
 
 class InductionOptions(Options):
     length: int = Field(64, gt=3, description="tokens of a row")
-    symbols: int = Field(16, gt=1, description="how many different ones there are, the mark apart")
+    symbols: int = Field(16, gt=1, description="number of distinct symbols, without the marker")
 
 
 def induction(rows: int, *, length: int = 64, symbols: int = 16, seed: Seed = 0) -> Rows:
@@ -37,7 +37,7 @@ def load(seed: int, options: InductionOptions = InductionOptions()) -> Splits:
 SET = BuiltIn(
     name="induction",
     roles=("text", "answers"),
-    description="what followed the mark the first time, asked at the second: induction heads",
+    description="predict what followed the marker the first time: induction heads",
     size="10,000 train, 500 valid, 1,000 test rows of 64 tokens",
     synthetic=True,
     load=load,

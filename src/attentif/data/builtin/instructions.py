@@ -80,7 +80,7 @@ def _form(verb: str, who: str, tense: str, *, negated: bool) -> str:
 SET = BuiltIn(
     name="instructions",
     roles=("prefix", "source", "target"),
-    description="four small tasks in French, told apart by the word before the text",
+    description="four small tasks in French, named by a prefix",
     size="12,000 train, 600 valid, 1,200 test texts",
     synthetic=True,
     load=load,

@@ -34,13 +34,13 @@ Tree = int | tuple[str, list["Tree"]]  # a digit, or an operation and its argume
 
 
 class ListOpsOptions(Options):
-    depth: int = Field(4, gt=0, le=100, description="operations inside one another, at most")
-    arguments: int = Field(5, gt=1, description="of an operation, at most")
-    shortest: int = Field(6, gt=0, description="tokens of the shortest row")
-    longest: int = Field(64, gt=0, description="tokens of the longest row")
+    depth: int = Field(4, gt=0, le=100, description="maximum nesting depth")
+    arguments: int = Field(5, gt=1, description="maximum arguments of an operation")
+    shortest: int = Field(6, gt=0, description="minimum tokens of a row")
+    longest: int = Field(64, gt=0, description="maximum tokens of a row")
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_order(self) -> Self:
         if self.shortest > self.longest:
             raise ValueError(f"shortest: {self.shortest} is above longest = {self.longest}")
         if self.shortest > _most(self.depth, self.arguments):

@@ -1,4 +1,4 @@
-"""Lists of words as one reads them, without a quotation mark around each."""
+"""Lists of words written as plain text."""
 
 
 def words(text: str) -> list[str]:

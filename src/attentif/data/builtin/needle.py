@@ -25,8 +25,8 @@ PARTS = ("the beginning", "the middle", "the end")
 
 
 class NeedleOptions(Options):
-    sentences: int = Field(12, gt=0, description="of a text, the question apart")
-    decoys: int = Field(2, ge=0, lt=len(PEOPLE), description="other people whose colour is said too")
+    sentences: int = Field(12, gt=0, description="sentences of a text, without the question")
+    decoys: int = Field(2, ge=0, lt=len(PEOPLE), description="sentences about other people's colours")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -64,7 +64,7 @@ def _row(random: Random, options: NeedleOptions) -> tuple[str, str, int]:
 SET = BuiltIn(
     name="needle",
     roles=("text", "label"),
-    description="a colour said once in a French text, and asked for at its end: a needle in a haystack",
+    description="a colour stated once in a French text and asked for at its end: a needle in a haystack",
     size="10,000 train, 500 valid, 1,000 test texts of 12 sentences",
     synthetic=True,
     load=load,

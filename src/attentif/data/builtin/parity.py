@@ -17,8 +17,8 @@ LABELS = ("even", "odd")
 
 
 class ParityOptions(Options):
-    length: int = Field(32, gt=0, description="bits of the longest row")
-    shortest: int = Field(0, ge=0, description="bits of the shortest row; 0: all have the same length")
+    length: int = Field(32, gt=0, description="maximum bits of a row")
+    shortest: int = Field(0, ge=0, description="minimum bits of a row; 0: all rows have `length`")
 
 
 def load(seed: int, options: ParityOptions = ParityOptions()) -> Splits:
@@ -43,7 +43,7 @@ def load(seed: int, options: ParityOptions = ParityOptions()) -> Splits:
 SET = BuiltIn(
     name="parity",
     roles=("text", "label", "answers"),
-    description="zeros and ones: is the number of ones odd?",
+    description="parity of a bit string",
     size="10,000 train, 500 valid, 1,000 test rows of 32 bits",
     synthetic=True,
     load=load,

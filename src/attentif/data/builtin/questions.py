@@ -10,7 +10,7 @@ from random import Random
 
 from attentif.data.builtin.lists import phrases, words
 from attentif.data.builtin.registry import BuiltIn
-from attentif.data.squad import Answer, written
+from attentif.data.squad import Answer, write_answers
 
 WOMEN = words("Zoé Inès Lucie Agathe Chloé Emma Alice Rose Clara Judith Nadia Sofia Ursule Céline Élise Gilda")
 MEN = words("Paul Hugo Marc Simon Victor Bruno Denis Yves Léon Karim Omar Tom Basile Dario Félix Henri")
@@ -99,7 +99,7 @@ def _passage(rng: Random) -> list[tuple[str, str, str, str]]:
             value, form = _value(rng, fact), rng.randrange(len(FACTS[fact][0]))
             template = FACTS[fact][0][form]
             pronoun = place > 0 and template.startswith("{n} ") and rng.random() < 0.4
-            before, after = (_said(part, person, pronoun=pronoun) for part in template.split("{v}"))
+            before, after = (_phrase(part, person, pronoun=pronoun) for part in template.split("{v}"))
             told[person, fact] = (len(text) + len(before), value, form, pronoun)
             text += before + value + after + " "
     text = text.strip()
@@ -109,15 +109,15 @@ def _passage(rng: Random) -> list[tuple[str, str, str, str]]:
         start, value, form, pronoun = told[person, fact]
         asked = rng.randrange(len(FACTS[fact][1]))
         kind = PRONOUN if pronoun else SAME if asked == form else OTHER
-        rows.append((_said(FACTS[fact][1][asked], person), text, written([Answer(value, start)]), kind))
+        rows.append((_phrase(FACTS[fact][1][asked], person), text, write_answers([Answer(value, start)]), kind))
     absent = [(person, fact) for person in [*people, rng.choice(MEN + WOMEN)] for fact in FACTS if (person, fact) not in told]
     person, fact = rng.choice(absent)
     if rng.random() < 0.75:
-        rows.append((_said(rng.choice(FACTS[fact][1]), person), text, written([]), NONE))
+        rows.append((_phrase(rng.choice(FACTS[fact][1]), person), text, write_answers([]), NONE))
     return rows
 
 
-def _said(template: str, person: str, *, pronoun: bool = False) -> str:
+def _phrase(template: str, person: str, *, pronoun: bool = False) -> str:
     """A piece of a sentence about somebody."""
     woman = person in WOMEN
     il = "elle" if woman else "il"

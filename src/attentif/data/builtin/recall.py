@@ -12,17 +12,17 @@ from typing import Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from attentif.data.builtin.asked import BLANK, IGNORED, Rows, Seed, splits_of, symbols
+from attentif.data.builtin.memory_rows import BLANK, IGNORED, Rows, Seed, splits_of, symbols
 from attentif.data.builtin.registry import BuiltIn, Options, Splits
 
 POWER = 0.01  # P(gap) ∝ gap ** (POWER - 1): Arora et al. 2023, appendix
 
 
 class RecallOptions(Options):
-    pairs: int = Field(4, gt=0, description="keys with a value in each row")
-    keys: int = Field(16, gt=0, description="different keys")
-    values: int = Field(16, gt=1, description="different values")
-    length: int = Field(0, ge=0, description="tokens of a row, blanks among the keys that ask; 0: no blanks, 3 · pairs")
+    pairs: int = Field(4, gt=0, description="key-value pairs in a row")
+    keys: int = Field(16, gt=0, description="distinct keys")
+    values: int = Field(16, gt=1, description="distinct values")
+    length: int = Field(0, ge=0, description="tokens of a row, filled with blanks; 0: no blanks, 3 · pairs")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -15,9 +15,9 @@ Splits = dict[str, Columns]  # "train", "valid", "test"
 class Options(Config):
     """What can be asked of a set that is generated: how many rows, and, in a subclass, how hard they are."""
 
-    train: int = Field(10_000, gt=0, description="rows to train on")
-    valid: int = Field(500, gt=0, description="rows to choose by")
-    test: int = Field(1_000, gt=0, description="rows to score")
+    train: int = Field(10_000, gt=0, description="training rows")
+    valid: int = Field(500, gt=0, description="validation rows")
+    test: int = Field(1_000, gt=0, description="test rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +34,9 @@ class BuiltIn:
 
     def rows(self, seed: int, given: Mapping[str, Any]) -> Splits:
         """The set as asked for; the options have been checked."""
-        return self.load(seed, self.settled(given)) if self.options else self.load(seed)
+        return self.load(seed, self.with_options(given)) if self.options else self.load(seed)
 
-    def settled(self, given: Mapping[str, Any]) -> Options:
+    def with_options(self, given: Mapping[str, Any]) -> Options:
         """The options that were given and the defaults of the others; ValueError says what is wrong with them."""
         if self.options is None:
             raise ValueError(f"options: the built-in set {self.name!r} takes none")

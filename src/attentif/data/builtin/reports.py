@@ -64,7 +64,7 @@ def report(rng: Random) -> tuple[str, str]:
     event, where, town = (what := rng.choice(sorted(EVENTS))), rng.choice(EVENTS[what]), rng.choice(TOWNS)
     lead = f"{rng.choice(DAYS)}, {event} s'est produit{'e' if event.startswith('une') else ''} {where} à {town}."
     cause, injured = rng.choice(CAUSES), rng.randrange(0, 13)
-    blocks = [_cause(rng, cause), _injured(rng, injured), [f"Les dégâts sont estimés à {rng.choice(DAMAGE)}."]]
+    blocks = [_cause(rng, cause), _write_injured(rng, injured), [f"Les dégâts sont estimés à {rng.choice(DAMAGE)}."]]
     blocks += [[filler] for filler in rng.sample(FILLERS, rng.randrange(1, 4))]
     rng.shuffle(blocks)
     name = event.split(" ", 1)[1]
@@ -81,7 +81,7 @@ def _cause(rng: Random, cause: str) -> list[str]:
     return [rng.choice((f"La cause est {cause}.", f"Tout est parti d{_of(cause)[1:]}.", f"Selon les pompiers, c'est {cause}."))]
 
 
-def _injured(rng: Random, injured: int) -> list[str]:
+def _write_injured(rng: Random, injured: int) -> list[str]:
     if rng.random() < 0.5:
         wrong = rng.choice([n for n in range(2, 13) if n != injured])
         holds = "il n'y en a aucun" if not injured else f"il y en a {_count(injured)}"

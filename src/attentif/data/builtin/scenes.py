@@ -74,7 +74,10 @@ class Placed:
     original: int
 
 
-def load(seed: int = 0, *, language: Language = "fr", scenes: dict[str, int] = SCENES) -> Splits:
+Ask = Callable[[list[Placed], Random, Language], Iterator[tuple[str, str, str]]]  # a scene to rows: kind, question, answer
+
+
+def load(seed: int = 0, *, language: Language = "fr", scenes: dict[str, int] = SCENES, ask: Ask | None = None) -> Splits:
     """The three splits; roles `image` (24 × 24 bytes), `question`, `answer`, `kind`. Rows about one scene share its picture."""
     from sklearn.datasets import load_digits
 
@@ -89,16 +92,16 @@ def load(seed: int = 0, *, language: Language = "fr", scenes: dict[str, int] = S
         by_digit = [[one for one in originals[split] if digits[one] == digit] for digit in range(10)]
         columns: Columns = {"image": [], "question": [], "answer": [], "kind": []}
         for _ in range(count):
-            scene = drawn(rng, by_digit)
-            picture = painted(scene, inks)
-            for kind, question, answer in asked(scene, rng, language):
+            scene = draw_scene(rng, by_digit)
+            picture = render_scene(scene, inks)
+            for kind, question, answer in (ask or ask_questions)(scene, rng, language):
                 for role, value in (("image", picture), ("question", question), ("answer", answer), ("kind", kind)):
                     columns[role].append(value)
         splits[split] = columns
     return splits
 
 
-def drawn(rng: Random, by_digit: list[list[int]]) -> list[Placed]:
+def draw_scene(rng: Random, by_digit: list[list[int]]) -> list[Placed]:
     """Different digits, anywhere without overlap."""
     chosen = rng.sample(range(10), rng.randint(FEWEST, MOST))
     scene: list[Placed] = []
@@ -113,14 +116,14 @@ def drawn(rng: Random, by_digit: list[list[int]]) -> list[Placed]:
     return scene
 
 
-def painted(scene: list[Placed], inks: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def render_scene(scene: list[Placed], inks: NDArray[np.uint8]) -> NDArray[np.uint8]:
     canvas = np.zeros((SIDE, SIDE), np.uint8)
     for one in scene:
         canvas[one.y : one.y + DIGIT, one.x : one.x + DIGIT] = inks[one.original]
     return canvas
 
 
-def asked(scene: list[Placed], rng: Random, language: Language) -> Iterator[tuple[str, str, str]]:
+def ask_questions(scene: list[Placed], rng: Random, language: Language) -> Iterator[tuple[str, str, str]]:
     """One question of each kind that the scene allows, and each relation about every digit that has another there: kind, question, answer.
 
     Asked about one digit alone, relations are a third of the questions, and a small model answers them by the most frequent answer for
@@ -138,7 +141,7 @@ def asked(scene: list[Placed], rng: Random, language: Language) -> Iterator[tupl
         ("smallest", 0, spelled(min(shown))),
     ]
     for kind in RELATIONS:
-        beside = {one.digit: found for one in scene if (found := _beside(kind, one, scene)) is not None}
+        beside = {one.digit: found for one in scene if (found := _ask_side(kind, one, scene)) is not None}
         bare, pairs = ([digit for digit, found in beside.items() if len(found) == count] for count in (0, 1))
         answers += [(kind, digit, spelled(beside[digit][0])) for digit in pairs]
         if pairs and bare and rng.random() < NOTHING:  # without pairs, the picture alone would tell: nothing is beside anything
@@ -147,7 +150,7 @@ def asked(scene: list[Placed], rng: Random, language: Language) -> Iterator[tupl
         yield kind, rng.choice(ASKED[language][kind]).format(digit=digit), answer
 
 
-def _beside(kind: str, one: Placed, scene: list[Placed]) -> list[int] | None:
+def _ask_side(kind: str, one: Placed, scene: list[Placed]) -> list[int] | None:
     """The digit just on that side of one, or none at all; None where it could be doubted."""
     across, ahead = kind in ("left", "right"), 1 if kind in ("right", "below") else -1
     places = [(other.digit, *((other.x - one.x, other.y - one.y) if across else (other.y - one.y, other.x - one.x))) for other in scene]

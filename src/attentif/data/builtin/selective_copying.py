@@ -10,16 +10,16 @@ from typing import Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from attentif.data.builtin.asked import BLANK, IGNORED, SAY, Rows, Seed, splits_of, symbols
+from attentif.data.builtin.memory_rows import BLANK, IGNORED, SAY, Rows, Seed, splits_of, symbols
 from attentif.data.builtin.registry import BuiltIn, Options, Splits
 
 NOISE, MARK = 0, 1
 
 
 class SelectiveOptions(Options):
-    length: int = Field(48, gt=0, description="places before the answer")
-    copied: int = Field(8, gt=0, description="symbols to be said again")
-    symbols: int = Field(14, gt=1, description="how many different ones there are")
+    length: int = Field(48, gt=0, description="tokens before the answer")
+    copied: int = Field(8, gt=0, description="symbols to copy")
+    symbols: int = Field(14, gt=1, description="number of distinct symbols")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -28,7 +28,7 @@ class SelectiveOptions(Options):
         return self
 
 
-def selective_copying(rows: int, *, length: int = 24, copied: int = 4, symbols: int = 6, seed: Seed = 0) -> Rows:
+def make_selective_copying(rows: int, *, length: int = 24, copied: int = 4, symbols: int = 6, seed: Seed = 0) -> Rows:
     """(rows, length + copied) tokens from 0 ... symbols + 1, and targets: the `copied` symbols in order, at the marks that end the row."""
     if copied > length:
         raise ValueError(f"{copied} symbols do not fit in {length} places")
@@ -45,7 +45,7 @@ def selective_copying(rows: int, *, length: int = 24, copied: int = 4, symbols: 
 
 def load(seed: int, options: SelectiveOptions = SelectiveOptions()) -> Splits:
     def make(rows: int, own: Seed) -> Rows:
-        return selective_copying(rows, length=options.length, copied=options.copied, symbols=options.symbols, seed=own)
+        return make_selective_copying(rows, length=options.length, copied=options.copied, symbols=options.symbols, seed=own)
 
     return splits_of(make, [BLANK, SAY, *symbols(options.symbols)], options, seed)
 
@@ -53,7 +53,7 @@ def load(seed: int, options: SelectiveOptions = SelectiveOptions()) -> Splits:
 SET = BuiltIn(
     name="selective-copying",
     roles=("text", "answers"),
-    description="symbols among blanks, to be said again in order: telling what matters from what does not",
+    description="copy the symbols that stand among blanks, in order: selective copying",
     size="10,000 train, 500 valid, 1,000 test rows of 56 tokens",
     synthetic=True,
     load=load,

@@ -23,7 +23,7 @@ QUIET, NOISY = "quiet line", "noisy line"
 TURN = 12.0  # decibels: noise nearer than this makes a line noisy
 
 
-def dialled(digits: str, random: np.random.Generator, noise_db: float) -> NDArray[np.float32]:
+def dial(digits: str, random: np.random.Generator, noise_db: float) -> NDArray[np.float32]:
     """The sound of a number, dialled by somebody drawn from `random`."""
     speed = random.uniform(0.8, 1.25)
     between = lambda low, high: np.zeros(round(RATE * random.uniform(low, high)))
@@ -57,7 +57,7 @@ def load(seed: int = 0, *, train: int = 1500, valid: int = 150, test: int = 400)
         for _ in range(count):
             digits = "".join(random.choice(list(KEYS), random.integers(1, LONGEST + 1)).tolist())
             noise_db = float(random.uniform(*NOISE_DB))
-            columns["audio"].append(dialled(digits, random, noise_db))
+            columns["audio"].append(dial(digits, random, noise_db))
             columns["text"].append(" ".join(digits))
             columns["group"].append(NOISY if noise_db < TURN else QUIET)
         splits[split] = columns if split == "test" else {role: values for role, values in columns.items() if role != "group"}

@@ -13,7 +13,7 @@ class Noun:
     agreement: int  # a value of AGREEMENT
     domain: str
 
-    def joined(self, other: "Noun") -> "Noun":
+    def join(self, other: "Noun") -> "Noun":
         """Both nouns as one subject: plural, and masculine unless both are feminine."""
         return Noun(f"{self.text} {other.text}", 2 + self.agreement % 2 * (other.agreement % 2), self.domain + other.domain)
 

@@ -1,4 +1,5 @@
-"""BART (Lewis et al. 2020): the encoder-decoder of 2017 with learned positions and a norm after the embeddings. Marian: without these."""
+"""BART (Lewis et al. 2020): the encoder-decoder of 2017 with learned positions and a norm after the embeddings. Marian: without these.
+mBART, M2M-100 (and NLLB) and Pegasus: with norms before the sublayers, and one after the last block."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,12 +36,12 @@ def rows_of(stack: str, norm: str = "norm_out") -> list[Row]:
     return rows
 
 
-def stack(decoder: bool) -> dict[str, Any]:
+def stack(decoder: bool, placement: str = "post") -> dict[str, Any]:
     sublayers: dict[str, Any] = {"attn": {"mixer": {"kind": "attention", "causal": decoder}}}
     if decoder:
         sublayers["cross"] = {"mixer": {"kind": "cross-attention"}}
     sublayers["ffn"] = {"mixer": {"kind": "feed-forward"}}
-    return {"placement": "post", "norm": {"kind": "layer"}, "block": sublayers}
+    return {"placement": placement, "norm": {"kind": "layer"}, "block": sublayers}
 
 
 def plain(architecture: str) -> HeadOf:
@@ -57,35 +58,42 @@ def family(
     unsaved: tuple[str, ...] = (),
     like: dict[str, Any] | None = None,
     left_out: dict[str, str] | None = None,
+    placement: str = "post",
+    bias: bool = True,
+    **more_of_it: Any,
 ) -> Family:
+    first = placement == "pre"
+    scored = Row("final_logits_bias", "head.bias", Reshaped(theirs_shape=(1, -1), ours_shape=(-1,)))
+    norm = "norm_in" if first else "norm_out"
+    last = [Row(f"{side}.layer_norm.{{p}}", f"{side}.norm.{{p}}") for side in SIDES if first]
     return Family(
         kind=kind,
         template={
             "shared": True,
             "frontend": {"kind": "tokens", **frontend},
             "target": {"kind": "tokens", **frontend},
-            "encoder": stack(decoder=False),
-            "decoder": stack(decoder=True),
+            "encoder": stack(decoder=False, placement=placement),
+            "decoder": stack(decoder=True, placement=placement),
         },
-        keys=[*KEYS, *keys],
-        body=[Row("shared.weight", "frontend.tokens.weight"), *rows_of("encoder"), *rows_of("decoder")],
+        keys=[*KEYS, Always("normalize_before", first), Always("add_final_layer_norm", first), *keys],
+        body=[Row("shared.weight", "frontend.tokens.weight"), *rows_of("encoder", norm), *rows_of("decoder", norm), *last],
         heads=[
             HeadOf(
                 architecture,
-                {"kind": "language", "bias": True},
-                [
-                    Row("final_logits_bias", "head.bias", Reshaped(theirs_shape=(1, -1), ours_shape=(-1,))),
-                    Row("lm_head.weight", "head.linear.weight"),
-                ],
+                {"kind": "language", "bias": bias},
+                [*([scored] if bias else []), Row("lm_head.weight", "head.linear.weight")],
                 task="text-to-text",
             ),
             *more,
         ],
         prefix="model.",
-        ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "encoder.version", "decoder.version", *unsaved),
+        ignored=("encoder.version", "decoder.version", *unsaved),
+        embeddings=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
+        aliases=ALIASES,
         like=like or {},
         harmless=HARMLESS,
         left_out=left_out or {},
+        **more_of_it,
     )
 
 
@@ -102,18 +110,33 @@ SIZES: list[Key | Always] = [
     Key("attention_dropout", tuple(f"{mixer}.dropout" for mixer in MIXERS), 0.0),
     Key("activation_dropout", tuple(f"{mixer}.dropout" for mixer in FFNS), 0.0),
 ]
+ALIASES = {"num_attention_heads": "encoder_attention_heads", "hidden_size": "d_model", "num_hidden_layers": "encoder_layers"}
 KEYS: list[Key | Always] = [
     *SIZES,
     Key("vocab_size", ("frontend.vocab", "target.vocab")),
     Key("scale_embedding", ("frontend.scale", "target.scale"), False),
-    Always("normalize_before", False),
-    Always("add_final_layer_norm", False),
     Always("add_bias_logits", False),
 ]
 HARMLESS = (
     "classif_dropout", "classifier_dropout", "decoder_layerdrop", "decoder_vocab_size", "encoder_layerdrop", "extra_pos_embeddings",
     "init_std", "num_hidden_layers", "save_step", "static_position_embeddings",
 )  # fmt: skip
+
+
+def with_base(config: dict[str, Any]) -> dict[str, Any]:
+    """M2M-100's sinusoids reach their longest wavelength with the last pair: ours with the one after it."""
+    half = config["d_model"] // 2 if "d_model" in config else 2
+    return config | {"base": 10000.0 ** (half / (half - 1))}
+
+
+def without_base(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key != "base"}
+
+
+def classes_and_answers(name: str) -> list[HeadOf]:
+    return [plain(f"{name}Model"), ends_classified(f"{name}ForSequenceClassification"), answering(f"{name}ForQuestionAnswering")]
+
+
 PLACES = ("frontend.position.max_len", "target.position.max_len")
 register(
     family(
@@ -121,7 +144,7 @@ register(
         "BartForConditionalGeneration",
         {"position": {"kind": "learned", "offset": 2}, "norm": {"kind": "layer"}},
         [Key("max_position_embeddings", PLACES, 1024), Always("normalize_embedding", True)],
-        [plain("BartModel"), ends_classified("BartForSequenceClassification"), answering("BartForQuestionAnswering")],
+        classes_and_answers("Bart"),
         left_out={"BartForCausalLM": HALF},
     ),
     family(
@@ -135,5 +158,43 @@ register(
         unsaved=("embed_positions.weight",),  # sinusoids, in old files
         like={"max_position_embeddings": 512},  # a limit on paper
         left_out={"MarianForCausalLM": HALF, "MarianModel": HEADLESS},
+    ),
+    family(
+        "mbart",
+        "MBartForConditionalGeneration",
+        {"position": {"kind": "learned", "offset": 2}, "norm": {"kind": "layer"}},
+        [Key("max_position_embeddings", PLACES, 1024), Always("normalize_embedding", True)],
+        classes_and_answers("MBart"),
+        left_out={"MBartForCausalLM": HALF},
+        placement="pre",
+    ),
+    family(
+        "m2m_100",
+        "M2M100ForConditionalGeneration",
+        {"position": {"kind": "sinusoidal", "halves": True, "offset": 2}},
+        [
+            Key("base", ("frontend.position.base", "target.position.base")),
+            Always("normalize_embedding", False),
+            Always("pad_token_id", 1),  # from whose id on places are counted
+        ],
+        [plain("M2M100Model")],
+        unsaved=("embed_positions.weights",),
+        like={"max_position_embeddings": 1024},
+        placement="pre",
+        bias=False,
+        defaults={"activation_function": "relu", "scale_embedding": True, "attention_dropout": 0.1},
+        older=with_base,
+        whole=without_base,
+    ),
+    family(
+        "pegasus",
+        "PegasusForConditionalGeneration",
+        {"position": {"kind": "sinusoidal", "halves": True}},
+        [Always("normalize_embedding", False)],
+        [plain("PegasusModel")],
+        unsaved=("embed_positions.weight",),
+        like={"max_position_embeddings": 1024},
+        left_out={"PegasusForCausalLM": HALF},
+        placement="pre",
     ),
 )

@@ -11,7 +11,9 @@ from attentif.hub.keys import Always, Code, Key, words
 from attentif.hub.rows import Row
 
 ATTN, FFN = "encoder.block.attn.mixer", "encoder.block.ffn.mixer"
-ACTIVATIONS = words(gelu="gelu", gelu_new="gelu-tanh", gelu_pytorch_tanh="gelu-tanh", relu="relu", silu="silu", swish="silu")
+ACTIVATIONS = words(
+    gelu="gelu", gelu_new="gelu-tanh", gelu_pytorch_tanh="gelu-tanh", gelu_fast="gelu-tanh", relu="relu", silu="silu", swish="silu"
+)
 KEYS: list[Key | Always] = [
     Key("vocab_size", "frontend.vocab"),
     Key("hidden_size", "width"),
@@ -89,7 +91,7 @@ PREDICTIONS = [
     Row("cls.predictions.transform.dense.{p}", "head.transform.{p}"),
     Row("cls.predictions.transform.LayerNorm.{p}", "head.norm.{p}"),
     Row("cls.predictions.decoder.weight", "head.linear.weight"),
-    Row("cls.predictions.bias", "head.bias"),
+    Row("cls.predictions.bias", "head.bias", untied="cls.predictions.decoder.bias"),
 ]
 BERT_HEADS = [
     masked("BertForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS]),
@@ -107,7 +109,7 @@ BERT_HEADS = [
     ),
     *common_heads("Bert"),
 ]
-IGNORED = ("embeddings.position_ids", "embeddings.token_type_ids", "cls.predictions.decoder.bias", "lm_head.decoder.bias")
+IGNORED = ("embeddings.position_ids", "embeddings.token_type_ids")
 HARMLESS = (
     "classifier_dropout", "summary_last_dropout", "embedding_size",
     # of the program that BERT was trained with: what its pooler might have been, which it never was
@@ -120,9 +122,9 @@ ROBERTA_HEAD = [
     Row("lm_head.dense.{p}", "head.transform.{p}"),
     Row("lm_head.layer_norm.{p}", "head.norm.{p}"),
     Row("lm_head.decoder.weight", "head.linear.weight"),
-    Row("lm_head.bias", "head.bias"),
+    Row("lm_head.bias", "head.bias", untied="lm_head.decoder.bias"),
 ]
-ROBERTA_PLACES = Key("max_position_embeddings", "frontend.position.max_len", 514, Code(lambda rows: rows - 2, lambda places: places + 2))
+ROBERTA_PLACES = Key("max_position_embeddings", "frontend.position.max_len", 512, Code(lambda rows: rows - 2, lambda places: places + 2))
 
 
 def as_writer(family: Family, architecture: str) -> Family:
@@ -217,5 +219,6 @@ register(
     as_writer(BERT, "BertLMHeadModel"),
     roberta_like("roberta", "Roberta"),
     roberta_like("camembert", "Camembert"),
+    roberta_like("xlm-roberta", "XLMRoberta"),
     as_writer(ELECTRA, "ElectraForCausalLM"),
 )

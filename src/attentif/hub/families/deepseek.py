@@ -48,8 +48,7 @@ KEYS: list[Key | Always] = [
     Key("n_routed_experts", f"{MOE}.experts"),
     Key("num_experts_per_tok", f"{MOE}.top_k"),
     Key("moe_intermediate_size", f"{MOE}.hidden"),
-    Key("n_shared_experts", f"{MOE}.shared", 0),
-    Key("norm_topk_prob", f"{MOE}.normalised", False),
+    Key("n_shared_experts", f"{MOE}.shared"),
     Key("routed_scaling_factor", f"{MOE}.scale", 1.0, Code(float, float)),
     Key("n_group", f"{MOE}.groups", 1),
     Key("topk_group", f"{MOE}.top_groups", None),
@@ -134,7 +133,16 @@ def whole_v3(config: dict[str, Any]) -> dict[str, Any]:
     return config | one_head | {"topk_group": config["topk_group"] or config["n_group"]}
 
 
-def family(kind: str, name: str, moe: dict[str, Any], extra: list[Key | Always], whole: Any, heads: Sequence[str]) -> Family:
+def family(
+    kind: str,
+    name: str,
+    moe: dict[str, Any],
+    extra: list[Key | Always],
+    whole: Any,
+    heads: Sequence[str],
+    defaults: dict[str, Any],
+    aliases: dict[str, str],
+) -> Family:
     return Family(
         kind=kind,
         template=template(**moe),
@@ -149,6 +157,8 @@ def family(kind: str, name: str, moe: dict[str, Any], extra: list[Key | Always],
             "num_key_value_heads", "head_dim", "qk_head_dim", "output_router_logits", "num_nextn_predict_layers", "aux_loss_alpha",
             "seq_aux", "ep_size", "topk_method", "router_aux_loss_coef", "n_mtp_modules",
         ),
+        defaults=defaults,
+        aliases=aliases,
         older=older_deepseek,
         whole=whole,
     )  # fmt: skip
@@ -158,17 +168,34 @@ register(
     family(
         "deepseek_v2",
         "DeepseekV2",
-        {"group_best": 1},
-        [Always("mlp_bias", False), Always("scoring_func", "softmax")],
+        {"group_best": 1, "normalised": False},
+        # transformers never normalises the weights of the experts that it chose, whatever norm_topk_prob says
+        [Always("mlp_bias", False), Always("scoring_func", "softmax"), Always("norm_topk_prob", False)],
         whole_v2,
         ("ForSequenceClassification", "Model"),
+        {"q_lora_rank": 1536, "n_shared_experts": 2, "first_k_dense_replace": 0, "topk_method": GREEDY},
+        {"num_experts": "n_routed_experts"},
     ),
     family(
         "deepseek_v3",
         "DeepseekV3",
         {"scores": "sigmoid", "balance": [{"kind": "bias"}]},
-        [Always("rope_interleave", True), Always("scoring_func", "sigmoid"), Always("topk_method", NOAUX)],
+        [
+            Key("norm_topk_prob", f"{MOE}.normalised", True),
+            Always("rope_interleave", True),
+            Always("scoring_func", "sigmoid"),
+            Always("topk_method", NOAUX),
+        ],
         whole_v3,
         ("ForSequenceClassification", "ForTokenClassification", "Model"),
+        {
+            "q_lora_rank": 1536,
+            "n_shared_experts": 1,
+            "first_k_dense_replace": 3,
+            "routed_scaling_factor": 2.5,
+            "n_group": 8,
+            "topk_group": 4,
+        },
+        {"num_local_experts": "n_routed_experts", "num_mtp_layers": "num_nextn_predict_layers"},
     ),
 )

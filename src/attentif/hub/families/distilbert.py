@@ -68,6 +68,7 @@ register(
         prefix="distilbert.",
         ignored=("embeddings.position_ids",),
         harmless=("qa_dropout", "seq_classif_dropout", "tie_weights_", "classifier_dropout"),
+        aliases={"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
         left_out=choosing("DistilBert"),
     )
 )

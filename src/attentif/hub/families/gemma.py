@@ -68,7 +68,7 @@ def older_2(config: dict[str, Any]) -> dict[str, Any]:
 def whole_2(config: dict[str, Any]) -> dict[str, Any]:
     near, rope, far = (config.pop(key) for key in ("near", "near_rope", "far_rope"))
     if rope != far:
-        raise ConfigError("gemma2 cannot say that blocks with windows and without turn by different angles")
+        raise ConfigError("gemma2 cannot represent different rotary bases in blocks with and without windows")
     return config | {"layer_types": turns(near, config["num_hidden_layers"]), "rope_parameters": rope}
 
 

@@ -58,6 +58,12 @@ register(
         ],
         ignored=(".attn.bias", ".attn.masked_bias"),
         harmless=("n_ctx", "classifier_dropout"),  # as many as n_positions, once
+        aliases={
+            "hidden_size": "n_embd",
+            "max_position_embeddings": "n_positions",
+            "num_attention_heads": "n_head",
+            "num_hidden_layers": "n_layer",
+        },
         left_out={"GPT2DoubleHeadsModel": CHOICES},
     )
 )

@@ -2,13 +2,14 @@
 Qwen 3 with experts."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attentif.errors import ConfigError
 from attentif.hub.family import Family, register
 from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Code, Key, words
+from attentif.hub.layers import by_layer, layers_key
 from attentif.hub.rows import Row, Stacked
 from attentif.models import ModelConfig
 
@@ -23,6 +24,14 @@ SCALINGS: dict[str, dict[str, str]] = {
         "low": "low_freq_factor",
         "high": "high_freq_factor",
     },
+    "dynamic": {"factor": "factor", "trained": "original_max_position_embeddings"},
+    "longrope": {
+        "factor": "factor",
+        "trained": "original_max_position_embeddings",
+        "short": "short_factor",
+        "long": "long_factor",
+        "sharpen": "attention_factor",
+    },
     "yarn": {
         "factor": "factor",
         "trained": "original_max_position_embeddings",
@@ -31,6 +40,9 @@ SCALINGS: dict[str, dict[str, str]] = {
         "sharpen": "attention_factor",
     },
 }
+
+
+NAMES = {"dynamic": "ntk"}  # ours, where it is another
 
 
 def sharpness(factor: float, share: float) -> float:
@@ -59,48 +71,89 @@ def read_rotary(rope: Mapping[str, Any] | None) -> dict[str, Any]:
         raise ConfigError(f"mscale and mscale_all_dim are understood together, and with rope_type 'yarn' only, not {kind!r}")
     if rope:
         raise ConfigError(f"{next(iter(rope))} is not understood with rope_type {kind!r}")
-    return rotary | {"scaling": {"kind": kind} | {key: float(value) if key != "trained" else value for key, value in scaling.items()}}
+    if "trained" in SCALINGS[kind] and "trained" not in scaling:
+        raise ConfigError(f"max_position_embeddings: is missing, which rope_type {kind!r} depends on")
+    numbers = {key: float(value) if isinstance(value, int) and key != "trained" else value for key, value in scaling.items()}
+    return rotary | {"scaling": {"kind": NAMES.get(kind, kind)} | numbers}
 
 
 def write_rotary(rotary: Mapping[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {"rope_theta": rotary["base"], "rope_type": "default"}
     if scaling := rotary.get("scaling"):
-        written["rope_type"] = scaling["kind"]
-        written |= {theirs: scaling[ours] for ours, theirs in SCALINGS[scaling["kind"]].items() if scaling[ours] is not None}
+        kind = next((theirs for theirs, ours in NAMES.items() if ours == scaling["kind"]), scaling["kind"])
+        written["rope_type"] = kind
+        written |= {theirs: scaling[ours] for ours, theirs in SCALINGS[kind].items() if scaling[ours] is not None}
     return written
 
 
 def with_rope(config: dict[str, Any]) -> dict[str, Any]:
     """`rope_theta` and `rope_scaling` were keys of their own, the second older than the first, or not there."""
-    theta, scaling = config.pop("rope_theta", None), config.pop("rope_scaling", None)
-    if "rope_parameters" not in config:
-        config["rope_parameters"] = dict(scaling or {}) | ({"rope_theta": theta} if theta else {})
+    scaling = config.pop("rope_scaling", None) or config.get("rope_parameters")
+    apart = {key: value for key in ("rope_theta", "partial_rotary_factor") if (value := config.pop(key, None)) is not None}
+    rope = apart | dict(scaling or {})
+    kind, longest = rope.get("rope_type", rope.get("type", "default")), config.get("max_position_embeddings")
+    if kind == "dynamic" and longest is not None:
+        rope["original_max_position_embeddings"] = longest
+    elif kind in ("llama3", "yarn", "longrope") and longest is not None:
+        trained = config.pop("original_max_position_embeddings", None) or rope.get("original_max_position_embeddings")
+        if kind == "longrope" and rope.get("factor") is None:
+            rope["factor"] = longest / (trained or longest)
+        rope["original_max_position_embeddings"] = trained or longest
+    config["rope_parameters"] = rope
+    return config
+
+
+def with_length(config: dict[str, Any]) -> dict[str, Any]:
+    """The longest text, where a scaling depends on it."""
+    rope = config["rope_parameters"]
+    if rope["rope_type"] == "dynamic":
+        config["max_position_embeddings"] = rope.pop("original_max_position_embeddings")
+    elif rope["rope_type"] == "longrope":
+        config["max_position_embeddings"] = round(rope["factor"] * rope["original_max_position_embeddings"])
     return config
 
 
 def older(config: dict[str, Any]) -> dict[str, Any]:
-    """Qwen says three times over which blocks have windows."""
     config = with_rope(config)
-    if config["model_type"].startswith("qwen"):
-        layers, first = config.get("num_hidden_layers", 0), config.pop("max_window_layers", 28)
-        first = 0 if config["model_type"] == "qwen3_moe" else first
-        first = first if config.pop("use_sliding_window", False) else layers
-        types = config.pop("layer_types", None) or [FULL if number < first else SLIDING for number in range(layers)]
-        if len(set(types)) > 1:
-            raise ConfigError(f"layer_types: windows in some blocks only ({', '.join(types[:4])} ...) are not understood")
-        config["sliding_window"] = config.get("sliding_window") if SLIDING in types else None
-    if config["model_type"] == "qwen3_moe":
-        config.pop("intermediate_size", None)  # of dense blocks, of which there are none
-        config["num_experts"] = config.pop("num_local_experts", config.get("num_experts", 128))
     if set(config.get("layer_types") or ()) == {FULL}:
         del config["layer_types"]
     return config
 
 
+def older_qwen(config: dict[str, Any]) -> dict[str, Any]:
+    """Qwen says three times over which blocks have windows."""
+    config = with_rope(config)
+    layers, first = config.get("num_hidden_layers", 0), config.pop("max_window_layers", 28)
+    used, window = config.pop("use_sliding_window", False), config.pop("sliding_window", None)
+    first = 0 if config["model_type"] == "qwen3_moe" else first
+    types = config.pop("layer_types", None) or [FULL if number < first or not used else SLIDING for number in range(layers)]
+    config["blocks"] = windows_of(types, window if used else None)
+    if config["model_type"] == "qwen3_moe":
+        config.pop("intermediate_size", None)  # of dense blocks, of which there are none
+        config["num_experts"] = config.pop("num_local_experts", config.get("num_experts", 128))
+    return config
+
+
+def windows_of(types: Sequence[str], window: int | None) -> list[int | None]:
+    """How far each block sees, from `layer_types`."""
+    if odd := next((kind for kind in types if kind not in (SLIDING, FULL)), None):
+        raise ConfigError(f"layer_types: {odd!r} is not understood (only {SLIDING}, {FULL})")
+    return [window if kind == SLIDING else None for kind in types]
+
+
+def types_of(windows: Sequence[int | None]) -> dict[str, Any]:
+    """`layer_types` and the window of those that have one."""
+    if len(sizes := {window for window in windows if window is not None}) > 1:
+        raise ConfigError(f"windows of several sizes ({', '.join(map(str, sorted(sizes)))})")
+    return {"layer_types": [FULL if window is None else SLIDING for window in windows], "sliding_window": next(iter(sizes), None)}
+
+
 def with_windows(config: dict[str, Any]) -> dict[str, Any]:
-    """Qwen's way to say that all blocks have windows, or none."""
-    used = config["sliding_window"] is not None
-    return config | {"use_sliding_window": used, "max_window_layers": 0 if used else config["num_hidden_layers"]}
+    """Qwen's way to say which blocks have windows."""
+    config = with_length(config)
+    said = types_of(windows := config.pop("blocks"))
+    first = next((number for number, window in enumerate(windows) if window is not None), len(windows))
+    return config | said | {"use_sliding_window": first < len(windows), "max_window_layers": first}
 
 
 def read_window(window: int | None) -> list[dict[str, Any]]:
@@ -173,7 +226,7 @@ def experts(block: str, names: Mapping[str, str]) -> Callable[[ModelConfig], Ite
 
     def rows(config: ModelConfig) -> Iterator[Row]:
         assert config.decoder is not None
-        count = config.decoder.block["ffn"].mixer.model_dump()["experts"]
+        count = config.decoder.plan(1)[0]["ffn"].mixer.model_dump()["experts"]
         yield from ATTENTION
         yield Row(f"layers.{{i}}.{block}.gate.weight", "decoder.blocks.{i}.ffn.mixer.router.weight")
         for theirs, ours in names.items():
@@ -181,6 +234,19 @@ def experts(block: str, names: Mapping[str, str]) -> Callable[[ModelConfig], Ite
             yield Row(f"layers.{{i}}.{block}.experts.{{e}}.{theirs}.weight", stacked, Stacked(count))
 
     return rows
+
+
+def windowed(template: Mapping[str, Any]) -> Key:
+    """The key that says how far each block sees, the blocks all alike but for that."""
+    block = template["decoder"]["block"]
+    attn = block["attn"]
+    seeing = lambda window: {**block, "attn": {**attn, "mixer": {**attn["mixer"], "pattern": read_window(window)}}}
+    return layers_key("decoder.blocks", seeing, lambda sublayers: write_window(sublayers["attn"]["mixer"]["pattern"]))
+
+
+def without_block(template: Mapping[str, Any]) -> dict[str, Any]:
+    """The template of a page that makes the blocks itself."""
+    return {**template, "decoder": {key: value for key, value in template["decoder"].items() if key != "block"}}
 
 
 def family(
@@ -191,11 +257,14 @@ def family(
     rows: Any = ROWS,
     hidden: str = "intermediate_size",
     answers: str | None = "transformer.",
+    defaults: Mapping[str, Any] | None = None,
+    aliases: Mapping[str, str] | None = None,
 ) -> Family:
+    keys, mixed = [*KEYS, Key(hidden, f"{FFN}.hidden"), *keys], kind in ("qwen2", "qwen3", "qwen3_moe")
     return Family(
         kind=kind,
-        template=template,
-        keys=[*KEYS, Key(hidden, f"{FFN}.hidden"), *keys],
+        template=without_block(template) if mixed else template,
+        keys=[windowed(template), *by_layer(keys)] if mixed else keys,
         body=rows,
         heads=[language(f"{name}ForCausalLM"), *decoder_heads(name, answers=answers)],
         prefix="model.",
@@ -203,20 +272,22 @@ def family(
         tied=False,
         like=HARMLESS,
         harmless=("output_router_logits", "router_aux_loss_coef", "router_jitter_noise"),  # of training
-        older=older,
-        whole=with_windows if kind.startswith("qwen") else dict,
+        defaults=defaults or {},
+        aliases=aliases or {},
+        older=older_qwen if mixed else older,
+        whole=with_windows if mixed else with_length,
     )
 
 
 WINDOW: list[Key | Always] = [Key("sliding_window", f"{ATTN}.pattern", None, Code(read_window, write_window))]
 register(
     family("llama", "Llama", [EPS, *BIASES, Key("mlp_bias", f"{FFN}.bias", False)]),
-    family("mistral", "Mistral", [EPS, *WINDOW], answers=None),
-    family("qwen2", "Qwen2", [EPS, *WINDOW, Always("use_mrope", False)], with_mixers({"bias": True})),
+    family("mistral", "Mistral", [EPS, *WINDOW], answers=None, defaults={"num_key_value_heads": 8, "sliding_window": 4096}),
+    family("qwen2", "Qwen2", [EPS, Always("use_mrope", False)], with_mixers({"bias": True})),
     family(
         "qwen3",
         "Qwen3",
-        [Key("rms_norm_eps", ("decoder.norm.eps", f"{ATTN}.qk_norm.eps"), 1e-6), *WINDOW, *BIASES],
+        [Key("rms_norm_eps", ("decoder.norm.eps", f"{ATTN}.qk_norm.eps"), 1e-6), *BIASES],
         with_mixers({"qk_norm": {"kind": "rms"}}),
     ),
     family(
@@ -231,13 +302,14 @@ register(
         with_mixers(ffn={"kind": "experts"}),
         experts("block_sparse_moe", {"w1": "gate", "w3": "up", "w2": "out"}),
         answers=None,
+        defaults={"num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 1_000_000.0},
+        aliases={"num_experts": "num_local_experts"},
     ),
     family(
         "qwen3_moe",
         "Qwen3Moe",
         [
             Key("rms_norm_eps", ("decoder.norm.eps", f"{ATTN}.qk_norm.eps"), 1e-6),
-            *WINDOW,
             *BIASES,
             Key("num_experts", f"{FFN}.experts", 128),
             Key("num_experts_per_tok", f"{FFN}.top_k", 8),
@@ -248,5 +320,7 @@ register(
         with_mixers({"qk_norm": {"kind": "rms"}}, {"kind": "experts"}),
         experts("mlp", {"gate_proj": "gate", "up_proj": "up", "down_proj": "out"}),
         hidden="moe_intermediate_size",
+        defaults={"num_key_value_heads": 4},
+        aliases={"num_experts": "num_local_experts"},
     ),
 )

@@ -31,11 +31,17 @@ def period(kinds: list[str]) -> list[str]:
 
 
 def read_mixer(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    mixer = {"kind": KINDS[kind], "causal": bool(config.get("is_decoder", False))}
+    mixer: dict[str, Any] = {"kind": KINDS[kind], "causal": bool(config.get("is_decoder", False))}
     mixer |= {ours: config.get(theirs, default) for theirs, (ours, default) in COMMON.items()}
     mixer |= {ours: config.get(f"{kind}_{theirs}", default) for theirs, (ours, default) in CHUNKS.items()}
+    if mixer["before"] + mixer["after"] > 1:
+        raise ConfigError(
+            f"{kind}_num_chunks_before and _after: transformers counts a chunk twice in short texts where they make more than 1"
+        )
     if kind == LSH:
         seed, buckets = config.get("hash_seed"), config.get("num_buckets")
+        if buckets is None:
+            raise ConfigError("num_buckets: null makes transformers choose it by the first text that it reads; give a number")
         mixer |= {"rounds": config.get("num_hashes", 1), "seed": seed or 0, "redraw": seed is None}
         mixer["buckets"] = [] if buckets is None else [buckets] if isinstance(buckets, int) else list(buckets)
     return mixer

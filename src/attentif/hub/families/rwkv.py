@@ -1,5 +1,8 @@
 """RWKV-4 (Peng et al. 2023)."""
 
+from typing import Any
+
+from attentif.errors import ConfigError
 from attentif.hub.family import Family, register
 from attentif.hub.heads import bare, language
 from attentif.hub.keys import Key
@@ -7,7 +10,17 @@ from attentif.hub.rows import Reshaped, Row
 
 LAYER, BLOCK = "blocks.{i}", "decoder.blocks.{i}"
 TIME, CHANNEL = f"{BLOCK}.time.mixer", f"{BLOCK}.channel.mixer"
+USUAL = 6  # blocks after which RWKV's own program halves the residual stream
 SHARE = Reshaped(theirs_shape=(1, 1, -1), ours_shape=(-1,))
+
+
+def without_rescaling(config: dict[str, Any]) -> dict[str, Any]:
+    """Halving the residual stream every six blocks keeps half precision in range; the next norm undoes it but for its epsilon."""
+    every = config.pop("rescale_every", USUAL)
+    if 0 < every < USUAL and every < config.get("num_hidden_layers", 0):
+        raise ConfigError(f"rescale_every: {every} would make the epsilon of later norms count (only 0, and {USUAL} or more)")
+    return config
+
 
 register(
     Family(
@@ -53,7 +66,9 @@ register(
         heads=[language("RwkvForCausalLM", "head"), bare("RwkvModel", "last")],
         prefix="rwkv.",
         tied=False,
-        # halving the residual stream every few blocks keeps half precision in range and is undone by the next norm
-        harmless=("context_length", "rescale_every"),
+        harmless=("context_length",),
+        aliases={"max_position_embeddings": "context_length"},
+        older=without_rescaling,
+        whole=lambda config: config | {"rescale_every": 0},
     )
 )

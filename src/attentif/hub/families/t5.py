@@ -1,4 +1,4 @@
-"""T5 (Raffel et al. 2020), version 1.1 and FLAN: an encoder-decoder with one relative bias a stack."""
+"""T5 (Raffel et al. 2020), version 1.1, FLAN and mT5 (Xue et al. 2021): an encoder-decoder with one relative bias a stack."""
 
 from dataclasses import replace
 from typing import Any
@@ -109,24 +109,35 @@ T5 = Family(
         ),
         answering("T5ForQuestionAnswering"),
     ],
-    ignored=(
-        "encoder.embed_tokens.weight",
-        "decoder.embed_tokens.weight",
-        "EncDecAttention.relative_attention_bias.weight",
-    ),  # in old files
+    ignored=("EncDecAttention.relative_attention_bias.weight",),  # in old files
+    embeddings=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
     harmless=("classifier_dropout", "initializer_factor", "n_positions", "scale_decoder_outputs"),
+    aliases={"hidden_size": "d_model", "num_attention_heads": "num_heads", "num_hidden_layers": "num_layers", "head_dim": "d_kv"},
     older=older,
     left_out={"T5Model": HEADLESS},
 )
 INSIDE = "transformer."  # before the tensors of a body that a classifier was put on
 CLASSIFYING = [ends_classified("T5ForSequenceClassification")]
-register(
-    replace(
-        T5,
-        others=[
-            replace(T5, heads=CLASSIFYING, prefix=INSIDE),
-            encoder_of(T5, [bare("T5EncoderModel")]),
-            encoder_of(T5, [tagging("T5ForTokenClassification", keys=[Key("classifier_dropout", "head.dropout", 0.0)])], prefix=INSIDE),
-        ],
-    )
+T5_FORMS = replace(
+    T5,
+    others=[
+        replace(T5, heads=CLASSIFYING, prefix=INSIDE),
+        encoder_of(T5, [bare("T5EncoderModel")]),
+        encoder_of(T5, [tagging("T5ForTokenClassification", keys=[Key("classifier_dropout", "head.dropout", 0.0)])], prefix=INSIDE),
+    ],
 )
+
+
+def older_mt5(config: dict[str, Any]) -> dict[str, Any]:
+    """Its files say that nothing is tied, and transformers ties whatever the file holds once; scores are never scaled."""
+    return older({"feed_forward_proj": "gated-gelu"} | config | {"tie_word_embeddings": True})
+
+
+def as_mt5(form: Family) -> Family:
+    heads = [replace(head, architecture=f"M{head.architecture}") for head in form.heads]
+    unscaled = [replace(head, head={**head.head, "scaled": False}, keys=()) if head.head["kind"] == "language" else head for head in heads]
+    refused = {f"M{name}": why for name, why in form.left_out.items()}
+    return replace(form, kind="mt5", heads=unscaled, left_out=refused, older=older_mt5, others=[*map(as_mt5, form.others)])
+
+
+register(T5_FORMS, as_mt5(T5_FORMS))

@@ -7,7 +7,7 @@ The encoder's sinusoids are saved as a table, and read as one.
 from dataclasses import replace
 from typing import Any
 
-from attentif.hub.families.bart import SIZES, rows_of
+from attentif.hub.families.bart import ALIASES, SIZES, rows_of
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.forms import encoder_of
 from attentif.hub.heads import HALF, HEADLESS, classifying
@@ -63,6 +63,8 @@ WHISPER = Family(
         "encoder": stack(decoder=False),
         "decoder": stack(decoder=True),
     },
+    defaults={"dropout": 0.0},
+    aliases=ALIASES | {"num_key_value_heads": "encoder_attention_heads"},
     keys=[*SOURCE, *SIZES, Key("vocab_size", "target.vocab"), Key("max_target_positions", "target.position.max_len", 448)],
     body=[*ENCODER, *DECODER],
     heads=[HeadOf("WhisperForConditionalGeneration", {"kind": "language"}, [Row("proj_out.weight", "head.linear.weight")], task="speech")],

@@ -21,7 +21,7 @@ from attentif.config import did_you_mean
 from attentif.errors import UsageError
 from attentif.lab.budget import measure
 from attentif.lab.budget.measure import Setting
-from attentif.lab.budget.sizes import Parameters, Sizing, on_meta, parameters
+from attentif.lab.budget.sizes import Parameters, Sizing, build_on_meta, parameters
 from attentif.lab.budget.solver import Search
 from attentif.lab.machine import available_memory
 from attentif.models import ModelConfig
@@ -44,7 +44,7 @@ MENTIONED = {"params": "1M", "flops": "2T", "tokens": "3M", "seconds": "5min", "
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What every model may spend."""
+    """A budget that every model has to meet."""
 
     kind: Kind
     amount: float
@@ -74,7 +74,7 @@ class Budget:
 
 
 def amount_words(kind: Kind, amount: float) -> str:
-    """As a person would say it: 1.02 M parameters, 5 min, 512 MB."""
+    """An amount in words: 1.02 M parameters, 5 min, 512 MB."""
     if kind == "seconds":
         unit, size = next(((u, s) for u, s in (("h", 3600.0), ("min", 60.0)) if amount >= s), ("s", 1.0))
         return f"{_digits(amount / size)} {unit}"
@@ -125,7 +125,7 @@ def solve(model: ModelConfig, budget: Budget, setting: Setting, progress: Say | 
     )
     found = search.run()
     search.say("counting operations")
-    return _solved(found.config, sizing.changes(found.config), found.amount, budget.amount, setting)
+    return _summarize(found.config, sizing.changes(found.config), found.amount, budget.amount, setting)
 
 
 def _amount(kind: Kind, config: ModelConfig, setting: Setting) -> float:
@@ -140,11 +140,11 @@ def _amount(kind: Kind, config: ModelConfig, setting: Setting) -> float:
 
 
 def on_paper_parameters(config: ModelConfig, setting: Setting) -> Parameters:
-    return parameters(on_meta(setting.sizes.fill(config)))
+    return parameters(build_on_meta(setting.sizes.fill(config)))
 
 
 def needs_more_than_there_is(config: ModelConfig, setting: Setting) -> bool:
-    """Whether weights, gradients and the optimiser's two numbers for each would not fit in memory: such a model is not tried."""
+    """Whether weights, gradients and optimiser state exceed the available memory."""
     sizes, free = on_paper_parameters(config, setting), available_memory()
     return free is not None and 4 * 4 * (sizes.body + sizes.embedding) > free
 
@@ -158,10 +158,10 @@ def _length(model: ModelConfig, budget: Budget, setting: Setting) -> Solved:
         many = f", and {steps} of them {amount_words('tokens', steps * each)}" if steps > 1 else ""
         raise UsageError(f"{budget} cannot be met: a step reads {amount_words('tokens', each)}{many}; make train.batch_tokens smaller")
     length = {"train.steps": steps, "train.epochs": 0.0, "train.min_steps": 0, "train.minutes": 0.0}
-    return _solved(model, length, steps * each, budget.amount, setting)
+    return _summarize(model, length, steps * each, budget.amount, setting)
 
 
-def _solved(config: ModelConfig, changed: dict[str, Any], amount: float, wanted: float, setting: Setting) -> Solved:
+def _summarize(config: ModelConfig, changed: dict[str, Any], amount: float, wanted: float, setting: Setting) -> Solved:
     sizes = on_paper_parameters(config, setting)
     return Solved(
         model=config,

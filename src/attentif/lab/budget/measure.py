@@ -13,8 +13,9 @@ from attentif.data.batching import Rows, places, plan
 from attentif.errors import UsageError
 from attentif.lab.flops import Flops, count
 from attentif.lab.machine import peak_bytes
-from attentif.models import Model, ModelConfig
-from attentif.tasks.task import Dataset, Prepared, Sizes, Task
+from attentif.models import ModelConfig
+from attentif.tasks.base import AnyPrepared, AnyTask, Dataset, Sizes
+from attentif.tasks.predictors import Trainable
 from attentif.training.config import TrainConfig
 from attentif.training.distributed import device_of
 from attentif.training.estimate import Trial, plan_steps
@@ -30,13 +31,13 @@ MOST = 30  # steps timed
 class Setting:
     """What measuring needs: the sizes that the data decide, real examples, the task's loss, how long is trained."""
 
-    task: Task
+    task: AnyTask
     sizes: Sizes
     train: Dataset
     config: TrainConfig
 
     @classmethod
-    def of(cls, task: Task, prepared: Prepared, config: TrainConfig) -> Self:
+    def of(cls, task: AnyTask, prepared: AnyPrepared, config: TrainConfig) -> Self:
         return cls(task=task, sizes=prepared.sizes, train=prepared.train, config=config)
 
     @cached_property
@@ -54,7 +55,7 @@ class Setting:
         """Optimiser steps of the run; its minutes are not looked at, for they say nothing that is the same on another day."""
         if not (self.config.steps or self.config.epochs):
             raise UsageError("a budget needs a run of known length: give train.steps or train.epochs, not train.minutes alone")
-        return plan_steps(self.config.changed(minutes=0.0), self.steps_per_epoch, seconds=1.0)
+        return plan_steps(self.config.replace(minutes=0.0), self.steps_per_epoch, seconds=1.0)
 
     @cached_property
     def tokens_per_step(self) -> float:
@@ -73,11 +74,11 @@ class Setting:
         middles = [int(order[len(order) * (2 * part + 1) // (2 * EXAMPLES)]) for part in range(EXAMPLES)]
         return list({tuple(lengths[row]): row for row in middles}.values())
 
-    def build(self, model: ModelConfig) -> Model:
+    def build(self, model: ModelConfig) -> Trainable:
         return fresh_model(self.sizes.fill(model), self.config, device_of(self.config.device))
 
 
-def flops(setting: Setting, model: Model) -> Flops:
+def flops(setting: Setting, model: Trainable) -> Flops:
     """Of a few examples of typical lengths, one at a time, so that no padding is counted: their operations and tokens, added up."""
     device = next(model.parameters()).device
     found = []
@@ -89,7 +90,7 @@ def flops(setting: Setting, model: Model) -> Flops:
     return Flops(forward=sum(f.forward for f in found), training=sum(f.training for f in found), tokens=tokens)
 
 
-def seconds(setting: Setting, model: Model) -> float:
+def seconds(setting: Setting, model: Trainable) -> float:
     """Of the whole run, evaluation not counted: the median of a few real steps, by their places (tokens and padding)."""
     trial = Trial(setting.task, model, setting.train, setting.config)
     trial.step(setting.batches[0])
@@ -104,7 +105,7 @@ def seconds(setting: Setting, model: Model) -> float:
     return statistics.median(rates) * mean_places * setting.config.accumulate * setting.steps
 
 
-def memory(setting: Setting, model: Model) -> int:
+def memory(setting: Setting, model: Trainable) -> int:
     """Peak bytes of a training step on the largest batch: weights and the optimiser's numbers as they lie there, and what the process takes
     beside them during the step (gradients, activations, buffers), by the operating system's count."""
     trial = Trial(setting.task, model, setting.train, setting.config)

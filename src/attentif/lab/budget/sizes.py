@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from attentif.config import dotted
+from attentif.config import join_keys
 from attentif.errors import ConfigError
 from attentif.models import Model, ModelConfig, build
 from attentif.models.heads.language import LanguageHead
-from attentif.nn.init import on_paper
+from attentif.nn.init import on_meta_device
 from attentif.nn.linear import StackedLinear
 from attentif.nn.mixer import MIXERS, Site
 from attentif.nn.mixers.experts import Experts
@@ -71,7 +71,7 @@ class Sizing:
         """Blocks of the deepest stack."""
         return max(stack.layers or self.model.layers for stack in (self.model.encoder, self.model.decoder) if stack is not None)
 
-    def rounded(self, width: int, hidden: float, grain: int) -> float:
+    def round_factor(self, width: int, hidden: float, grain: int) -> float:
         """The factor as it is once the widest hidden layer is a multiple of the grain."""
         widest = max(self.ratios.values()) * width
         return max(grain, grain * round(widest * hidden / grain)) / widest
@@ -105,12 +105,12 @@ class Sizing:
     def changes(self, other: ModelConfig) -> dict[str, Any]:
         """What is different, by its key in a run's configuration: {"model.width": 144}."""
         before, after = dict(_leaves(self.values)), dict(_leaves(other.model_dump()))
-        return {f"model.{dotted(path)}": value for path, value in after.items() if value != before.get(path)}
+        return {f"model.{join_keys(path)}": value for path, value in after.items() if value != before.get(path)}
 
     def _hidden_layers(self) -> Iterator[tuple[Keys, int]]:
         for path, table in _mixers(self.values):
             if table["kind"] in FEED_FORWARD:
-                with on_paper():
+                with on_meta_device():
                     mixer: Any = MIXERS[table["kind"]].model_validate(table).build(Site(width=self.model.width))
                 yield path, mixer.out.weight.shape[-1]
 
@@ -156,7 +156,7 @@ class Sizing:
                 position["widths"] = (rows, total - rows)
 
 
-def on_meta(model: ModelConfig) -> Model:
+def build_on_meta(model: ModelConfig) -> Model:
     """With shapes and no weights: milliseconds."""
     return build(model, device="meta")
 

@@ -60,7 +60,7 @@ class Search:
         for attempt in range(1, ATTEMPTS + 1):
             if (found := self._once()) is not None:
                 return found
-            if not self._disturbed() or attempt == ATTEMPTS:
+            if not self._is_noisy() or attempt == ATTEMPTS:
                 break
             self.say("a narrower model took more than a wider one: something else uses this machine; once more")
             self.known, self.tried = {}, []
@@ -74,7 +74,7 @@ class Search:
                 break  # not for want of narrowness
         return None
 
-    def _disturbed(self) -> bool:
+    def _is_noisy(self) -> bool:
         """Whether measurements contradict each other: at one depth, a narrower model that takes more than a wider one."""
         if self.counted:
             return False
@@ -85,15 +85,15 @@ class Search:
     def _at_depth(self, layers: int) -> Candidate | None:
         """The best model of this depth, or None where none is near enough."""
         low, high = self._bracket(layers, GRAINS[0])
-        best = self._settled(low, high)
+        best = self._choose_width(low, high)
         for loose in (False, True):  # odd widths first, then heads of another width
             for grain in GRAINS:
                 if best is None and (loose or grain < GRAINS[0]):
                     low, high = self._bracket(layers, grain, low, high, loose)
-                    best = self._settled(low, high, last=grain == 1)
+                    best = self._choose_width(low, high, last=grain == 1)
         return best
 
-    def _settled(self, low: Candidate | None, high: Candidate | None, last: bool = False) -> Candidate | None:
+    def _choose_width(self, low: Candidate | None, high: Candidate | None, last: bool = False) -> Candidate | None:
         """Of two neighbouring widths, with or without other hidden layers, the one to take; `last`: the tolerance is enough."""
         around = [candidate for candidate in (low, high) if candidate is not None]
         nearest = self._nearest(around)
@@ -106,7 +106,7 @@ class Search:
             return None
         tuned: list[Candidate] = []
         for candidate in sorted(around, key=self._error):
-            if (found := self._tuned(candidate)) is not None:
+            if (found := self._tune_hidden(candidate)) is not None:
                 tuned.append(found)
                 if abs(math.log(found.hidden)) <= math.log(LITTLE):
                     break
@@ -121,7 +121,7 @@ class Search:
         guess = low.width if low else high.width if high else self.sizing.model.width
         if low is not None and high is not None:
             guess = self._between(low, high)
-        while (found := self._offered(guess, layers, grain, low, high, loose)) is not None:
+        while (found := self._nearest_width(guess, layers, grain, low, high, loose)) is not None:
             if not self.counted and self._error(found) <= self.tolerance / 2:
                 return found, None
             if found.amount <= self.wanted:
@@ -141,26 +141,28 @@ class Search:
         share = min(max(share, 0.1), 0.9)
         return round(low.width * (high.width / low.width) ** share)
 
-    def _offered(self, guess: int, layers: int, grain: int, low: Candidate | None, high: Candidate | None, loose: bool) -> Candidate | None:
+    def _nearest_width(
+        self, guess: int, layers: int, grain: int, low: Candidate | None, high: Candidate | None, loose: bool
+    ) -> Candidate | None:
         """The width nearest to the guess that the model can have, strictly between the two."""
         first = grain * ((low.width if low else NARROWEST - 1) // grain + 1)
         last = grain * (-(-(high.width if high else WIDEST + 1) // grain) - 1)
         middle = min(max(grain * round(guess / grain), first), last)
         for distance in range(max(middle - first, last - middle) // grain + 1):
             for width in dict.fromkeys((middle - distance * grain, middle + distance * grain)):
-                if first <= width <= last and (found := self._measured(width, layers, loose)) is not None:
+                if first <= width <= last and (found := self._measure(width, layers, loose)) is not None:
                     return found
         return None
 
-    def _measured(self, width: int, layers: int, loose: bool) -> Candidate | None:
+    def _measure(self, width: int, layers: int, loose: bool) -> Candidate | None:
         key = (width, layers, loose)
         if key not in self.known:
             config = self.sizing.at(width, layers=layers, loose=loose)
             found = None if config is None else Candidate(config, self.amount(config), width, layers, loose=loose)
-            self.known[key] = None if found is None else self._tried(found)
+            self.known[key] = None if found is None else self._describe_attempt(found)
         return self.known[key]
 
-    def _tuned(self, base: Candidate) -> Candidate | None:
+    def _tune_hidden(self, base: Candidate) -> Candidate | None:
         """Other hidden layers at this width: the amount is linear in their factor, but for rounding to finer and finer grains."""
         enough = self.tolerance * (CLOSE if self.counted else 1)
         best, other = base, self._with_hidden(base, 1.25 if base.amount < self.wanted else 0.8, GRAINS[0])
@@ -180,13 +182,13 @@ class Search:
         return best if self._error(best) <= self.tolerance else None
 
     def _with_hidden(self, base: Candidate, factor: float, grain: int) -> Candidate | None:
-        factor = self.sizing.rounded(base.width, factor, grain)
+        factor = self.sizing.round_factor(base.width, factor, grain)
         if factor == base.hidden:
             return base
         config = self.sizing.at(base.width, hidden=factor, layers=base.layers, grain=grain, loose=base.loose)
-        return None if config is None else self._tried(replace(base, config=config, amount=self.amount(config), hidden=factor))
+        return None if config is None else self._describe_attempt(replace(base, config=config, amount=self.amount(config), hidden=factor))
 
-    def _tried(self, candidate: Candidate) -> Candidate:
+    def _describe_attempt(self, candidate: Candidate) -> Candidate:
         self.tried.append(candidate)
         self.say(
             f"{_size(candidate)}: {self.words(candidate.amount) if math.isfinite(candidate.amount) else 'more than there is memory for'}"
@@ -203,7 +205,7 @@ class Search:
         name, nearest = self.sizing.model.base or "this model", self._nearest(self.tried)
         if nearest is None:
             return UsageError(f"{name} cannot be had at any other size: its parts contradict each other at every width")
-        why = "; measurements contradict each other, for something else uses this machine" if self._disturbed() else ""
+        why = "; measurements contradict each other, for something else uses this machine" if self._is_noisy() else ""
         return UsageError(
             f"{name} cannot be brought to {self.words(self.wanted)}: the nearest size that it can have takes "
             f"{self.words(nearest.amount)} ({_size(nearest)}){why}"

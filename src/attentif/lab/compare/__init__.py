@@ -1,4 +1,4 @@
 """Architectures side by side at the same budget: `comparison.py` is what users call, `suite.py` what they write.
 
-suite -> plan (sizes solved) -> event (rates, then runs, by a crew of processes) -> gather (one JSON)
+suite -> plan (sizes solved) -> runner (rates, then runs, in a worker pool) -> gather (one JSON)
 """

@@ -1,4 +1,4 @@
-"""What the user sees while processes work side by side: a moving line for each on a terminal, plain lines now and then elsewhere."""
+"""Progress display of parallel runs: a bar for each on a terminal, occasional lines elsewhere."""
 
 import sys
 import time
@@ -15,10 +15,10 @@ class Board(Protocol):
         """One line that stays."""
 
     def move(self, label: str, done: int, total: int, words: str) -> None:
-        """How far one of the runs has come."""
+        """Update the progress of one run."""
 
     def leave(self, label: str) -> None:
-        """It is over."""
+        """Remove a finished run."""
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -57,7 +57,7 @@ class PlainBoard:
 
 
 class BarBoard:
-    """For a terminal: a bar for each run that goes on, below the lines that stay."""
+    """For a terminal: a bar per running run, below the messages."""
 
     def __init__(self, stream: TextIO) -> None:
         columns = (
@@ -91,7 +91,7 @@ class BarBoard:
 
 
 def board(*, machine: bool = False, stream: TextIO | None = None) -> Board:
-    """What suits the place: nothing for `--json`, bars on a terminal, plain lines elsewhere."""
+    """The display for this environment: bars, plain lines, or none for `--json`."""
     if machine:
         return SilentBoard()
     target = stream or sys.stderr

@@ -1,27 +1,29 @@
-"""Architectures side by side: the same data, the same budget, several seeds, one result.
+"""Compare architectures: the same data, the same budget, several seeds, one result.
 
     comparison = attentif.compare("reviews", ["lstm-tiny", "encoder-tiny", "mamba-tiny"], budget="params=200k", seeds=3)
     comparison.table()                       # a row a model: quality with its interval, and what it cost
     comparison.save("comparison.html")       # or the last line of a notebook's cell
 
-Every run is an ordinary run folder inside the comparison's own. Called again, what is finished is read, what was stopped goes on from its
-checkpoint, and the rest follows: however often it is interrupted, `compare.json` comes out the same, timings aside.
+Every run is an ordinary run folder inside that of the comparison. Called again, finished runs are read and interrupted ones resumed:
+`compare.json` is the same however often it was interrupted, except for timings.
 """
 
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attentif.cluster import open_cluster
 from attentif.config import Layer, did_you_mean
 from attentif.errors import ConfigError, UsageError
-from attentif.files import begun, write_json
+from attentif.files import working_folder, write_json
 from attentif.lab.compare.board import Board, board
-from attentif.lab.compare.content import Kept
-from attentif.lab.compare.event import Event
+from attentif.lab.compare.cache_key import MeasurementFile
 from attentif.lab.compare.plan import Planned, plan
+from attentif.lab.compare.runner import Runner
 from attentif.lab.compare.suite import Part, Suite, is_suite, load_suite, suite_layer, suite_names
 from attentif.plugin import load_installed
 from attentif.recipes import recipe_names
@@ -39,14 +41,14 @@ Show = Callable[[Sequence[Planned]], None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came out: `data` is `compare.json`."""
+    """The result of a comparison; `data` is the content of `compare.json`."""
 
     path: Path
     data: dict[str, Any]
 
     @property
     def failed(self) -> list[str]:
-        """The runs that failed, each with the reason."""
+        """Failed runs with the reason."""
         runs = [(part["name"], run) for part in self.data["comparisons"] for run in part["runs"]]
         return [f"{name}: {run['model']}, seed {run['seed']}: {run['failed']}" for name, run in runs if run["failed"]]
 
@@ -98,11 +100,11 @@ def compare(
     changes = [Layer({"data": data_table(data)}, "argument data")] if data is not None else []
     changes += [Layer({key: value}, f"argument {key}") for key, value in overrides.items()]
     options = [Layer({key: value}, f"argument {key}") for key, value in given.items() if value is not None]
-    suite = suite_of(source, options, changes)
-    return carry_out(suite, out=None if out is None else Path(out), jobs=jobs, threads=threads, board=watch or board())
+    suite = resolve_suite(source, options, changes)
+    return run_suite(suite, out=None if out is None else Path(out), jobs=jobs, threads=threads, board=watch or board())
 
 
-def suite_of(source: str | Path, options: Sequence[Layer], changes: Sequence[Layer]) -> Suite:
+def resolve_suite(source: str | Path, options: Sequence[Layer], changes: Sequence[Layer]) -> Suite:
     """The suite that `source` names, or one of the recipe that it names; options stand over it."""
     load_installed()
     if not is_suite(source) and not is_source(source):
@@ -121,7 +123,7 @@ def suite_of(source: str | Path, options: Sequence[Layer], changes: Sequence[Lay
 # ------------------------------------------------------------------------------------------------------------ the whole
 
 
-def carry_out(
+def run_suite(
     suite: Suite,
     *,
     out: Path | None = None,
@@ -129,25 +131,28 @@ def carry_out(
     threads: int | None = None,
     board: Board,
     show: Show | None = None,
+    cluster: str | None = None,
 ) -> Comparison:
     """Size the models, search rates, train, gather, report; `show` is called with the sizes before anything runs."""
-    folder = place_of(suite, out)
-    side_by_side, own = crew_size(suite, jobs, threads)
+    folder = find_folder(suite, out)
+    jobs_at_once, own = choose_parallelism(suite, jobs, threads)
     planned: list[Planned] = []
-    with begun(folder, worth=lambda: bool(planned)), Lock(folder / "lock"):
+    with working_folder(folder, worth=lambda: bool(planned)), Lock(folder / "lock"):
         try:
             if not (folder / MARK).is_file():
                 write_json(folder / MARK, suite.values)
-            planned = _planned(suite, folder, own, board.say)
+            planned = _plan_parts(suite, folder, own, board.say)
             write_json(folder / MARK, suite.values)  # runs are known by their content, so that a suite may change between two calls
             if show is not None:
                 show(planned)
-            board.say(f"{side_by_side} at a time, {' and '.join(sorted({threads_in_words(n) for n in own.values()}))} each; in {folder}")
+            together = f"on {cluster}" if cluster else f"{jobs_at_once} at a time"
+            board.say(f"{together}, {' and '.join(sorted({describe_threads(n) for n in own.values()}))} each; in {folder}")
             write = lambda data: write_json(folder / FILE, data)
-            found = Event(suite, planned, folder, jobs=side_by_side, board=board, write=write).carry_out()
+            with nullcontext() if cluster is None else open_cluster(cluster) as workers:
+                found = Runner(suite, planned, folder, jobs=jobs_at_once, board=board, write=write, cluster=workers).run()
         except KeyboardInterrupt:
-            said = f"what was done is kept in {folder}: continue with the same command" if planned else "the models were not sized yet"
-            raise StoppedError(f"stopped; {said}", signal.SIGINT) from None
+            state = f"what was done is kept in {folder}: continue with the same command" if planned else "the models were not sized yet"
+            raise StoppedError(f"stopped; {state}", signal.SIGINT) from None
         finally:
             board.close()
     comparison = Comparison(folder, found)
@@ -156,18 +161,20 @@ def carry_out(
 
 
 def dry_run(suite: Suite, *, out: Path | None = None, threads: int | None = None, say: Callable[[str], None]) -> list[Planned]:
-    """Only the sizes: those that the comparison has, where it was begun before. Nothing is written."""
-    _, own = crew_size(suite, None, threads)
-    return _planned(suite, place_of(suite, out), own, say, written=False)
+    """Compute the sizes only, or read those of an existing comparison; nothing is written."""
+    _, own = choose_parallelism(suite, None, threads)
+    return _plan_parts(suite, find_folder(suite, out), own, say, written=False)
 
 
-def _planned(suite: Suite, folder: Path, threads: Mapping[str, int], say: Callable[[str], None], *, written: bool = True) -> list[Planned]:
-    sizes = {part.name: Kept(folder / part.name / SIZES, written=written) for part in suite.parts}
+def _plan_parts(
+    suite: Suite, folder: Path, threads: Mapping[str, int], say: Callable[[str], None], *, written: bool = True
+) -> list[Planned]:
+    sizes = {part.name: MeasurementFile(folder / part.name / SIZES, written=written) for part in suite.parts}
     return [plan(part, threads=threads[part.name], kept=sizes[part.name], say=say) for part in suite.parts]
 
 
-def place_of(suite: Suite, out: Path | None) -> Path:
-    """The folder of the comparison; what is no comparison is left alone."""
+def find_folder(suite: Suite, out: Path | None) -> Path:
+    """The folder of the comparison; UsageError where it holds anything else."""
     folder = out if out is not None else RUNS / f"{suite.name}-compare"
     others = not (folder / MARK).is_file() and (not folder.is_dir() or any(path.name != "lock" for path in folder.iterdir()))
     if folder.exists() and others:
@@ -175,11 +182,11 @@ def place_of(suite: Suite, out: Path | None) -> Path:
     return folder
 
 
-def crew_size(suite: Suite, jobs: int | None, threads: int | None) -> tuple[int, dict[str, int]]:
-    """How many runs at a time, and with how many threads each part's runs compute.
+def choose_parallelism(suite: Suite, jobs: int | None, threads: int | None) -> tuple[int, dict[str, int]]:
+    """Number of parallel runs, and threads per run of each part.
 
-    One thread for each run and as many runs as cores is the most work done in a day. Where seconds are the budget, a neighbour would take
-    some of them: runs follow one another, each with all cores. So they do on a graphics card, of which there is one.
+    One thread per run and as many runs as cores has the highest throughput. Under a budget of seconds, and on a GPU, runs would slow
+    each other down: they run one after another, with all cores.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     timed = [part.name for part in suite.parts if part.budget is not None and part.budget.kind == "seconds"]
@@ -194,5 +201,5 @@ def _threads(part: Part) -> int:
     return max(model.config.train.threads for model in part.models)
 
 
-def threads_in_words(number: int) -> str:
+def describe_threads(number: int) -> str:
     return f"{number} thread{'s' if number > 1 else ''}"

@@ -1,4 +1,4 @@
-"""How a model writes: tokens a second at batch 1, and what it has to remember meanwhile."""
+"""Generation speed at batch 1, and the size of the state."""
 
 import time
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from attentif.decode.session import Session
-from attentif.models import Input, Model, evaluating
+from attentif.models import Input, Model, eval_mode
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads import LanguageHead
 from attentif.nn.seq import Seq
@@ -16,17 +16,17 @@ WRITTEN, REPEATS, SOURCE = 64, 5, 32  # tokens of one measurement, measurements,
 
 
 def writes(model: Model) -> bool:
-    """Whether it can write one token after another."""
+    """Whether the model can generate token by token."""
     reads_tokens = isinstance(model.config.frontend, TokensConfig)
     return model.decoder is not None and isinstance(model.head, LanguageHead) and model.caps.streaming != "none" and reads_tokens
 
 
 def source_of(model: Model, length: int = SOURCE) -> Input | None:
-    """Any source, where the model has an encoder: what it says changes no time."""
+    """A dummy source for models with an encoder; its content does not affect the time."""
     if model.encoder is None:
         return None
     length = min(length, model.config.max_len or length)
-    return Input(torch.ones(1, length, dtype=torch.long), Seq.padded([length]))
+    return Input(torch.ones(1, length, dtype=torch.long), Seq.from_padded([length]))
 
 
 def decoding_speed(run: Path, *, threads: int) -> dict[str, Any] | None:
@@ -37,7 +37,7 @@ def decoding_speed(run: Path, *, threads: int) -> dict[str, Any] | None:
     if not writes(model):
         return None
     tokens = min(WRITTEN, (model.caps.max_len or WRITTEN + 1) - 1)
-    with evaluating(model):
+    with eval_mode(model):
         found = sorted(_once(model, tokens) for _ in range(REPEATS + 1))[1:]  # without the slowest, which has compiled
     return {"tokens_per_second": found[len(found) // 2], "measured": found, "tokens": tokens}
 
@@ -57,7 +57,7 @@ def state_bytes(model: Model, length: int) -> int | None:
     if not writes(model):
         return None
     capacity = min(length, model.caps.max_len or length)
-    with evaluating(model):
+    with eval_mode(model):
         source = source_of(model, length)
         memory = () if source is None else model.encode(source)
         return model.init_state(1, capacity, *memory).bytes()

@@ -1,7 +1,6 @@
-"""Finished runs as plain data: scores, curves, costs; and what the seeds allow to be said of them.
+"""Finished runs as plain data: scores, curves, costs, and statistics over seeds.
 
-Everything that a clock or the machine's memory decides stands under a key `timing`: without these keys, two comparisons of one suite
-are equal to the last digit, whatever interrupted them.
+Times and memory stand under the key `timing`: without these keys, two comparisons of one suite are equal to the last digit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 
 from attentif.lab.budget import Budget
 from attentif.lab.compare.plan import Planned, Sized
-from attentif.lab.compare.rates import Whole
+from attentif.lab.compare.rates import FullRun
 from attentif.lab.statistics import compare
 from attentif.tasks.seeds import mean
 from attentif.training.rundir import RunFolder, read_results
@@ -23,7 +22,7 @@ MOST_POINTS = 60  # of a curve of the training loss
 
 
 def timeless(value: Any) -> Any:
-    """The same without what a clock decided."""
+    """The values without timings."""
     if isinstance(value, Mapping):
         return {key: timeless(item) for key, item in value.items() if key != TIMING}
     return [timeless(item) for item in value] if isinstance(value, list) else value
@@ -34,7 +33,7 @@ def without_run(model: Sized, seed: int, failed: str | None) -> dict[str, Any]:
     return {"model": model.name, "seed": seed, "run": None, "key": None, "failed": failed, "scores": None}
 
 
-def run_record(run: Whole, metric: str, root: Path, failed: str | None) -> dict[str, Any]:
+def run_record(run: FullRun, metric: str, root: Path, failed: str | None) -> dict[str, Any]:
     """One run; without scores where it failed or is still to be made."""
     model, folder = run.model, run.wanted.folder
     found = without_run(model, run.seed, failed) | {"run": folder.path.relative_to(root).as_posix(), "key": run.wanted.key}

@@ -1,7 +1,7 @@
-"""From a comparison to runs: the data are read once, every model is sized to the budget, and what was solved is kept.
+"""Plan the runs of a comparison: read the data once and size every model to the budget.
 
-Some budgets are measured (seconds, memory), and a measurement never comes out the same twice: the solution is written down with what it
-depends on, so that a comparison that is started again goes on with the same sizes.
+Measured budgets (seconds, memory) never come out the same twice: sizes are stored by cache key, so that a comparison that is resumed
+keeps them.
 """
 
 import math
@@ -15,14 +15,15 @@ import numpy as np
 from attentif.config import Document, Layer, to_toml
 from attentif.errors import UsageError
 from attentif.lab.budget import Budget, Setting, Solved, solve
-from attentif.lab.compare.content import Kept, digest, program
+from attentif.lab.compare.cache_key import MeasurementFile, digest, program_version
 from attentif.lab.compare.decoding import state_bytes
 from attentif.lab.compare.suite import Contestant, Part
 from attentif.models import ModelConfig, build
-from attentif.plugin import loaded_plugins
-from attentif.tasks.task import Prepared, Task
+from attentif.plugin import list_plugins
+from attentif.tasks.base import AnyPrepared, AnyTask
 from attentif.training.config import RunConfig
-from attentif.training.run import check, check_backbone, choose_tokenizers
+from attentif.training.run import check_backbone, check_config, choose_tokenizers
+from attentif.view.words import metric
 
 Say = Callable[[str], None]
 
@@ -65,14 +66,14 @@ class Planned:
     notes: list[str]
 
 
-class Reading:
+class DataCache:
     """The data of one comparison, encoded once for all models that read the same lengths, with the task that read them."""
 
     def __init__(self, say: Say) -> None:
         self.say = say
-        self.found: dict[Any, tuple[Task, Prepared]] = {}
+        self.found: dict[Any, tuple[AnyTask, AnyPrepared]] = {}
 
-    def of(self, task: Task, config: RunConfig, model: ModelConfig) -> tuple[Task, Prepared]:
+    def of(self, task: AnyTask, config: RunConfig, model: ModelConfig) -> tuple[AnyTask, AnyPrepared]:
         """Not always the task given: only the one that read the data knows what they taught (a tokenizer, classes)."""
         key = (model.max_len, model.max_target_len, type(model.frontend).__name__, config.model.from_)
         if key not in self.found:
@@ -83,16 +84,16 @@ class Reading:
         return self.found[key]
 
 
-def plan(part: Part, *, threads: int, kept: Kept, say: Say) -> Planned:
+def plan(part: Part, *, threads: int, kept: MeasurementFile, say: Say) -> Planned:
     """Read the data and size the models; `kept` are the sizes that were solved before."""
-    reading = Reading(say)
+    reading = DataCache(say)
     models, prepared, task = [], None, None
     for contestant in part.models:
-        config = contestant.config.changed(train=contestant.config.train.changed(threads=threads, baselines=False))
-        task, model = check(config)
+        config = contestant.config.replace(train=contestant.config.train.replace(threads=threads, baselines=False))
+        task, model = check_config(config)
         task, prepared = reading.of(task, config, model)
         try:
-            models.append(_sized(replace(contestant, config=config), part.budget, task, model, prepared, kept, say))
+            models.append(_size_model(replace(contestant, config=config), part.budget, task, model, prepared, kept, say))
         except UsageError as error:
             named = error.message.startswith(f"{contestant.name} ")
             raise UsageError(f"models: {error.message}" if named else f"models: {contestant.name}: {error.message}") from None
@@ -100,26 +101,26 @@ def plan(part: Part, *, threads: int, kept: Kept, say: Say) -> Planned:
     assert task is not None
     _, first = next(iter(reading.found.values()))
     examples = {split.name: len(split) for split in (first.train, first.valid, first.test)}
-    notes = [*part.notes, *first.notes]
-    return Planned(part, models, first.digest, examples, task.config.kind, task.metric, task.higher_is_better, notes)
+    notes, counts = [*part.notes, *first.notes], task.metric_for(first.state)
+    return Planned(part, models, first.digest, examples, task.config.kind, counts, metric(counts).higher_is_better, notes)
 
 
-def _sized(
-    contestant: Contestant, budget: Budget | None, task: Task, model: ModelConfig, prepared: Prepared, kept: Kept, say: Say
+def _size_model(
+    contestant: Contestant, budget: Budget | None, task: AnyTask, model: ModelConfig, prepared: AnyPrepared, kept: MeasurementFile, say: Say
 ) -> Sized:
     config = contestant.config
     asked = {"config": to_toml(config), "budget": str(budget), "evaluations": contestant.evaluations, "stops": contestant.stops}
-    key = digest(asked | {"data": prepared.digest, "program": program(loaded_plugins())})
+    key = digest(asked | {"data": prepared.digest, "program": program_version(list_plugins())})
     if (values := kept.get(key)) is None:
         setting = Setting.of(task, prepared, config.train)
-        solved = _solved(model, budget, setting, lambda line: say(f"{contestant.name}: {line}"))
-        settled = changed(config.changed(model=solved.model), {k: v for k, v in solved.changed.items() if k.startswith("train.")})
+        solved = _solve(model, budget, setting, lambda line: say(f"{contestant.name}: {line}"))
+        settled = change_config(config.replace(model=solved.model), {k: v for k, v in solved.changed.items() if k.startswith("train.")})
         setting = Setting.of(task, prepared, settled.train)
         if contestant.evaluations is not None:
             every = math.ceil(setting.steps / contestant.evaluations)
-            settled = changed(settled, {"train.eval_every": every})
+            settled = change_config(settled, {"train.eval_every": every})
         if settled.train.patience and not contestant.stops:
-            settled = changed(settled, {"train.patience": setting.steps})  # the best weights are kept, and the whole budget is spent
+            settled = change_config(settled, {"train.patience": setting.steps})  # the best weights are kept, and the whole budget is spent
         longest = prepared.sizes.max_len or int(np.max(prepared.train.lengths))
         values = {
             "config": to_toml(settled),
@@ -135,13 +136,13 @@ def _sized(
             "context": longest,
             "state_bytes": state_bytes(build(prepared.sizes.fill(solved.model)), longest),
         }
-        kept.put(key, values)
+        kept.set(key, values)
     settled = Document([Layer(tomllib.loads(values["config"]), "sizes")]).build(RunConfig)
     rest = {key: value for key, value in values.items() if key != "config"}
     return Sized(contestant.name, settled, contestant.lr, **rest)
 
 
-def _solved(model: ModelConfig, budget: Budget | None, setting: Setting, say: Say) -> Solved:
+def _solve(model: ModelConfig, budget: Budget | None, setting: Setting, say: Say) -> Solved:
     """Without a budget, the model as it is: it meets one of as many tokens as the recipe reads, and nothing is to be changed for that."""
     if budget is not None:
         measured = budget.kind in ("seconds", "memory")  # takes a while; what is counted is there at once
@@ -149,10 +150,10 @@ def _solved(model: ModelConfig, budget: Budget | None, setting: Setting, say: Sa
     return replace(solve(model, Budget("tokens", setting.tokens), setting), changed={})
 
 
-def changed(config: RunConfig, dotted: Mapping[str, Any]) -> RunConfig:
+def change_config(config: RunConfig, dotted: Mapping[str, Any]) -> RunConfig:
     """A run with some keys of its tables changed: {"train.steps": 350}."""
     tables: dict[str, dict[str, Any]] = {}
     for key, value in dotted.items():
         table, _, name = key.partition(".")
         tables.setdefault(table, {})[name] = value
-    return config.changed(**{table: getattr(config, table).changed(**values) for table, values in tables.items()})
+    return config.replace(**{table: getattr(config, table).replace(**values) for table, values in tables.items()})

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attentif.lab.compare.content import Wanted
+from attentif.lab.compare.cache_key import RunSpec
 from attentif.lab.compare.plan import Planned, Sized
 from attentif.lab.compare.suite import SearchConfig
 from attentif.training.config import RunConfig, TrainConfig
@@ -29,10 +29,10 @@ class Trial:
 
     model: str
     lr: float
-    wanted: Wanted
+    wanted: RunSpec
 
 
-def trials(planned: Planned, folder: Path, plugins: Sequence[Path]) -> list[Trial]:
+def list_trials(planned: Planned, folder: Path, plugins: Sequence[Path]) -> list[Trial]:
     """Every short run of the search; none where nothing is searched."""
     search = planned.part.lr
     if not isinstance(search, SearchConfig):
@@ -40,23 +40,23 @@ def trials(planned: Planned, folder: Path, plugins: Sequence[Path]) -> list[Tria
     found = []
     for model in planned.models:
         for rate in sorted(search.rates) if model.lr is None else []:
-            train = shortened(model.config.train, search.share).changed(lr=rate, seed=planned.part.seeds[0])
+            train = shorten(model.config.train, search.share).replace(lr=rate, seed=planned.part.seeds[0])
             label = f"{planned.part.name}: {model.name}, rate {rate:g}"
             stem = f"{model.name}-{rate:g}"
-            config = model.config.changed(train=train)
-            found.append(Trial(model.name, rate, Wanted(label, stem, folder / PLACE, config, planned.data, tuple(plugins), trial=True)))
+            config = model.config.replace(train=train)
+            found.append(Trial(model.name, rate, RunSpec(label, stem, folder / PLACE, config, planned.data, tuple(plugins), trial=True)))
     return found
 
 
-def shortened(train: TrainConfig, share: float) -> TrainConfig:
+def shorten(train: TrainConfig, share: float) -> TrainConfig:
     """A share of the run's length, with the schedule of a whole one; scored at its end."""
     steps = max(1, round(share * train.steps)) if train.steps else 0
     scaled = {"epochs": share * train.epochs, "steps": steps, "min_steps": round(share * train.min_steps), "minutes": share * train.minutes}
     every = train.eval_every if isinstance(train.eval_every, float) else max(1, round(share * train.eval_every))
-    return train.changed(**scaled, eval_every=share * every if isinstance(every, float) else every)
+    return train.replace(**scaled, eval_every=share * every if isinstance(every, float) else every)
 
 
-def record(
+def record_search(
     planned: Planned, found: Sequence[Trial], failed: Mapping[str, str], faults: Collection[str], root: Path
 ) -> dict[str, Any] | None:
     """All trials as plain data, and the rate chosen for each model: None where training broke down at every rate, and where a trial could
@@ -65,7 +65,7 @@ def record(
     if not isinstance(search, SearchConfig):
         return None
     ended = [read_trial(trial.wanted.folder) for trial in found]
-    metric = judged_by(ended, planned.metric)
+    metric = choose_metric(ended, planned.metric)
     rows = []
     for trial, results in zip(found, ended, strict=True):
         row = {"model": trial.model, "lr": trial.lr, "score": _score(results, metric), "steps": results.get("steps")}
@@ -80,7 +80,7 @@ def record(
     return made | {"trials": rows, "chosen": chosen}
 
 
-def judged_by(ended: Sequence[Mapping[str, Any]], metric: str) -> str:
+def choose_metric(ended: Sequence[Mapping[str, Any]], metric: str) -> str:
     """The loss, where all trials that are over have one; else the metric of the task."""
     return LOSS if all(LOSS in results["valid"] for results in ended if results) else metric
 
@@ -115,15 +115,15 @@ def rate_of(model: Sized, planned: Planned, search: Mapping[str, Any] | None) ->
 
 
 @dataclass(frozen=True)
-class Whole:
+class FullRun:
     """One model with one seed, at its rate."""
 
     model: Sized
     seed: int
-    wanted: Wanted
+    wanted: RunSpec
 
 
-def whole_runs(planned: Planned, rates: Mapping[str, float], folder: Path, plugins: Sequence[Path]) -> list[Whole]:
+def list_runs(planned: Planned, rates: Mapping[str, float], folder: Path, plugins: Sequence[Path]) -> list[FullRun]:
     """Every model with every seed, at its rate; seed by seed, so that a comparison that is stopped has compared something."""
     found = []
     for seed in planned.part.seeds:
@@ -131,9 +131,9 @@ def whole_runs(planned: Planned, rates: Mapping[str, float], folder: Path, plugi
             if model.name in rates:
                 label = f"{planned.part.name}: {model.name}, seed {seed}"
                 config = _with(model.config, rates[model.name], seed)
-                found.append(Whole(model, seed, Wanted(label, f"{model.name}-{seed}", folder, config, planned.data, tuple(plugins))))
+                found.append(FullRun(model, seed, RunSpec(label, f"{model.name}-{seed}", folder, config, planned.data, tuple(plugins))))
     return found
 
 
 def _with(config: RunConfig, rate: float, seed: int) -> RunConfig:
-    return config.changed(train=config.train.changed(lr=rate, seed=seed))
+    return config.replace(train=config.train.replace(lr=rate, seed=seed))

@@ -25,7 +25,7 @@ from attentif.lab.budget import Budget
 from attentif.models.presets import ALIASES, preset_names
 from attentif.toml import Keys
 from attentif.training.config import RunConfig
-from attentif.training.load import check_brought, run_config, source_layer, source_name
+from attentif.training.load import require_own_data, run_config, source_layer, source_name
 
 FOLDER = Path(str(files("attentif.lab.compare"))) / "suites"
 SEEDS, EVALUATIONS, SHARE = 3, 10, 0.25
@@ -43,7 +43,7 @@ class SearchConfig(Config):
 
     @field_validator("rates")
     @classmethod
-    def _several(cls, rates: tuple[float, ...]) -> tuple[float, ...]:
+    def _check_rates(cls, rates: tuple[float, ...]) -> tuple[float, ...]:
         if len(set(rates)) < 2:
             raise ValueError("a search tries two rates at least; one for all models is lr = 0.003")
         return rates
@@ -67,14 +67,14 @@ class PartConfig(Config):
 
     @field_validator("models", mode="before")
     @classmethod
-    def _named(cls, models: Any) -> Any:
+    def _check_models(cls, models: Any) -> Any:
         if models is not None and not (isinstance(models, list) and all(isinstance(one, str | Mapping) for one in models)):
             raise ValueError('must be a list of presets, "lstm-tiny", and of tables that change one, { name = "deep", base = ... }')
         return models
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _counted(cls, seeds: Any) -> Any:
+    def _check_seeds(cls, seeds: Any) -> Any:
         whole = lambda value: isinstance(value, int) and not isinstance(value, bool)
         if seeds is not None and not whole(seeds) and not (isinstance(seeds, list) and all(map(whole, seeds))):
             raise ValueError(f"must be how many, or which ones, [0, 1, 2], not {seeds!r}")
@@ -82,7 +82,7 @@ class PartConfig(Config):
 
     @field_validator("lr", mode="before")
     @classmethod
-    def _rate(cls, lr: Any) -> Any:
+    def _check_rate(cls, lr: Any) -> Any:
         if isinstance(lr, Mapping):
             try:
                 return SearchConfig.model_validate(dict(lr))
@@ -158,7 +158,7 @@ def load_suite(layers: Sequence[Layer], changes: Sequence[Layer] = (), name: str
     config = document.build(SuiteConfig)
     tables = document.values.get("on") or [{}]
     parts = [_part(document, config, place, changes) for place in range(len(tables))]
-    if clash := _twice(part.name for part in parts):
+    if clash := _find_duplicate(part.name for part in parts):
         raise document.error(("on",), f"two comparisons are called {clash!r}: give one of them a name")
     return Suite(config.name or name, layers[0].about, parts, document.values)
 
@@ -178,16 +178,16 @@ def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[
     budget = _budget(document, where("budget"), chosen("budget"))
     common = [*notes[1], *_changes(document, suite, own, place), *changes]
     contestants = [_contestant(document, (*where("models"), number), first, common, given) for number, given in enumerate(models)]
-    if clash := _twice(model.name for model in contestants):
+    if clash := _find_duplicate(model.name for model in contestants):
         raise document.error(where("models"), f"two models are called {clash!r}: give one of them a name of its own")
-    check_brought(recipe, contestants[0].config.data)
+    require_own_data(recipe, contestants[0].config.data)
     lr, seeds = chosen("lr"), _seeds(document, where("seeds"), chosen("seeds"))
-    asked = _asked(common, {"seed": "seeds = [3, 4] (--seeds 3,4)"} | ({} if lr is None else {"lr": "lr (--lr)"}))
+    asked = _changed_keys(common, {"seed": "seeds = [3, 4] (--seeds 3,4)"} | ({} if lr is None else {"lr": "lr (--lr)"}))
     evaluations = None if "eval_every" in asked else chosen("evaluations") or EVALUATIONS
     contestants = [replace(model, evaluations=evaluations, stops="patience" in asked) for model in contestants]
     _check_sizes(document, where("models"), contestants, budget)
     name = own.name or (suite.name if not suite.on and suite.name else source_name(recipe))
-    return Part(_safe(document, where("name"), name), str(recipe), contestants, seeds, budget, lr, notes[0])
+    return Part(_check_name(document, where("name"), name), str(recipe), contestants, seeds, budget, lr, notes[0])
 
 
 # ------------------------------------------------------------------------------------------------------------ its parts
@@ -202,16 +202,13 @@ def _base(document: Document, path: Keys, recipe: str) -> tuple[Layer, tuple[lis
         raise error if line is None else document.error(path, str(error)) from None  # a recipe that no suite's file names was typed
     first = replace(layer, values={key: value for key, value in layer.values.items() if key not in ("model", "made")})
     task = first.values.get("task")
-    helped = [key for key in ("blend", "evidence") if task.get(key)] if isinstance(task, Mapping) else []
-    if not helped:
+    if not isinstance(task, Mapping) or task.get("linear", "none") == "none":
         return first, ([], [])
-    note = "answers are the network's own: the recipe's linear model is left out ({})".format(
-        ", ".join(f"task.{key} = false" for key in helped)
-    )
-    return first, ([note], [Layer({"task": dict.fromkeys(helped, False)}, "comparison")])
+    note = "answers are the network's own: the recipe's linear model is left out (task.linear = \"none\")"
+    return first, ([note], [Layer({"task": {"linear": "none"}}, "comparison")])
 
 
-def _asked(common: Sequence[Layer], own: Mapping[str, str]) -> set[str]:
+def _changed_keys(common: Sequence[Layer], own: Mapping[str, str]) -> set[str]:
     """The keys of `train` that changes set; those of which the comparison decides, `own`, are said as it says them."""
     asked: set[str] = set()
     for layer in common:
@@ -228,11 +225,11 @@ def _changes(document: Document, suite: SuiteConfig, own: PartConfig, place: int
     paths: list[Keys] = [("change",)] if suite.change else []
     if own is not suite and own.change:
         paths.append(("on", place, "change"))
-    return [_below(document, path) for path in paths]
+    return [_nest(document, path) for path in paths]
 
 
 @dataclass(frozen=True)
-class Below(Layer):
+class NestedLayer(Layer):
     """Values that stand under a path of a suite's file: the file does not know the words of a recipe by themselves."""
 
     prefix: Keys = ()
@@ -242,12 +239,12 @@ class Below(Layer):
         return super().place((*self.prefix, *path[self.dropped :]))
 
 
-def _below(document: Document, path: Keys, values: Mapping[str, Any] | None = None, dropped: int = 0) -> Layer:
+def _nest(document: Document, path: Keys, values: Mapping[str, Any] | None = None, dropped: int = 0) -> Layer:
     found: Any = document.values
     for step in path:
         found = found[step]
     source = next(layer for layer in reversed(document.layers) if has(layer.values, path))
-    return Below(dict(found if values is None else values), source.name, source.text, path, dropped)
+    return NestedLayer(dict(found if values is None else values), source.name, source.text, path, dropped)
 
 
 def _contestant(document: Document, path: Keys, first: Layer, common: list[Layer], given: str | dict[str, Any]) -> Contestant:
@@ -262,11 +259,11 @@ def _contestant(document: Document, path: Keys, first: Layer, common: list[Layer
     for base in _members(table.get("base")):
         changed = table if base is None else table | {"base": base}
         try:
-            config = run_config(first, [*common, _below(document, path, {"model": changed}, dropped=1)])
+            config = run_config(first, [*common, _nest(document, path, {"model": changed}, dropped=1)])
         except ConfigError as error:
             failed = failed or ConfigError(f"models: {name}: {error.message}", file=error.file, line=error.line)
         else:
-            return Contestant(_safe(document, path, own or base or name), config, lr)
+            return Contestant(_check_name(document, path, own or base or name), config, lr)
     assert failed is not None
     raise failed
 
@@ -304,12 +301,12 @@ def _seeds(document: Document, path: Keys, given: int | list[int] | None) -> lis
     return seeds
 
 
-def _twice(names: Any) -> str | None:
+def _find_duplicate(names: Any) -> str | None:
     seen: set[str] = set()
     return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
-def _safe(document: Document, path: Keys, name: str) -> str:
+def _check_name(document: Document, path: Keys, name: str) -> str:
     """A name that can be a folder's."""
     if not re.fullmatch(r"[\w .+()-]{1,60}", name) or name.startswith("."):
         raise document.error(path, f"{name!r} cannot name a folder: use letters, digits, spaces and . - + ( )")

@@ -18,10 +18,10 @@ from attentif.lab.seeds import seed_band
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.gru import GRUConfig
 from attentif.nn.mixers.lstm import LSTMConfig
-from attentif.nn.mixers.rnn import RNNConfig
+from attentif.nn.mixers.rnn import RNN, RNNConfig
 from attentif.nn.recurrent import Recurrent
 from attentif.nn.seq import Seq
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, banded_curves
 from attentif.view.words import Text, percent
@@ -68,19 +68,19 @@ def cells(without_effect: bool) -> Iterator[tuple[str, nn.Module]]:
 def flow(cell: nn.Module, distance: int) -> list[float]:
     """‖∂(r·h_T)/∂x_{T−k}‖ over that at k = 0, for k = 0 ... distance: a geometric mean over rows."""
     x = torch.randn(ROWS, distance + 1, WIDTH, requires_grad=True)
-    y = cell(x, Seq.padded([distance + 1] * ROWS))
+    y = cell(x, Seq.from_padded([distance + 1] * ROWS))
     (gradient,) = torch.autograd.grad((y[:, -1] * torch.randn(ROWS, WIDTH)).sum(), x)
     norms = gradient.norm(dim=-1).double().log().mean(0).flip(0)
     return (norms - norms[0]).exp().tolist()
 
 
-def learned(clip: bool, seed: int, steps: int) -> float:
+def train_to_recall(clip: bool, seed: int, steps: int) -> float:
     """Right answers of a ReLU network (Le et al. 2015) after training to name the last token, by plain gradient descent."""
     torch.manual_seed(seed)
-    cell: Recurrent = RNNConfig(activation="relu").build(Site(width=WIDTH))
+    cell = RNN(RNNConfig(activation="relu"), Site(width=WIDTH))
     parts = nn.ModuleList([nn.Embedding(VOCAB, WIDTH), cell, nn.Linear(WIDTH, VOCAB)])
     optimizer = torch.optim.SGD(parts.parameters(), lr=RATE)
-    seq = Seq.padded([LENGTH] * 32)
+    seq = Seq.from_padded([LENGTH] * 32)
     right = []
     for _ in range(steps):
         tokens = torch.randint(0, VOCAB, (32, LENGTH))
@@ -107,8 +107,8 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
         progress(done + 1, total)
     right: dict[str, list[float]] = {"clipped": [], "free": []}
     for done, seed in enumerate(runs):
-        right["clipped"].append(learned(True, seed, steps))
-        right["free"].append(learned(settings.without_effect, seed, steps))
+        right["clipped"].append(train_to_recall(True, seed, steps))
+        right["free"].append(train_to_recall(settings.without_effect, seed, steps))
         progress(len(seeds) + done + 1, total)
     return {"distance": distance, "seeds": len(seeds), "runs": len(runs), "flows": flows, "right": right}
 
@@ -194,6 +194,7 @@ EXPERIMENT = Experiment(
         "chaque cellule est remplacée par une somme, et les deux apprentissages sont écrêtés",
         "every cell is replaced by a sum, and both trainings are clipped",
     ),
+    tiny="+..+-+",
     measure=measure,
     verdict=verdict,
     figures=figures,

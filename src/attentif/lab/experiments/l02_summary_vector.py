@@ -14,8 +14,8 @@ import numpy as np
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most, over_seeds
 from attentif.lab.seeds import seed_band
-from attentif.lab.small import Generate, Rows, counting, right_by_place, trained
-from attentif.tasks.task import Progress
+from attentif.lab.small import Generate, Rows, accuracy_by_place, make_tick, train_model
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Band, banded_curves
 from attentif.view.figures.axes import LENGTH, RIGHT_ANSWERS
@@ -63,16 +63,16 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     steps, seeds = settings.pick(tiny=200, normal=500, full=2000), settings.seeds(tiny=1, normal=3, full=5)
     rate = settings.pick(tiny=1e-2, normal=5e-3, full=3e-3)
     lengths = [max(1, longest * eighth // 8) for eighth in range(1, 9)]
-    tick = counting(progress, len(NAMES) * len(seeds) * steps)
+    tick = make_tick(progress, len(NAMES) * len(seeds) * steps)
     right: dict[str, list[list[float]]] = {name: [] for name in NAMES}
     weights: dict[str, int] = {}
     for seed in seeds:
         for name in NAMES:
             values = model(name, width, vocab, blind=settings.without_effect)
-            small = trained(values, backwards(1, longest, vocab), steps=steps, lr=rate, seed=seed, tick=tick)
+            small = train_model(values, backwards(1, longest, vocab), steps=steps, lr=rate, seed=seed, tick=tick)
             weights[name] = sum(weight.numel() for weight in small.parameters())
             asked = [backwards(length, length, vocab)(ASKED, 7_000_000 + seed) for length in lengths]
-            right[name].append([float(right_by_place(small, rows).mean()) for rows in asked])
+            right[name].append([float(accuracy_by_place(small, rows).mean()) for rows in asked])
     return {"lengths": lengths, "vocab": vocab, "steps": steps, "seeds": len(seeds), "weights": weights, "right": right}
 
 
@@ -143,6 +143,7 @@ EXPERIMENT = Experiment(
         "length and that length. The summary has cells twice as wide.",
     ),
     sabotage=Text("l’attention ne peut lire que la première place", "attention can read the first place only"),
+    tiny=".+",
     measure=measure,
     verdict=verdict,
     figures=figures,

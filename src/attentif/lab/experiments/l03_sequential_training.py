@@ -17,17 +17,17 @@ from torch import Tensor, nn
 
 from attentif.lab.experiment import SECONDS, Experiment, Measurements, Settings, Verdict, at_least
 from attentif.lab.seeds import over_rounds, seed_band
-from attentif.lab.small import counting
+from attentif.lab.small import make_tick
 from attentif.lab.timing import interleave
 from attentif.nn.ffn import FeedForwardConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers.attention import AttentionConfig
 from attentif.nn.mixers.lstm import LSTM, LSTMConfig
 from attentif.nn.seq import Seq
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock, Score
 from attentif.view.figures import Axis, Band, banded_curves
-from attentif.view.words import Text, count, fixed
+from attentif.view.words import Text, count, with_decimals
 
 WAITS = 1.0  # operations that a token more adds to a chain: at least one, if tokens wait for each other
 SLOWER = 1.5  # times the transformer's seconds: a bottleneck, and not a matter of taste
@@ -55,7 +55,7 @@ class Transformer(nn.Module):
 
 
 def rows_of(x: Tensor) -> Seq:
-    return Seq.padded([x.shape[1]] * len(x))
+    return Seq.from_padded([x.shape[1]] * len(x))
 
 
 def by_the_kernel(lstm: LSTM, x: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     lengths = settings.pick(tiny=[4, 16, 64], normal=[2**power for power in range(4, 12)], full=[2**power for power in range(4, 14)])
     width, repeats = settings.pick(tiny=16, normal=128, full=256), settings.pick(tiny=2, normal=5, full=9)
     torch.manual_seed(settings.seed)
-    lstm, transformer = LSTMConfig().build(Site(width=width)), Transformer(width)
+    lstm, transformer = LSTM(LSTMConfig(), Site(width=width)), Transformer(width)
     steps = partial(step_by_step, lstm, forgetful=settings.without_effect)
     reads: dict[str, Read] = {
         "lstm": steps if settings.without_effect else partial(by_the_kernel, lstm),
@@ -114,7 +114,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     chains = {name: [chain(reads[name](torch.randn(1, n, width))) for n in lengths] for name in ("steps", "transformer")}
     tokens, parameters = lengths[-1], [*lstm.parameters(), *transformer.parameters()]
     jobs = {(name, n): training(read, parameters, tokens // n, n, width) for n in lengths for name, read in reads.items()}
-    tick = counting(progress, (repeats + 1) * len(jobs))
+    tick = make_tick(progress, (repeats + 1) * len(jobs))
     timing = interleave(jobs, repeats, after=lambda _: tick())
     seconds = {name: [timing.seconds[name, n] for n in lengths] for name in reads}
     weights = {
@@ -156,7 +156,7 @@ def verdict(found: Measurements) -> Verdict:
         "fait une machine dont chaque opération a un coût fixe, le LSTM met {slow} fois le temps du transformeur.",
         "At {n} tokens the chain has {lstm} operations for the LSTM, {transformer} for the transformer. Run a step at a time, as on a "
         "machine where each operation has a fixed cost, the LSTM takes {slow} times the transformer’s time.",
-    ).with_(n=count(last), lstm=count(chains["steps"]), transformer=count(chains["transformer"]), slow=fixed(slow, 1))
+    ).with_(n=count(last), lstm=count(chains["steps"]), transformer=count(chains["transformer"]), slow=with_decimals(slow, 1))
     return Verdict(parts, remark)
 
 
@@ -210,6 +210,7 @@ EXPERIMENT = Experiment(
         "chaque pas du LSTM repart de zéro : il n’attend plus le précédent",
         "each step of the LSTM begins anew: it waits for none before it",
     ),
+    tiny="+",
     measure=measure,
     verdict=verdict,
     figures=figures,

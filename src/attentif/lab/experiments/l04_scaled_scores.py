@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most, over_seeds, ratio_over_seeds
 from attentif.lab.seeds import seed_band
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock, Score
 from attentif.view.figures import Axis, banded_curves
 from attentif.view.words import Text, percent
@@ -32,7 +32,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     found: Measurements = {name: {kind: [[] for _ in widths] for kind in KINDS} for name in ("scaled", "plain")}
     for done, seed in enumerate(seeds):
         for place, width in enumerate(widths):
-            scores = drawn(queries, width, seed)
+            scores = draw_scores(queries, width, seed)
             for name, factor in (("scaled", width**-0.5), ("plain", width**-0.5 if settings.without_effect else 1.0)):
                 p = torch.softmax(factor * scores, -1)
                 jacobian = (torch.diag_embed(p) - p[:, :, None] * p[:, None, :]).norm(dim=(1, 2))
@@ -43,7 +43,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     return {"widths": widths, "seeds": len(seeds), **found}
 
 
-def drawn(queries: int, width: int, seed: int) -> Tensor:
+def draw_scores(queries: int, width: int, seed: int) -> Tensor:
     """Scores q·k_j of Gaussian vectors, each query with its own keys: (queries, KEYS), float64."""
     generator = torch.Generator().manual_seed(seed)
     parts = []
@@ -54,7 +54,7 @@ def drawn(queries: int, width: int, seed: int) -> Tensor:
     return torch.cat(parts)
 
 
-def left(found: Measurements, name: str) -> Score:
+def remaining_gradient(found: Measurements, name: str) -> Score:
     """The gradient of the median query at the largest d_k over that at the smallest, seed by seed."""
     first, *_, last = found[name]["typical"]
     return ratio_over_seeds([late / early for early, late in zip(first, last, strict=True)])
@@ -79,7 +79,7 @@ def verdict(found: Measurements) -> Verdict:
                     f"de d_k = {low} à {high}, il reste {{value}} du gradient de la requête médiane sans division",
                     f"from d_k = {low} to {high}, {{value}} of the median query’s gradient is left without the division",
                 ),
-                left(found, "plain"),
+                remaining_gradient(found, "plain"),
                 DIES,
             ),
         ],
@@ -92,7 +92,7 @@ def verdict(found: Measurements) -> Verdict:
             ),
             at_least(
                 Text("avec la division, il reste {value} du gradient", "with the division {value} of the gradient is left"),
-                left(found, "scaled"),
+                remaining_gradient(found, "scaled"),
                 LIVES,
             ),
         ],
@@ -148,6 +148,7 @@ EXPERIMENT = Experiment(
         "median over queries, with a 95 % interval over seeds.",
     ),
     sabotage=Text("les scores dits non divisés le sont aussi", "the scores said not to be divided are divided too"),
+    tiny="++",
     measure=measure,
     verdict=verdict,
     figures=figures,

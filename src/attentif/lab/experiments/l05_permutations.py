@@ -13,7 +13,7 @@ from attentif.nn.mixer import Site
 from attentif.nn.mixers.attention import AttentionConfig
 from attentif.nn.position import SinusoidalConfig
 from attentif.nn.seq import Seq
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock, Score
 from attentif.view.figures import Estimate, intervals
 from attentif.view.figures.axes import DIFFERENCE
@@ -45,7 +45,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
             order = torch.randperm(length)
             while length > 1 and bool((order == torch.arange(length)).all()):
                 order = torch.randperm(length)
-            seq = Seq.padded([length])
+            seq = Seq.from_padded([length])
             places = positions(seq.pos, torch.float64)
             added = places if settings.without_effect else torch.zeros_like(places)
             with torch.no_grad():
@@ -123,6 +123,7 @@ EXPERIMENT = Experiment(
         "worst difference decides.",
     ),
     sabotage=Text("des positions sinusoïdales sont ajoutées à l’entrée", "sinusoidal positions are added to the input"),
+    tiny="++",
     measure=measure,
     verdict=verdict,
     figures=figures,

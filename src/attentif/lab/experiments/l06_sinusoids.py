@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most, over_seeds
 from attentif.lab.rows import token_before
-from attentif.lab.small import counting, right_by_place, trained
-from attentif.nn.position import Sinusoidal
-from attentif.tasks.task import Progress
+from attentif.lab.small import accuracy_by_place, make_tick, train_model
+from attentif.nn.position import SinusoidalPositions
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
 from attentif.view.figures.axes import RIGHT_ANSWERS
@@ -47,7 +47,7 @@ def table(places: int, settings: Settings) -> NDArray[np.float64]:
     """PE (places, WIDTH); without the effect, a table such as a model might learn."""
     if settings.without_effect:
         return np.random.default_rng(settings.seed).standard_normal((places, WIDTH))
-    return Sinusoidal(WIDTH, BASE).compute(torch.arange(places)).numpy()
+    return SinusoidalPositions(WIDTH, BASE).compute(torch.arange(places)).numpy()
 
 
 def measure(settings: Settings, progress: Progress) -> Measurements:
@@ -64,12 +64,12 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
         misses.append(float(np.linalg.norm(fitted - there) / np.linalg.norm(there)))
     learned = {"kind": "learned", "max_len": 4 * length}
     kinds = {"sinusoidal": learned if settings.without_effect else {"kind": "sinusoidal", "base": BASE}, "learned": learned}
-    tick = counting(progress, len(kinds) * len(seeds) * steps)
+    tick = make_tick(progress, len(kinds) * len(seeds) * steps)
     right: dict[str, list[list[float]]] = {name: [] for name in kinds}
     for seed in seeds:
         for name, position in kinds.items():
-            small = trained(model(position, width), token_before(VOCAB, length), steps=steps, seed=seed, tick=tick)
-            right[name].append(right_by_place(small, token_before(VOCAB, 4 * length)(300, 7_000_000 + seed))[1:].tolist())
+            small = train_model(model(position, width), token_before(VOCAB, length), steps=steps, seed=seed, tick=tick)
+            right[name].append(accuracy_by_place(small, token_before(VOCAB, 4 * length)(300, 7_000_000 + seed))[1:].tolist())
     return {"width": WIDTH, "products": products, "misses": misses, "length": length, "steps": steps, "seeds": len(seeds), "right": right}
 
 
@@ -182,6 +182,7 @@ EXPERIMENT = Experiment(
     sabotage=Text(
         "une table tirée au hasard, comme on en apprend, au lieu des sinusoïdes", "a random table, such as is learned, instead of sinusoids"
     ),
+    tiny="++--",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -14,9 +14,9 @@ import numpy as np
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most, over_seeds
 from attentif.lab.seeds import seed_band
-from attentif.lab.small import Generate, Rows, counting, right, trained
+from attentif.lab.small import Generate, Rows, accuracy, make_tick, train_model
+from attentif.tasks.base import Progress
 from attentif.tasks.ragged import UNSCORED
-from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
 from attentif.view.figures.axes import RIGHT_ANSWERS
@@ -30,7 +30,7 @@ CANNOT = 0.5  # right answers of the single head at most: it fails more often th
 NAMES = {"one": Text("une tête", "one head"), "several": Text("quatre têtes", "four heads")}
 
 
-def looked_up(offsets: list[int], length: int) -> Generate:
+def look_back(offsets: list[int], length: int) -> Generate:
     """At each place, the tokens so many places back, as the digits of one number."""
 
     def rows(number: int, seed: int) -> Rows:
@@ -60,15 +60,15 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     steps, seeds = settings.pick(tiny=200, normal=500, full=3000), settings.seeds(tiny=1, normal=3, full=6)
     relations = settings.pick(tiny=[2], normal=[1, 2, 3], full=[1, 2, 3])
     apart = settings.pick(tiny=OFFSETS[::2], normal=OFFSETS, full=OFFSETS)  # two neighbours are no trouble for one head: see the figure
-    tick = counting(progress, len(HEADS) * len(relations) * len(seeds) * steps)
+    tick = make_tick(progress, len(HEADS) * len(relations) * len(seeds) * steps)
     answers: dict[str, list[list[float]]] = {name: [] for name in HEADS}
     for name, heads in HEADS.items():
         for number in relations:
             offsets = apart[:1] * number if settings.without_effect else apart[:number]
             answers[name].append([])
             for seed in seeds:
-                small = trained(model(heads, width), looked_up(offsets, length), steps=steps, lr=1e-2, seed=seed, tick=tick)
-                answers[name][-1].append(right(small, looked_up(offsets, length)(500, 7_000_000 + seed)))
+                small = train_model(model(heads, width), look_back(offsets, length), steps=steps, lr=1e-2, seed=seed, tick=tick)
+                answers[name][-1].append(accuracy(small, look_back(offsets, length)(500, 7_000_000 + seed)))
     return {"relations": relations, "length": length, "width": width, "steps": steps, "seeds": len(seeds), "right": answers}
 
 
@@ -133,6 +133,7 @@ EXPERIMENT = Experiment(
         "whole.",
     ),
     sabotage=Text("on demande plusieurs fois la même relation", "the same relation is asked for several times"),
+    tiny="++",
     measure=measure,
     verdict=verdict,
     figures=figures,

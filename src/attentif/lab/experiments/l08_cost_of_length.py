@@ -25,7 +25,7 @@ from attentif.lab.profile.measure import measure as measured
 from attentif.lab.profile.subjects import MixerSubject, Subject, mixer_config, subject
 from attentif.lab.seeds import over_rounds
 from attentif.nn.mixers.attention import Attention
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock, Score
 from attentif.view.figures import Axis, Growth, Law, scaling
 from attentif.view.words import Text
@@ -69,7 +69,7 @@ class ByTheMatrix(MixerSubject):
         return once
 
 
-class Told:
+class Progressed:
     """Half of the progress for the first look at each length, half for the rounds."""
 
     def __init__(self, progress: Progress) -> None:
@@ -104,7 +104,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     lengths = settings.pick(tiny=[256, 512, 1024], normal=[2**power for power in range(7, 13)], full=[2**power for power in range(8, 15)])
     width, repeats = 64, settings.pick(tiny=1, normal=5, full=9)
     taking_part = subjects(width, lengths[-1], without_effect=settings.without_effect)
-    points, left = measured(taking_part, lengths, ["training"], repeats=repeats, limit=PATIENCE, watch=Told(progress))
+    points, left = measured(taking_part, lengths, ["training"], repeats=repeats, limit=PATIENCE, watch=Progressed(progress))
     reached = {one.name: [point.length for point in points if point.subject == one.name] for one in taking_part}
     return {
         "width": width,
@@ -142,8 +142,8 @@ def exponents(found: Measurements, what: str) -> dict[str, float]:
 def verdict(found: Measurements) -> Verdict:
     work, time, memory = (exponents(found, what) for what in ("operations", SECONDS, "bytes"))
     parts: list[Part] = [
-        *compared(work, Text("les opérations comptées croissent", "operations, counted, grow")),
-        *(compared(time, Text("le temps croît", "time grows")) if found["lengths"]["flash"][-1] >= DECIDES else []),
+        *compare_exponents(work, Text("les opérations comptées croissent", "operations, counted, grow")),
+        *(compare_exponents(time, Text("le temps croît", "time grows")) if found["lengths"]["flash"][-1] >= DECIDES else []),
     ]
     if memory:
         grows = lambda fr, en: Text(f"la mémoire {fr} croît comme n^{{value}}", f"the memory of {en} grows as n^{{value}}")
@@ -152,10 +152,10 @@ def verdict(found: Measurements) -> Verdict:
             at_most(grows("de la forme flash", "the flash form"), memory["flash"], BETWEEN),
             at_most(grows("de chacun des trois autres", "each of the three others"), max(memory[name] for name in STRAIGHT), BETWEEN),
         ]
-    return Verdict(parts, left_out(found))
+    return Verdict(parts, list_left_out(found))
 
 
-def compared(found: Mapping[str, float], what: Text) -> list[Part]:
+def compare_exponents(found: Mapping[str, float], what: Text) -> list[Part]:
     """The least exponent of the two forms of attention, and the greatest of the others."""
     square = Text(f"{what.fr} comme n^{{value}} au moins pour l’attention", f"{what.en} as n^{{value}} at least for attention")
     straight = Text(
@@ -168,7 +168,7 @@ def compared(found: Mapping[str, float], what: Text) -> list[Part]:
     ]
 
 
-def left_out(found: Measurements) -> Text | None:
+def list_left_out(found: Measurements) -> Text | None:
     said = [
         Text(f"{NAMES[name].fr} dès {n} : {fr}", f"{NAMES[name].en} from {n} on: {en}") for name, (n, fr, en) in found["left_out"].items()
     ]
@@ -226,6 +226,7 @@ EXPERIMENT = Experiment(
         f"longer half of the lengths; what decides: whether they are nearer to 1 or to 2. Time decides only from {DECIDES} tokens on.",
     ),
     sabotage=Text("l’attention ne voit que ses voisins : une fenêtre", "attention sees its neighbours only: a window"),
+    tiny="++...",
     measure=measure,
     verdict=verdict,
     figures=figures,

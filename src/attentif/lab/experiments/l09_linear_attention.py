@@ -18,10 +18,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from attentif.kernels.attention import attention_naive
 from attentif.kernels.linear_attention import linear_attention, linear_attention_weights
 from attentif.lab.experiment import SECONDS, Experiment, Measurements, Settings, Verdict, at_least, at_most
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
-from attentif.view.words import Text, fixed, number
+from attentif.view.words import Text, number, with_decimals
 
 EPS = 1e-6  # under the division, as in the mixers
 ROUNDING = 1e-12  # float64 sums in another order, relative
@@ -120,7 +120,7 @@ def verdict(found: Measurements) -> Verdict:
         Text(
             "Chronométré, le calcul par l’état y est {faster} fois plus rapide.",
             "Timed, the way by the state is {faster} times faster there.",
-        ).with_(faster=fixed(faster, 1) if faster < 10 else number(faster, 2)),
+        ).with_(faster=with_decimals(faster, 1) if faster < 10 else number(faster, 2)),
     )
 
 
@@ -165,6 +165,7 @@ EXPERIMENT = Experiment(
     sabotage=Text(
         "un softmax entre les deux produits : l’ordre ne peut plus changer", "a softmax between the two products: their order cannot change"
     ),
+    tiny="++++",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -16,12 +16,12 @@ from attentif.lab.compare.decoding import state_bytes
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most, ratio_over_seeds
 from attentif.lab.rows import LETTERS, real_text
 from attentif.lab.seeds import seed_band
-from attentif.lab.small import Rows, answers, counting, reading_forwards, trained
-from attentif.models import Model, evaluating
-from attentif.tasks.task import Progress
+from attentif.lab.small import Rows, answers, make_tick, reading_forwards, train_model
+from attentif.models import Model, eval_mode
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, banded_curves
-from attentif.view.words import Text, count, fixed, percent, size
+from attentif.view.words import Text, count, percent, size, with_decimals
 
 HEADS, GROUP = 8, 4  # heads of queries, and how many share keys where it is decided: LLaMA 3 and Mistral 7B have 4
 GROUPS = [1, GROUP, HEADS]  # queries' heads that share keys: multi-head, grouped-query, multi-query
@@ -37,7 +37,7 @@ def model(group: int, width: int, layers: int) -> dict[str, Any]:
 
 def bits(small: Model, rows: Rows) -> float:
     """Surprise at each character, in bits."""
-    with evaluating(small):
+    with eval_mode(small):
         logits, targets = answers(small, rows)
     return float(F.cross_entropy(logits.flatten(0, 1), targets.flatten())) / log(2)
 
@@ -45,7 +45,7 @@ def bits(small: Model, rows: Rows) -> float:
 def measure(settings: Settings, progress: Progress) -> Measurements:
     length, width, layers = settings.pick(tiny=(16, 64, 1), normal=(48, 64, 2), full=(128, 128, 4))
     steps, seeds = settings.pick(tiny=60, normal=250, full=2000), settings.seeds(tiny=1, normal=3, full=5)
-    tick = counting(progress, len(GROUPS) * len(seeds) * steps)
+    tick = make_tick(progress, len(GROUPS) * len(seeds) * steps)
     unread = real_text(length, "test")(ASKED, 7_000_000)
     surprise: list[list[float]] = []
     caches: list[int] = []
@@ -53,7 +53,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
         surprise.append([])
         for seed in seeds:
             shared = 1 if settings.without_effect else group
-            small = trained(model(shared, width, layers), real_text(length), steps=steps, batch=16, lr=5e-3, seed=seed, tick=tick)
+            small = train_model(model(shared, width, layers), real_text(length), steps=steps, batch=16, lr=5e-3, seed=seed, tick=tick)
             surprise[-1].append(bits(small, unread))
         caches.append(state_bytes(small, REMEMBERED) or 0)
     return {"groups": GROUPS, "caches": caches, "bits": surprise, "steps": steps, "seeds": len(seeds)}
@@ -82,7 +82,7 @@ def verdict(found: Measurements) -> Verdict:
         Text(
             "Une seule tête de clés pour les {heads} : {small} au lieu de {large}, et {more} fois autant de bits.",
             "A single head of keys for all {heads}: {small} instead of {large}, and {more} times as many bits.",
-        ).with_(heads=count(HEADS), small=size(caches[-1]), large=size(caches[0]), more=fixed(worse[-1].value, 3)),
+        ).with_(heads=count(HEADS), small=size(caches[-1]), large=size(caches[0]), more=with_decimals(worse[-1].value, 3)),
     )
 
 
@@ -122,6 +122,7 @@ EXPERIMENT = Experiment(
     sabotage=Text(
         "chaque tête garde ses propres clés : les groupes sont d’une tête", "each head keeps its own keys: groups are of one head"
     ),
+    tiny="+.",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -12,8 +12,8 @@ from typing import Any
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.rows import token_before
 from attentif.lab.seeds import estimate, intervals_caption, lead, seed_band
-from attentif.lab.small import counting, right, trained
-from attentif.tasks.task import Progress
+from attentif.lab.small import accuracy, make_tick, train_model
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, banded_curves, intervals
 from attentif.view.figures.axes import RIGHT_ANSWERS
@@ -57,17 +57,17 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     width, steps = settings.pick(tiny=16, normal=32, full=32), settings.pick(tiny=45, normal=200, full=600)
     seeds = settings.seeds(tiny=1, normal=3, full=8)
     rows = token_before(VOCAB, settings.pick(tiny=4, normal=LENGTH, full=LENGTH))
-    tick = counting(progress, len(seeds) * (len(KINDS) * len(depths) + len(STARTS)) * steps)
+    tick = make_tick(progress, len(seeds) * (len(KINDS) * len(depths) + len(STARTS)) * steps)
 
-    def learned(seed: int, layers: int, warm_up: float = WARM, **parts: Any) -> float:
+    def train_depth(seed: int, layers: int, warm_up: float = WARM, **parts: Any) -> float:
         if settings.without_effect:
             parts = {"placement": "none", "residual": False}
         rate = settings.pick(tiny=1e-2, normal=RATE, full=RATE)
-        small = trained(model(layers, width, **parts), rows, steps=steps, batch=16, lr=rate, warm_up=warm_up, seed=seed, tick=tick)
-        return right(small, rows(HELD_OUT, 7_000_000 + seed))
+        small = train_model(model(layers, width, **parts), rows, steps=steps, batch=16, lr=rate, warm_up=warm_up, seed=seed, tick=tick)
+        return accuracy(small, rows(HELD_OUT, 7_000_000 + seed))
 
-    by_depth = {name: [[learned(seed, depth, **parts) for seed in seeds] for depth in depths] for name, (_, parts) in KINDS.items()}
-    starts = {name: [learned(seed, depths[-1], warm, placement=place) for seed in seeds] for name, (_, place, warm) in STARTS.items()}
+    by_depth = {name: [[train_depth(seed, depth, **parts) for seed in seeds] for depth in depths] for name, (_, parts) in KINDS.items()}
+    starts = {name: [train_depth(seed, depths[-1], warm, placement=place) for seed in seeds] for name, (_, place, warm) in STARTS.items()}
     return {"depths": depths, "steps": steps, "seeds": len(seeds), "by_depth": by_depth, "starts": starts}
 
 
@@ -160,6 +160,7 @@ EXPERIMENT = Experiment(
         "learning rate.",
     ),
     sabotage=Text("aucun réseau n’a ni résidu ni normalisation", "no network has residuals or normalisation"),
+    tiny=".++.",
     measure=measure,
     verdict=verdict,
     figures=figures,

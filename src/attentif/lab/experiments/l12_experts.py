@@ -17,10 +17,10 @@ from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict,
 from attentif.lab.flops import count
 from attentif.lab.rows import facts
 from attentif.lab.seeds import lead, right_answers
-from attentif.lab.small import batch_of, counting, reading_forwards, right, trained
+from attentif.lab.small import accuracy, batch_of, make_tick, reading_forwards, train_model
 from attentif.models.experts import expert_counts
 from attentif.nn.balance import evenness
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import heat_map
 from attentif.view.words import Lang, Text, number, percent
@@ -61,7 +61,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     seeds = settings.seeds(tiny=1, normal=4, full=10)
     batch = settings.pick(tiny=64, normal=256, full=256)
     models = kinds(settings.without_effect)
-    tick = counting(progress, len(models) * len(seeds) * steps)
+    tick = make_tick(progress, len(models) * len(seeds) * steps)
     answers: dict[str, list[float]] = {name: [] for name in models}
     shares: dict[str, list[list[float]]] = {name: [] for name in models}
     flops: dict[str, float] = {}
@@ -69,8 +69,8 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
         rows = facts(names, ANSWERS, seed)
         asked = rows(ASKED, 7_000_000 + seed)
         for name, ffn in models.items():
-            small = trained(model(ffn, names), rows, steps=steps, batch=batch, lr=1e-2, seed=seed, tick=tick)
-            answers[name].append(right(small, asked))
+            small = train_model(model(ffn, names), rows, steps=steps, batch=batch, lr=1e-2, seed=seed, tick=tick)
+            answers[name].append(accuracy(small, asked))
             read = batch_of(small, asked)
             flops[name] = count(small, read).forward_per_token
             counts = next(iter(expert_counts(small, [read]).values()), None)
@@ -162,6 +162,7 @@ EXPERIMENT = Experiment(
         "included.",
     ),
     sabotage=Text("le réseau dense à la place des experts", "the dense network in the place of the experts"),
+    tiny="++-",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.rows import LETTERS, real_text
 from attentif.lab.seeds import estimate
-from attentif.lab.small import answers, compared, fresh, reading_forwards
-from attentif.models import Model, evaluating
-from attentif.tasks.task import Progress
+from attentif.lab.small import answers, compare_models, fresh, reading_forwards
+from attentif.models import Model, eval_mode
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, intervals
 from attentif.view.words import Text, count, percent
@@ -38,11 +38,13 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
         models[name] = reading_forwards(mixers, vocab=LETTERS, width=width, layers=2)
 
     def loss(model: Model, seed: int) -> float:
-        with evaluating(model):
+        with eval_mode(model):
             logits, targets = answers(model, held_out(300, 7_000_000 + seed))
         return float(F.cross_entropy(logits.flatten(0, 1), targets.flatten()))
 
-    losses = compared(models, train, loss, seeds=seeds, steps=steps, progress=progress, batch=settings.pick(tiny=8, normal=16, full=32))
+    losses = compare_models(
+        models, train, loss, seeds=seeds, steps=steps, progress=progress, batch=settings.pick(tiny=8, normal=16, full=32)
+    )
     parameters = {name: sum(weight.numel() for weight in fresh(model).parameters()) for name, model in models.items()}
     return {"steps": steps, "seeds": len(seeds), "parameters": parameters, "losses": losses}
 
@@ -92,6 +94,7 @@ EXPERIMENT = Experiment(
         "Python’s standard library character by character: the same steps, learning rate and seeds.",
     ),
     sabotage=Text("ReLU des deux côtés", "ReLU on both sides"),
+    tiny="-",
     measure=measure,
     verdict=verdict,
     figures=figures,

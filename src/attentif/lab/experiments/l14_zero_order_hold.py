@@ -16,7 +16,7 @@ from torch import Tensor
 from attentif.kernels.s4d import s4d, s4d_naive
 from attentif.lab.exact import relative_distance
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_most
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
 from attentif.view.figures.axes import DIFFERENCE
@@ -38,7 +38,7 @@ def convolution(x: Tensor, step: Tensor, A: Tensor, C: Tensor) -> Tensor:
     return s4d(x, step, A, C, torch.zeros_like(step))
 
 
-def discretised(x: Tensor, step: Tensor, A: Tensor, C: Tensor, *, euler: bool) -> Tensor:
+def discretise(x: Tensor, step: Tensor, A: Tensor, C: Tensor, *, euler: bool) -> Tensor:
     """A recurrence that is not the hold: Euler's step Ā = 1 + ΔA, B̄ = Δ, or the hold with the Δ that [4] has too many."""
     held = torch.exp(step[:, None] * A)
     kept, added = (1 + step[:, None] * A, step[:, None] + 0 * A) if euler else (held, (held - 1) / A * step[:, None])
@@ -70,7 +70,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     lengths = settings.pick(tiny=[16, 128], normal=[16, 64, 256, 1024, 4096], full=[16, 64, 256, 1024, 4096, 16384])
     integrated = settings.pick(tiny=64, normal=256, full=1024)  # integration costs 128 evaluations a step
     seeds = settings.seeds(tiny=2, normal=5, full=10)
-    step_by_step: Way = partial(discretised, euler=True) if settings.without_effect else recurrence
+    step_by_step: Way = partial(discretise, euler=True) if settings.without_effect else recurrence
     apart: dict[str, list[list[float]]] = {"float64": [[] for _ in lengths], "float32": [[] for _ in lengths]}
     against: dict[str, list[float]] = {"recurrence": [], "convolution": [], "stray": []}
     example: dict[str, list[float]] = {}
@@ -87,7 +87,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
         x = torch.randn(1, integrated, CHANNELS, dtype=torch.float64)
         truth = continuous(x, step, A, C)
         ways: dict[str, Way] = {
-            "recurrence": step_by_step, "convolution": convolution, "stray": partial(discretised, euler=False)
+            "recurrence": step_by_step, "convolution": convolution, "stray": partial(discretise, euler=False)
         }  # fmt: skip
         outputs = {name: way(x, step, A, C) for name, way in ways.items()}
         for name, y in outputs.items():
@@ -174,6 +174,7 @@ EXPERIMENT = Experiment(
         f"by Runge-Kutta ({SUBSTEPS} substeps) while the input stands still for Δ.",
     ),
     sabotage=Text("la récurrence fait des pas d’Euler au lieu du maintien", "the recurrence takes Euler steps instead of the hold"),
+    tiny="+",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from attentif.data.builtin.selective_copying import MARK, NOISE, selective_copying
+from attentif.data.builtin.selective_copying import MARK, NOISE, make_selective_copying
 from attentif.inspect import step_sizes
 from attentif.lab.compare.decoding import state_bytes
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most, over_seeds
-from attentif.lab.small import Generate, Rows, batch_of, counting, reading_forwards, solved, trained
+from attentif.lab.small import Generate, Rows, batch_of, exact_match, make_tick, reading_forwards, train_model
 from attentif.models import Model
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, Estimate, banded_curves, intervals
 from attentif.view.words import Text, count, percent
@@ -36,14 +36,14 @@ NAMES = {
 
 def at_known_places(rows: int, *, length: int, copied: int, symbols: int, seed: int) -> Rows:
     """The control: the same rows, but symbols stand at even distances."""
-    drawn, targets = selective_copying(rows, length=length, copied=copied, symbols=symbols, seed=seed)
+    drawn, targets = make_selective_copying(rows, length=length, copied=copied, symbols=symbols, seed=seed)
     tokens = np.where(drawn == MARK, MARK, NOISE)
     tokens[:, np.arange(copied) * length // copied] = targets[:, length:]
     return tokens, targets
 
 
 def contestants(width: int, layers: int, symbols: int, *, selecting: bool) -> dict[str, dict[str, Any]]:
-    fixed_one = reading_forwards({"ssm": {"kind": "s4", "state": 32}}, vocab=symbols + 2, width=WIDER * width, layers=layers)
+    fixed_one = reading_forwards({"ssm": {"kind": "s4d", "state": 32}}, vocab=symbols + 2, width=WIDER * width, layers=layers)
     mamba = reading_forwards({"ssm": {"kind": "mamba"}}, vocab=symbols + 2, width=width, layers=layers)
     return {"selective": mamba if selecting else fixed_one, "fixed": fixed_one, "control": fixed_one}
 
@@ -60,18 +60,18 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     width, layers = settings.pick(tiny=(32, 1), normal=(48, 1), full=(64, 2))
     steps, rate = settings.pick(tiny=(200, 1e-2), normal=(500, 1e-2), full=(4000, 3e-3))
     seeds = settings.seeds(tiny=1, normal=3, full=5)
-    selective: Generate = lambda rows, seed: selective_copying(rows, **task, seed=seed)
+    selective: Generate = lambda rows, seed: make_selective_copying(rows, **task, seed=seed)
     known: Generate = lambda rows, seed: at_known_places(rows, **task, seed=seed)
     tasks = {"selective": (selective, steps), "fixed": (selective, steps), "control": (known, steps // CONTROL)}
-    tick = counting(progress, len(seeds) * sum(own for _, own in tasks.values()))
+    tick = make_tick(progress, len(seeds) * sum(own for _, own in tasks.values()))
     models = contestants(width, layers, task["symbols"], selecting=not settings.without_effect)
     shares: dict[str, list[float]] = {name: [] for name in NAMES}
     lengths = [2**power for power in range(4, 13)]
     found: Measurements = {**task, "steps": steps, "seeds": len(seeds), "solved": shares, "weights": {}, "lengths": lengths, "state": {}}
     for seed in seeds:
         for name, (rows, own) in tasks.items():
-            small = trained(models[name], rows, steps=own, lr=rate, seed=seed, tick=tick)
-            shares[name].append(solved(small, rows(ASKED, 7_000_000 + seed)))
+            small = train_model(models[name], rows, steps=own, lr=rate, seed=seed, tick=tick)
+            shares[name].append(exact_match(small, rows(ASKED, 7_000_000 + seed)))
             found["weights"][name] = sum(weight.numel() for weight in small.parameters())
             found["state"][name] = [state_bytes(small, length) for length in lengths]
             if name == "selective" and not settings.without_effect and "example" not in found:
@@ -180,6 +180,7 @@ EXPERIMENT = Experiment(
         "S4D is wider and has more parameters. What decides: rows without a fault. Control: the same S4D, symbols keeping their places.",
     ),
     sabotage=Text("un espace d’états fixe prend la place de Mamba", "a fixed state space takes Mamba’s place"),
+    tiny="+++",
     measure=measure,
     verdict=verdict,
     figures=figures,

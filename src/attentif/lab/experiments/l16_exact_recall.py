@@ -16,8 +16,8 @@ from attentif.data.builtin.recall import associative_recall
 from attentif.lab.compare.decoding import state_bytes
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most, over_seeds
 from attentif.lab.seeds import seed_band
-from attentif.lab.small import Generate, Rows, counting, reading_forwards, right, trained
-from attentif.tasks.task import Progress
+from attentif.lab.small import Generate, Rows, accuracy, make_tick, reading_forwards, train_model
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
 from attentif.view.figures.axes import RIGHT_ANSWERS
@@ -31,7 +31,7 @@ ASKED = 200  # rows
 NAMES = {
     "attention": Text("attention", "attention"),
     "gru": Text("GRU", "GRU"),
-    "s4": Text("S4D", "S4D"),
+    "s4d": Text("S4D", "S4D"),
     "rwkv": Text("RWKV", "RWKV"),
     "mamba": Text("Mamba", "Mamba"),
 }
@@ -44,7 +44,7 @@ def mixers(name: str, width: int, *, blind: bool) -> dict[str, dict[str, Any]]:
         "attention": {"kind": "attention", "heads": 4, "causal": True}
         | ({"pattern": [{"kind": "window", "left": WINDOW - 1, "right": 0}]} if blind else {}),
         "rwkv": {"kind": "rwkv-time"},
-        "s4": {"kind": "s4", "state": 32},
+        "s4d": {"kind": "s4d", "state": 32},
     }
     before = {"kind": "conv", "windows": [WINDOW], "causal": True}
     return {"conv": before, "memory": kinds.get(name, {"kind": name}), "ffn": {"kind": "feed-forward", "hidden": 2 * width}}
@@ -65,15 +65,15 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     pairs = [2**power for power in range(1, most.bit_length())]
     steps, rate = settings.pick(tiny=(110, 1e-2), normal=(600, 1e-2), full=(4000, 3e-3))
     seeds = settings.seeds(tiny=1, normal=3, full=5)
-    tick = counting(progress, len(NAMES) * len(seeds) * steps)
+    tick = make_tick(progress, len(NAMES) * len(seeds) * steps)
     lengths = [2**power for power in range(4, 13)]
     shares: dict[str, list[list[float]]] = {name: [] for name in NAMES}
     weights, state = {}, {}
     for seed in seeds:
         for name in NAMES:
             values = reading_forwards(mixers(name, width, blind=settings.without_effect), vocab=2 * most + 1, width=width, layers=1)
-            small = trained(values, recall(pairs, most), steps=steps, lr=rate, seed=seed, tick=tick)
-            shares[name].append([right(small, recall([held], most)(ASKED, 7_000_000 + seed)) for held in pairs])
+            small = train_model(values, recall(pairs, most), steps=steps, lr=rate, seed=seed, tick=tick)
+            shares[name].append([accuracy(small, recall([held], most)(ASKED, 7_000_000 + seed)) for held in pairs])
             weights[name] = sum(weight.numel() for weight in small.parameters())
             state[name] = [state_bytes(small, length) for length in lengths]
     return {"pairs": pairs, "steps": steps, "seeds": len(seeds), "right": shares, "weights": weights, "lengths": lengths, "state": state}
@@ -178,6 +178,7 @@ EXPERIMENT = Experiment(
         "number of pairs, seed by seed, and the bytes kept against the length.",
     ),
     sabotage=Text("l’attention ne voit que les quatre derniers jetons", "attention sees the last four tokens only"),
+    tiny="++++.",
     measure=measure,
     verdict=verdict,
     figures=figures,

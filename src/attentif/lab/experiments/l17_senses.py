@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import lead, seed_band
-from attentif.lab.small import Generate, Rows, counting, reading_both_ways, trained
+from attentif.lab.small import Generate, Rows, make_tick, reading_both_ways, train_model
 from attentif.models import Model
+from attentif.tasks.base import Progress
+from attentif.tasks.embeddings.senses import token_states
+from attentif.tasks.embeddings.sentences import Vectors, cosines
 from attentif.tasks.pretraining.masking import Vocabulary, choose, hide
-from attentif.tasks.task import Progress
-from attentif.tasks.vectors.senses import token_states
-from attentif.tasks.vectors.sentences import Vectors, cosines
 from attentif.text.kinds import Word
 from attentif.text.vectors import BREAK, WordStream, WordVectors
 from attentif.text.word2vec import Word2VecConfig
@@ -71,7 +71,7 @@ def encoder(vocab: int, width: int, layers: int) -> dict[str, Any]:
     return reading_both_ways(mixers, vocab=vocab, width=width, layers=layers)
 
 
-def hidden_words(rows: Ints, vocabulary: Vocabulary) -> Generate:
+def mask_words(rows: Ints, vocabulary: Vocabulary) -> Generate:
     """Some of these sentences, words hidden in them as BERT hides them."""
 
     def some(count: int, seed: int) -> Rows:
@@ -98,7 +98,7 @@ def themes_of_both(vectors: Vectors, themes: int) -> float:
     return float(np.mean([set(own) == {word, (word + 1) % themes} for word, own in enumerate(nearest.tolist())]))
 
 
-def told_apart(vectors: Vectors, words: Ints, senses: Ints) -> dict[str, float]:
+def measure_separation(vectors: Vectors, words: Ints, senses: Ints) -> dict[str, float]:
     """Over the ambiguous words: uses whose nearest other use has the same sense, and cosines within a sense and between two."""
     found: dict[str, list[float]] = {"nearest": [], "same": [], "other": []}
     for word in np.unique(words):
@@ -122,7 +122,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     numbers = np.array([tokenizer.id_of(name) for name in names])
     contextual = encoder(tokenizer.vocab, width, layers)
     draw = partial(sentences, themes, mixed=settings.without_effect)
-    tick = counting(progress, len(seeds) * steps)
+    tick = make_tick(progress, len(seeds) * steps)
     found: Measurements = {"sentences": count, "steps": steps, "seeds": len(seeds), "both": [], "bag": [], "layers": []}
     for seed in seeds:
         rows, _ = draw(count, seed)
@@ -132,11 +132,11 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
         static = static_vectors(rows, len(names), width, seed)
         found["both"].append(themes_of_both(static, themes))
         beside = np.where(ambiguous[:, :, None], 0, static[asked]).mean(1)
-        found["bag"].append(told_apart(beside, words, senses)["nearest"])
-        given = hidden_words(numbers[rows], Vocabulary(tokenizer))
-        model = trained(contextual, given, steps=steps, batch=64, lr=rate, seed=seed, tick=tick)
+        found["bag"].append(measure_separation(beside, words, senses)["nearest"])
+        given = mask_words(numbers[rows], Vocabulary(tokenizer))
+        model = train_model(contextual, given, steps=steps, batch=64, lr=rate, seed=seed, tick=tick)
         by_layer = contextual_vectors(model, numbers[asked], places)
-        found["layers"].append([told_apart(layer, words, senses) for layer in by_layer])
+        found["layers"].append([measure_separation(layer, words, senses) for layer in by_layer])
         one = words == words[0]
         found.setdefault("map", {"vectors": by_layer[-1][one].round(4).tolist(), "senses": senses[one].tolist()})
     return found
@@ -243,6 +243,7 @@ EXPERIMENT = Experiment(
         "sense, and by how much cosines are lower from one sense to the other.",
     ),
     sabotage=Text("la phrase ne dépend pas du sens", "the sentence does not depend on the sense"),
+    tiny="+..",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -12,9 +12,9 @@ import numpy as np
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import lead, seed_band
-from attentif.lab.small import counting
+from attentif.lab.small import make_tick
 from attentif.lab.texts import PACKAGES, WORDS, School, Sizes
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
 from attentif.view.figures.axes import RIGHT_ANSWERS
@@ -28,13 +28,13 @@ NAMES = {"with": Text("avec pré-entraînement", "with pre-training"), "without"
 def measure(settings: Settings, progress: Progress) -> Measurements:
     sizes, seeds = Sizes.of(settings), settings.seeds(tiny=1, normal=4, full=8)
     labels = [64, 256] if settings.size == "tiny" else [16, 64, 256, 1024]
-    tick = counting(progress, len(seeds) * (sizes.reading + sizes.teaching * len(labels) * len(NAMES)))
+    tick = make_tick(progress, len(seeds) * (sizes.reading + sizes.teaching * len(labels) * len(NAMES)))
     right: dict[str, list[list[float]]] = {name: [] for name in NAMES}
     for seed in seeds:
         school = School(sizes, seed, tick, senseless=settings.without_effect)
-        begun = school.pretrained("masked")
+        pretrained = school.pretrain("masked")
         for name in NAMES:
-            start = begun if name == "with" else None
+            start = pretrained if name == "with" else None
             right[name].append([school.right("masked", own, start) for own in labels])
     return {
         "labels": labels,
@@ -133,6 +133,7 @@ EXPERIMENT = Experiment(
         "les mots des textes du pré-entraînement sont redistribués au hasard entre eux, et n’ont plus de lien",
         "the words of what pre-training reads are dealt out at random among the texts, and say nothing of each other",
     ),
+    tiny="+-",
     measure=measure,
     verdict=verdict,
     figures=figures,

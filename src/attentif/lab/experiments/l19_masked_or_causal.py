@@ -11,10 +11,10 @@ from statistics import mean
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import lead, right_answers
-from attentif.lab.small import counting
+from attentif.lab.small import make_tick
 from attentif.lab.texts import SHARE, WORDS, Objective, School, Sizes
 from attentif.models import Model
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.words import Text, count, percent
 
@@ -34,13 +34,13 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     """By way to pre-train, seed by seed: the mean over the numbers of labels."""
     sizes, seeds = Sizes.of(settings), settings.seeds(tiny=1, normal=3, full=8)
     reading = 0 if settings.without_effect else 2 * sizes.reading
-    tick = counting(progress, len(seeds) * (reading + len(LABELS) * len(NAMES) * sizes.teaching))
+    tick = make_tick(progress, len(seeds) * (reading + len(LABELS) * len(NAMES) * sizes.teaching))
     right: dict[str, list[float]] = {name: [] for name in NAMES}
     for seed in seeds:
         school = School(sizes, seed, tick)
         starts: dict[str, tuple[Objective, Model | None]] = {
-            "masked": ("masked", school.pretrained("masked") if reading else None),
-            "causal": ("causal", school.pretrained("causal") if reading else None),
+            "masked": ("masked", school.pretrain("masked") if reading else None),
+            "causal": ("causal", school.pretrain("causal") if reading else None),
             "encoder": ("masked", None),
             "decoder": ("causal", None),
         }
@@ -121,6 +121,7 @@ EXPERIMENT = Experiment(
         "other passages, each has than the same model without pre-training, seed by seed.",
     ).with_(share=percent(SHARE, 0)),
     sabotage=Text("ni l’un ni l’autre n’a rien lu", "neither has read anything"),
+    tiny="-",
     measure=measure,
     verdict=verdict,
     figures=figures,

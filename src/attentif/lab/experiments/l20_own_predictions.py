@@ -17,11 +17,11 @@ from torch import Tensor
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most, ratio_over_seeds
 from attentif.lab.seeds import seed_band
-from attentif.lab.small import counting, taught
-from attentif.models import Batch, Input, Model, ModelConfig, build, evaluating
+from attentif.lab.small import make_tick, optimize
+from attentif.models import Batch, Input, Model, ModelConfig, build, eval_mode
 from attentif.nn.seq import Seq
-from attentif.tasks.series.rollout import one_step, roll_out
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
+from attentif.tasks.series.rollout import predict_next, roll_out
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
 from attentif.view.words import Text, percent
@@ -56,7 +56,7 @@ def model(width: int) -> ModelConfig:
 
 def cut(series: Tensor, read: int) -> Batch:
     """What is read, and what is to come."""
-    return Batch(Input(series[:, :read], Seq.padded([read] * len(series))), labels=series[:, read:])
+    return Batch(Input(series[:, :read], Seq.from_padded([read] * len(series))), labels=series[:, read:])
 
 
 def forecaster(config: ModelConfig, read: int, horizon: int, steps: int, seed: int, tick: Callable[[], None]) -> Model:
@@ -64,21 +64,21 @@ def forecaster(config: ModelConfig, read: int, horizon: int, steps: int, seed: i
     small = build(config)
 
     def loss(step: int) -> Tensor:
-        given, true = one_step(small, cut(waves(32, read + horizon, seed * 1_000_003 + step), read))
+        given, true = predict_next(small, cut(waves(32, read + horizon, seed * 1_000_003 + step), read))
         return F.mse_loss(given[..., 0], true)
 
-    return taught(small, loss, steps=steps, lr=1e-2, tick=tick)
+    return optimize(small, loss, steps=steps, lr=1e-2, tick=tick)
 
 
 def errors(small: Model, batch: Batch, *, own: bool) -> list[float]:
     """The root of the mean square error at each step of the horizon."""
     assert batch.labels is not None
     horizon = batch.labels.shape[1]
-    with evaluating(small):
+    with eval_mode(small):
         if own:
             given = roll_out(small, batch.source, horizon, lambda answer: answer[..., 0])[1]
         else:
-            given = one_step(small, batch)[0][:, -horizon:, :, 0]
+            given = predict_next(small, batch)[0][:, -horizon:, :, 0]
     return (given - batch.labels).square().mean((0, 2)).sqrt().tolist()
 
 
@@ -86,7 +86,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     read, horizon = settings.pick(tiny=(24, 16), normal=(48, 48), full=(96, 96))
     width, steps = settings.pick(tiny=(24, 80), normal=(64, 500), full=(128, 3000))
     seeds = settings.seeds(tiny=1, normal=5, full=10)
-    tick = counting(progress, len(seeds) * steps)
+    tick = make_tick(progress, len(seeds) * steps)
     found: dict[str, list[list[float]]] = {name: [] for name in NAMES}
     for seed in seeds:
         small = forecaster(model(width), read, horizon, steps, seed, tick)
@@ -159,6 +159,7 @@ EXPERIMENT = Experiment(
         "other.",
     ),
     sabotage=Text("la vérité est lue dans les deux cas", "the truth is read in both cases"),
+    tiny="+",
     measure=measure,
     verdict=verdict,
     figures=figures,

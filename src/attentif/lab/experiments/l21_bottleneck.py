@@ -19,16 +19,16 @@ from torch import Tensor
 from attentif.data.builtin.stdlib import documents
 from attentif.lab.experiment import SECONDS, Experiment, Measurements, Settings, Verdict, at_least, ratio_over_seeds
 from attentif.lab.flops import Counting
-from attentif.lab.profile.crossings import crossing, rounded
+from attentif.lab.profile.crossings import crossing, round_length
 from attentif.lab.seeds import over_rounds, seed_band
-from attentif.lab.small import counting
+from attentif.lab.small import make_tick
 from attentif.lab.timing import interleave
-from attentif.nn.ffn import FeedForwardConfig
-from attentif.nn.init import on_paper
+from attentif.nn.ffn import FeedForward, FeedForwardConfig
+from attentif.nn.init import on_meta_device
 from attentif.nn.mixer import Mixer, Site
-from attentif.nn.mixers.attention import AttentionConfig
+from attentif.nn.mixers.attention import Attention, AttentionConfig
 from attentif.nn.seq import Seq
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock, Score
 from attentif.view.figures import Axis, Band, banded_curves
 from attentif.view.words import Text, Words, count, percent
@@ -45,13 +45,16 @@ SUBLAYERS = {"attention": Text("attention", "attention"), "feed-forward": Text("
 def sublayers(width: int) -> dict[str, Mixer]:
     """As transformers have them: heads of 64, and a hidden layer four times as wide."""
     site = Site(width=width)
-    return {"attention": AttentionConfig(heads=max(1, width // 64)).build(site), "feed-forward": FeedForwardConfig().build(site)}
+    return {
+        "attention": Attention(AttentionConfig(heads=max(1, width // 64)), site),
+        "feed-forward": FeedForward(FeedForwardConfig(), site),
+    }
 
 
 def one_row(length: int, width: int, device: str, *, cut: bool) -> tuple[Tensor, Seq]:
     """`cut`: into pieces of NEAR tokens, which do not see each other."""
     pieces = length // NEAR if cut else 1
-    seq = Seq.padded([length // pieces] * pieces)
+    seq = Seq.from_padded([length // pieces] * pieces)
     return torch.zeros(pieces, length // pieces, width, device=device), seq.to(device)
 
 
@@ -70,7 +73,7 @@ def paragraphs() -> list[int]:
 
 def reading(mixers: dict[str, Mixer], lengths: list[int], width: int, *, packed: bool) -> Callable[[], int]:
     """A pass over the rows, one sublayer after the other: its operations."""
-    seq = Seq.packed(lengths) if packed else Seq.padded(lengths)
+    seq = Seq.from_packed(lengths) if packed else Seq.from_padded(lengths)
     x = torch.zeros(*((sum(lengths),) if packed else (len(lengths), max(lengths))), width)
     return lambda: sum(operations(mixer, x, seq) for mixer in mixers.values())
 
@@ -81,7 +84,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     width, padded_width = settings.pick(tiny=64, normal=512, full=768), settings.pick(tiny=32, normal=128, full=512)
     repeats, batches = settings.pick(tiny=2, normal=5, full=9), settings.seeds(tiny=3, normal=10, full=20)
     cut = settings.without_effect
-    with on_paper():
+    with on_meta_device():
         paper = {size: sublayers(size) for size in MODELS}
     counted = {
         name: {size: [operations(paper[size][name], *one_row(n, size, "meta", cut=cut)) for n in counted_at] for size in MODELS}
@@ -92,7 +95,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     jobs = {
         (name, n): torch.no_grad()(partial(mixer, *one_row(n, width, "cpu", cut=cut))) for n in timed_at for name, mixer in timed.items()
     }
-    tick = counting(progress, (repeats + 1) * len(jobs) + len(batches))
+    tick = make_tick(progress, (repeats + 1) * len(jobs) + len(batches))
     timing = interleave(jobs, repeats, after=lambda _: tick())
     waste, fill = [], []
     for seed in batches:
@@ -116,7 +119,7 @@ def share(found: Measurements, width: int) -> list[float]:
     return [one / other for one, other in zip(attention, rest, strict=True)]
 
 
-def timed_ratio(found: Measurements, length: int) -> Score:
+def ratio_of_times(found: Measurements, length: int) -> Score:
     place = found["timed"]["lengths"].index(length)
     rounds = zip(*(found[SECONDS][name][place] for name in SUBLAYERS), strict=True)
     return over_rounds([attention / rest for attention, rest in rounds])
@@ -140,7 +143,7 @@ def verdict(found: Measurements) -> Verdict:
             f"chronométrée à {SAID} jetons et d = {timed['width']}, elle met {{value}} fois le temps du feed-forward",
             f"timed at {SAID} tokens and d = {timed['width']}, it takes {{value}} times the feed-forward’s time",
         )
-        parts.append(at_least(said, timed_ratio(found, SAID), OVERTAKES))
+        parts.append(at_least(said, ratio_of_times(found, SAID), OVERTAKES))
     parts.append(
         at_least(
             Text(
@@ -163,7 +166,7 @@ def crossings(found: Measurements) -> Text | None:
     return Text(
         "À d = {d}, l’attention met plus de temps à partir d’environ {n} jetons (2 d = {twice}).",
         "At d = {d}, attention takes longer from about {n} tokens on (2 d = {twice}).",
-    ).with_(d=count(found["timed"]["width"]), n=count(rounded(met.since)), twice=count(2 * found["timed"]["width"]))
+    ).with_(d=count(found["timed"]["width"]), n=count(round_length(met.since)), twice=count(2 * found["timed"]["width"]))
 
 
 def figures(found: Measurements) -> list[FigureBlock]:
@@ -189,12 +192,12 @@ def figures(found: Measurements) -> list[FigureBlock]:
                 Axis(tokens.title, log=True, ticks=timed["lengths"]),
                 Axis(Text("microsecondes par jeton", "microseconds per token")),
             ),
-            _filled(found),
+            _fill(found),
         ),
     ]
 
 
-def _filled(found: Measurements) -> Words:
+def _fill(found: Measurements) -> Words:
     return Text(
         "La médiane des tours et leurs quartiles. Dans les lots complétés, {full} des places portent un jeton.",
         "The median of the rounds, and their quartiles. In the padded batches {full} of the places hold a token.",
@@ -224,6 +227,7 @@ EXPERIMENT = Experiment(
         f"l’attention ne voit que des morceaux de {NEAR} jetons, et toutes les lignes ont la même longueur",
         f"attention sees pieces of {NEAR} tokens only, and all rows are of one length",
     ),
+    tiny="++..",
     measure=measure,
     verdict=verdict,
     figures=figures,

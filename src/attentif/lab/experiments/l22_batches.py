@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from attentif.data.builtin.digits import load
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import lead, seed_band
-from attentif.lab.small import counting, taught
+from attentif.lab.small import make_tick, optimize
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, banded_curves
 from attentif.view.figures.axes import RIGHT_ANSWERS
@@ -33,42 +33,21 @@ DUE = 0.1  # of this lead that larger batches take away: it is due to the batch
 NAMES = {"layer": Text("LayerNorm", "LayerNorm"), "batch": Text("BatchNorm", "BatchNorm")}
 
 
-class OverBatch(nn.Module):
-    """BatchNorm of each component over a batch of vectors (B, 1, D)."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.BatchNorm1d(width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.norm(x.flatten(0, 1))
-        return y.view_as(x)
-
-
 class Reader(nn.Module):
     """Pictures (B, 64), pre-norm feed-forward sublayers, a linear classifier."""
 
     def __init__(self, norm: str, width: int, layers: int) -> None:
         super().__init__()
-        config = StackConfig.model_validate({"block": {"ffn": {"mixer": {"kind": "feed-forward", "hidden": 2 * width}}}})
+        block = {"ffn": {"mixer": {"kind": "feed-forward", "hidden": 2 * width}}}
+        config = StackConfig.model_validate({"norm": {"kind": norm}, "block": block})
         self.project = nn.Linear(PIXELS, width)
         self.stack = Stack(config, width=width, layers=layers, dropout=0.0)
-        if norm == "batch":
-            replace_norms(self.stack)
         self.head = nn.Linear(width, CLASSES)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        y = self.stack(self.project(pixels)[:, None], Seq.padded([1] * len(pixels)))
+        y = self.stack(self.project(pixels)[:, None], Seq.from_padded([1] * len(pixels)))
         logits: Tensor = self.head(y[:, 0])
         return logits
-
-
-def replace_norms(module: nn.Module) -> None:
-    for name, child in module.named_children():
-        if isinstance(child, nn.LayerNorm):
-            setattr(module, name, OverBatch(child.normalized_shape[0]))
-        else:
-            replace_norms(child)
 
 
 @cache
@@ -84,14 +63,14 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     seeds, layers = settings.seeds(tiny=1, normal=4, full=10), settings.pick(tiny=1, normal=2, full=2)
     pixels, labels = pictures("train")
     asked, expected = pictures("test")
-    tick = counting(progress, len(NAMES) * len(sizes) * len(seeds) * steps)
+    tick = make_tick(progress, len(NAMES) * len(sizes) * len(seeds) * steps)
 
     def right(norm: str, size: int, seed: int) -> float:
         torch.manual_seed(seed)
         reader = Reader("batch" if settings.without_effect else norm, width, layers)
         drawn = np.random.default_rng(seed).integers(0, len(labels), (steps, size))
         loss = lambda step: F.cross_entropy(reader(pixels[drawn[step]]), labels[drawn[step]])
-        taught(reader, loss, steps=steps, tick=tick)
+        optimize(reader, loss, steps=steps, tick=tick)
         with torch.no_grad():
             return float((reader(asked).argmax(-1) == expected).double().mean())
 
@@ -164,14 +143,17 @@ EXPERIMENT = Experiment(
         "vector each, with LayerNorm and with BatchNorm, for several sizes of batch: the same steps, seeds and examples.",
     ),
     sabotage=Text("BatchNorm des deux côtés", "BatchNorm on both sides"),
+    tiny="+.",
     measure=measure,
     verdict=verdict,
     figures=figures,
     papers=["Ba et al. 2016", "Ioffe & Szegedy 2015"],
     remarks=[
         Text(
-            "Un lot de suites a bien plus de jetons que d’exemples : BatchNorm sur tous les jetons y souffre moins.",
-            "A batch of sequences has many more tokens than examples: BatchNorm over all of them suffers less.",
+            "Un lot de suites a bien plus de jetons que d’exemples : BatchNorm sur tous les jetons y souffre moins. On l’essaie dans "
+            'n’importe quel modèle avec norm = { kind = "batch" }.',
+            "A batch of sequences has many more tokens than examples: BatchNorm over all of them suffers less. Any model tries it with "
+            'norm = { kind = "batch" }.',
         ),
     ],
     choices=[

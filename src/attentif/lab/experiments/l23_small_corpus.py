@@ -13,7 +13,7 @@ import numpy as np
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most, over_seeds
 from attentif.lab.seeds import seed_band
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
 from attentif.text.glove import GloveConfig
 from attentif.text.vectors import BREAK, WordStream, WordVectors
 from attentif.text.word2vec import FittedVectors, Word2VecConfig
@@ -35,7 +35,7 @@ NAMES = {
 }
 
 
-def fitted(given: WordStream, seed: int) -> dict[str, float]:
+def score_systems(given: WordStream, seed: int) -> dict[str, float]:
     """The score of each system. Word2Vec has one setting, without subsampling: no generated word is too frequent."""
     tries = [GloveConfig(size=SIZE, window=WINDOW, epochs=passes, x_max=x_max, seed=seed).build() for passes, x_max in TRIES]
     models: list[FittedVectors] = [Word2VecConfig(size=SIZE, window=WINDOW, epochs=PASSES, seed=seed, sample=0.0).build(), *tries]
@@ -78,7 +78,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     for seed in seeds:
         for place, size in enumerate(sizes):
             given = text(sizes[-1] if settings.without_effect else size, seed)
-            for name, score in fitted(given, seed).items():
+            for name, score in score_systems(given, seed).items():
                 right[name][place].append(score)
             progress(done := done + 1, len(seeds) * len(sizes))
     return {"sizes": [size * sum(IN_SENTENCE) for size in sizes], "seeds": len(seeds), "right": right}
@@ -155,6 +155,7 @@ EXPERIMENT = Experiment(
         "nearest neighbour is of the same kind, in the smallest text and in the largest.",
     ),
     sabotage=Text("les petits textes sont aussi longs que le plus grand", "the small texts are as long as the largest"),
+    tiny="+",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import lead, right_answers
-from attentif.lab.small import Rows, counting, reading_forwards, right, solved, trained
+from attentif.lab.small import Rows, accuracy, exact_match, make_tick, reading_forwards, train_model
 from attentif.models import Model
+from attentif.tasks.base import Progress
 from attentif.tasks.ragged import UNSCORED, Ragged
-from attentif.tasks.task import Progress
 from attentif.text import Tokenizer
 from attentif.text.kinds import BPE, Word, WordPiece
 from attentif.view.blocks import FigureBlock
@@ -64,13 +64,13 @@ def in_pieces(tokenizer: Tokenizer, words: Sequence[str], kinds: Ints) -> Rows:
     return tokens, targets
 
 
-def written(sums: Ints) -> list[str]:
+def spell(sums: Ints) -> list[str]:
     return [f"{a}+{b}={a + b}" for a, b in sums.tolist()]
 
 
 def as_text(tokenizer: Tokenizer, sums: Ints) -> Rows:
     """a+b=c, the next token asked for from = on."""
-    rows = Ragged.of(tokenizer.ids_batch(written(sums), wrap="eos"))
+    rows = Ragged.of(tokenizer.ids_batch(spell(sums), wrap="eos"))
     tokens = rows.values(range(len(rows)), packed=False, fill=tokenizer.pad).numpy()
     after = np.roll(tokens, -1, axis=1)
     answered = np.cumsum(tokens == tokenizer.id_of("="), axis=1) > 0
@@ -87,7 +87,7 @@ def reader(tokenizer: Tokenizer, given: Rows, *, width: int, layers: int, **how:
         return given[0][drawn], given[1][drawn]
 
     config = reading_forwards(mixers, vocab=tokenizer.vocab, width=width, layers=layers, position=places)
-    return trained(config, some, batch=64, lr=1e-2, **how)
+    return train_model(config, some, batch=64, lr=1e-2, **how)
 
 
 def of_words(settings: Settings, seed: int, steps: int, tick: Callable[[], None]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def of_words(settings: Settings, seed: int, steps: int, tick: Callable[[], None]
         tokens, targets = in_pieces(tokenizer, words, kinds)
         small = reader(tokenizer, (tokens[text], targets[text]), width=32, layers=1, steps=steps, seed=seed, tick=tick)
         for group, own in groups.items():
-            found[group][name] = right(small, (tokens[own], targets[own]))
+            found[group][name] = accuracy(small, (tokens[own], targets[own]))
         found["pieces"][name] = float((tokens != tokenizer.pad).sum(1).mean())
     return found
 
@@ -120,11 +120,11 @@ def of_sums(settings: Settings, seed: int, steps: int, tick: Callable[[], None])
     sums = low + np.column_stack(np.divmod(chosen, high - low))
     found: dict[str, Any] = {"unseen": {}, "seen": {}, "tokens": {}}
     for name in DIGITS:
-        tokenizer = BPE(split_digits=name == "split" and not settings.without_effect).fit(written(sums[:count]))
+        tokenizer = BPE(split_digits=name == "split" and not settings.without_effect).fit(spell(sums[:count]))
         tokens, targets = as_text(tokenizer, sums)
         small = reader(tokenizer, (tokens[:count], targets[:count]), width=width, layers=2, steps=steps, seed=seed, tick=tick)
         for group, own in (("unseen", slice(count, None)), ("seen", slice(0, min(count, ASKED)))):
-            found[group][name] = solved(small, (tokens[own], targets[own]))
+            found[group][name] = exact_match(small, (tokens[own], targets[own]))
         found["tokens"][name] = float((tokens != tokenizer.pad).sum(1).mean())
     return found
 
@@ -132,7 +132,7 @@ def of_sums(settings: Settings, seed: int, steps: int, tick: Callable[[], None])
 def measure(settings: Settings, progress: Progress) -> Measurements:
     seeds = settings.seeds(tiny=1, normal=4, full=8)
     steps = {"words": settings.pick(tiny=80, normal=400, full=3000), "sums": settings.pick(tiny=200, normal=800, full=6000)}
-    tick = counting(progress, len(seeds) * (len(WORDS) * steps["words"] + len(DIGITS) * steps["sums"]))
+    tick = make_tick(progress, len(seeds) * (len(WORDS) * steps["words"] + len(DIGITS) * steps["sums"]))
     runs = [(of_words(settings, seed, steps["words"], tick), of_sums(settings, seed, steps["sums"], tick)) for seed in seeds]
     by_seed = lambda part, group, names: {name: [run[part][group][name] for run in runs] for name in names}
     return {
@@ -241,6 +241,7 @@ EXPERIMENT = Experiment(
         "additions, with numbers cut into digits by BPE or not: what counts is the whole answer to unseen sums. The same steps and seeds.",
     ),
     sabotage=Text("des mots entiers et des chiffres joints partout", "whole words and joined digits everywhere"),
+    tiny="+.+",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -21,10 +21,10 @@ from attentif.lab.compare.decoding import state_bytes
 from attentif.lab.exact import relative_distance
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, at_most
 from attentif.lab.rows import token_before
-from attentif.lab.small import Rows, answers, counting, reading_forwards, right, trained
+from attentif.lab.small import Rows, accuracy, answers, make_tick, reading_forwards, train_model
 from attentif.models import Model
+from attentif.tasks.base import Progress
 from attentif.tasks.ragged import UNSCORED
-from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
 from attentif.view.figures.axes import DIFFERENCE
@@ -102,7 +102,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     lengths = settings.pick(tiny=[16, 64], normal=[16, 64, 256, 1024], full=[16, 64, 256, 1024])
     length, steps = settings.pick(tiny=(16, 80), normal=(64, 300), full=(128, 1000))
     seeds = settings.seeds(tiny=2, normal=5, full=10)
-    tick = counting(progress, len(seeds) * len(lengths) + steps)
+    tick = make_tick(progress, len(seeds) * len(lengths) + steps)
     apart: dict[str, list[float]] = {f"{name} {precision}": [] for precision in ("float64", "float32") for name in ("matrix", "doubling")}
     for own in lengths:
         worst: dict[str, float] = dict.fromkeys(apart, 0.0)
@@ -114,8 +114,8 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
         for name, far in worst.items():
             apart[name].append(far)
     rows = token_before(VOCAB, length)
-    small = trained(model(), rows, steps=steps, lr=RATE, seed=settings.seed, tick=tick)
-    learned, asked = right(small, rows(200, 7_000_000)), rows(ROWS, 8_000_000)
+    small = train_model(model(), rows, steps=steps, lr=RATE, seed=settings.seed, tick=tick)
+    learned, asked = accuracy(small, rows(200, 7_000_000)), rows(ROWS, 8_000_000)
     small = small.double()
     ways = answers(small, asked)[0], step_by_step(small, asked)
     at_once, one_by_one = ({"logits": way.detach(), "gradients": gradients(small, way, asked)} for way in ways)
@@ -227,6 +227,7 @@ EXPERIMENT = Experiment(
         "dans la matrice, le passé s’efface selon une puissance de la distance, qu’aucun état ne peut suivre",
         "in the matrix the past fades by a power of the distance, which no state can follow",
     ),
+    tiny="+++++",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import lead, right_answers
-from attentif.lab.small import Generate, Rows, compared, fresh, reading_forwards, right
+from attentif.lab.small import Generate, Rows, accuracy, compare_models, fresh, reading_forwards
 from attentif.models import Model
 from attentif.nn.mixer import Caps, Mixer
 from attentif.nn.mixers.attention import Attention
 from attentif.nn.seq import Seq
 from attentif.nn.state import NoState, State
+from attentif.tasks.base import Progress
 from attentif.tasks.ragged import UNSCORED
-from attentif.tasks.task import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.words import Text, percent
 
@@ -57,7 +57,7 @@ class FixedScores(Mixer):
         return self.out(torch.einsum("hts,bshk->bthk", weights, v).flatten(2))
 
 
-def built(kind: str, keys: int, width: int) -> Model:
+def build_model(kind: str, keys: int, width: int) -> Model:
     attention = {"kind": "attention", "heads": HEADS, "causal": True}
     mixers = {"attn": attention, "ffn": {"kind": "feed-forward", "hidden": 2 * width}}
     model = fresh(reading_forwards(mixers, vocab=keys * VALUES + keys, width=width, layers=1))
@@ -94,10 +94,10 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     steps, seeds = settings.pick(tiny=120, normal=500, full=3000), settings.seeds(tiny=1, normal=5, full=10)
     rows = look_up(keys)
     kinds: dict[str, Callable[[], Model]] = {
-        name: partial(built, "fixed" if settings.without_effect else name, keys, width) for name in NAMES
+        name: partial(build_model, "fixed" if settings.without_effect else name, keys, width) for name in NAMES
     }
-    score = lambda model, seed: right(model, rows(1000, 7_000_000 + seed))
-    answers = compared(kinds, rows, score, seeds=seeds, steps=steps, progress=progress, batch=64, lr=1e-2)
+    score = lambda model, seed: accuracy(model, rows(1000, 7_000_000 + seed))
+    answers = compare_models(kinds, rows, score, seeds=seeds, steps=steps, progress=progress, batch=64, lr=1e-2)
     return {"keys": keys, "steps": steps, "seeds": len(seeds), "answers": answers}
 
 
@@ -151,6 +151,7 @@ EXPERIMENT = Experiment(
         "network in the place of each, and with a learned matrix of scores that is the same for every input.",
     ),
     sabotage=Text("des scores indépendants de x partout", "scores that do not depend on x everywhere"),
+    tiny=".-",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -18,12 +18,12 @@ from attentif.data.builtin import digits
 from attentif.data.builtin.registry import Columns
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import seed_band
-from attentif.lab.small import counting, taught
+from attentif.lab.small import make_tick, optimize
 from attentif.models import Batch, Input, build, resolve
 from attentif.nn.seq import Seq
-from attentif.tasks.pictures.image import spread, standardised
-from attentif.tasks.pictures.image_baselines import network
-from attentif.tasks.task import Progress
+from attentif.tasks.base import Progress
+from attentif.tasks.vision.image import channel_scale, standardise
+from attentif.tasks.vision.image_baselines import network
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, banded_curves
 from attentif.view.figures.axes import RIGHT_ANSWERS
@@ -49,7 +49,7 @@ def answers(model: nn.Module, pictures: Tensor) -> Tensor:
     """Logits (B, CLASSES)."""
     if isinstance(model, nn.Sequential):
         return model(pictures)
-    logits, _ = model(Batch(Input(pictures, Seq.padded([TOKENS] * len(pictures)))))
+    logits, _ = model(Batch(Input(pictures, Seq.from_padded([TOKENS] * len(pictures)))))
     return logits
 
 
@@ -68,7 +68,7 @@ def right_answers(
     chosen = draws.permutation(len(splits["train"]["label"]))[:pictures]  # fewer pictures are among the more
     order = draws.permutation(SIDE * SIDE) if shuffled else np.arange(SIDE * SIDE)
     (seen, labels), (unseen, true) = (arrays(splits[split], order) for split in ("train", "test"))
-    ready = partial(standardised, mean=spread(seen[chosen])[0], std=spread(seen[chosen])[1])
+    ready = partial(standardise, mean=channel_scale(seen[chosen])[0], std=channel_scale(seen[chosen])[1])
     x, y = ready(seen[chosen]), labels[chosen]
     torch.manual_seed(seed)
     model = network(1, SIDE, CLASSES) if kind == "cnn" else vision_transformer()
@@ -77,7 +77,7 @@ def right_answers(
         rows = torch.from_numpy(draws.integers(0, len(x), BATCH))
         return F.cross_entropy(answers(model, x[rows]), y[rows])
 
-    taught(model, loss, steps=steps, lr=RATE, tick=tick)
+    optimize(model, loss, steps=steps, lr=RATE, tick=tick)
     with torch.no_grad():
         right = float((answers(model, ready(unseen)).argmax(-1) == true).float().mean())
     return right, sum(weight.numel() for weight in model.parameters())
@@ -88,7 +88,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     all_of_them = len(digits.load(0)["train"]["label"])
     sizes = settings.pick(tiny=[50, all_of_them], normal=[50, 150, 450, all_of_them], full=[25, 50, 100, 200, 400, 800, all_of_them])
     steps, seeds = settings.pick(tiny=80, normal=400, full=1500), settings.seeds(tiny=1, normal=3, full=8)
-    tick = counting(progress, len(NAMES) * len(seeds) * (len(sizes) + 1) * steps)
+    tick = make_tick(progress, len(NAMES) * len(seeds) * (len(sizes) + 1) * steps)
     found: Measurements = {"sizes": sizes, "steps": steps, "seeds": len(seeds), "weights": {}, "right": {}, "shuffled": {}}
     for kind in NAMES:
         found["right"][kind] = []
@@ -178,6 +178,7 @@ EXPERIMENT = Experiment(
     sabotage=Text(
         "toutes les images sont données, quel que soit le nombre demandé", "all pictures are given, whatever the number asked for"
     ),
+    tiny="++",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -12,8 +12,8 @@ from typing import Any
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.rows import facts
 from attentif.lab.seeds import lead, right_answers
-from attentif.lab.small import compared, fresh, reading_forwards, right
-from attentif.tasks.task import Progress
+from attentif.lab.small import accuracy, compare_models, fresh, reading_forwards
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.words import Text, count, percent
 
@@ -45,8 +45,8 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
         "alone": alone,
         "one": model(False, 1, width, names),
     }
-    score = lambda model, seed: right(model, rows(2000, 7_000_000 + seed))
-    answers = compared(models, rows, score, seeds=seeds, steps=steps, progress=progress, batch=128, lr=1e-2)
+    score = lambda model, seed: accuracy(model, rows(2000, 7_000_000 + seed))
+    answers = compare_models(models, rows, score, seeds=seeds, steps=steps, progress=progress, batch=128, lr=1e-2)
     parameters = {name: sum(weight.numel() for weight in fresh(config).parameters()) for name, config in models.items()}
     return {"facts": names**2, "steps": steps, "seeds": len(seeds), "parameters": parameters, "answers": answers}
 
@@ -98,6 +98,7 @@ EXPERIMENT = Experiment(
         f"alone in {AS_LARGE} layers (as many parameters) and in one: the same steps and seeds.",
     ),
     sabotage=Text("l’attention seule partout", "attention alone everywhere"),
+    tiny="-",
     measure=measure,
     verdict=verdict,
     figures=figures,

@@ -11,8 +11,8 @@ from typing import Any
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.rows import token_before
 from attentif.lab.seeds import lead, right_answers
-from attentif.lab.small import compared, reading_forwards, right
-from attentif.tasks.task import Progress
+from attentif.lab.small import accuracy, compare_models, reading_forwards
+from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.words import Text, percent
 
@@ -37,8 +37,8 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     steps, seeds = settings.pick(tiny=80, normal=250, full=2000), settings.seeds(tiny=1, normal=5, full=10)
     rows = token_before(VOCAB, length)
     models = {name: model("amplitude" if settings.without_effect else name, width) for name in NAMES}
-    score = lambda model, seed: right(model, rows(300, 7_000_000 + seed))
-    answers = compared(
+    score = lambda model, seed: accuracy(model, rows(300, 7_000_000 + seed))
+    answers = compare_models(
         models, rows, score, seeds=seeds, steps=steps, progress=progress, lr=settings.pick(tiny=1e-2, normal=3e-3, full=3e-3)
     )
     return {"length": length, "steps": steps, "seeds": len(seeds), "answers": answers}
@@ -82,6 +82,7 @@ EXPERIMENT = Experiment(
         "A layer of attention learns to copy the token before, with each of the three ways to say the place: the same steps and seeds.",
     ),
     sabotage=Text("l’amplitude partout", "the amplitude everywhere"),
+    tiny=".+-",
     measure=measure,
     verdict=verdict,
     figures=figures,

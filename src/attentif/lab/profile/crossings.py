@@ -13,7 +13,7 @@ from typing import Literal
 from attentif.lab.fit import crossover
 from attentif.lab.profile.measure import Phase
 from attentif.lab.timing import Timing
-from attentif.view.words import Text, Words, count, fixed, number, than
+from attentif.view.words import Text, Words, count, number, than, with_decimals
 
 Quantity = Literal["seconds", "bytes"]
 Rounds = Mapping[int, Sequence[float]]  # what was measured at each length, one value a round
@@ -81,7 +81,7 @@ VERBS: dict[tuple[Phase, Quantity], Text] = {
 }
 
 
-def rounded(length: float) -> int:
+def round_length(length: float) -> int:
     """Two digits: 1,934 is said as 1,900."""
     digits = max(0, math.floor(math.log10(length)) - 1)
     return round(length / 10**digits) * 10**digits
@@ -90,7 +90,7 @@ def rounded(length: float) -> int:
 def sentence(found: Crossing) -> Text:
     """ "From 1,900 tokens on (95% interval 1,700 to 2,000), mamba trains faster than attention on this machine: 4.1 times at 16,384." """
     verb = VERBS[found.phase, found.quantity]
-    times = fixed(found.ratio, 1) if found.ratio < 10 else number(found.ratio, 2)
+    times = with_decimals(found.ratio, 1) if found.ratio < 10 else number(found.ratio, 2)
     common: dict[str, Words] = {
         "winner": found.winner,
         "verb": verb,
@@ -107,4 +107,6 @@ def sentence(found: Crossing) -> Text:
         "À partir de {since} jetons (intervalle à 95 % : {low} à {high}), {winner} {verb} {than} sur cette machine "
         "({ratio} fois à {last}).",
         "From {since} tokens on (95% interval {low} to {high}), {winner} {verb} {than} on this machine ({ratio} times at {last}).",
-    ).with_(since=count(rounded(found.since)), low=count(rounded(max(found.low, 1))), high=count(rounded(found.high)), **common)
+    ).with_(
+        since=count(round_length(found.since)), low=count(round_length(max(found.low, 1))), high=count(round_length(found.high)), **common
+    )

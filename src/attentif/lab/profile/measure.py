@@ -49,7 +49,7 @@ class LeftOut:
 
 
 class Watch(Protocol):
-    """Hears how far the work is."""
+    """Receives messages and progress."""
 
     def say(self, line: str) -> None: ...
 
@@ -92,22 +92,22 @@ def first_look(subject: Subject, phase: Phase, lengths: Sequence[int], limit: fl
     for length in lengths:
         if subject.longest is not None and length > subject.longest:
             return missing(length, Text("il lit au plus {n} jetons", "it reads at most {n} tokens").with_(n=count(subject.longest)))
-        if (seconds := expected(known, length)) > limit:
+        if (seconds := extrapolate(known, length)) > limit:
             said = Text("il faudrait environ {time} (limite : {limit})", "it would take about {time} (limit: {limit})")
             return missing(length, said.with_(time=duration(seconds), limit=duration(limit)))
         peaks = {n: float(p.peak or 0) + (p.state or 0) for n, p in found.items()}
-        free, wanted = available_memory(), max(expected(peaks, length), 0.0)
+        free, wanted = available_memory(), max(extrapolate(peaks, length), 0.0)
         if free is not None and wanted > SHARE * free:
             said = Text(
                 "il faudrait environ {size} de mémoire ; {free} sont libres", "it would need about {size} of memory; {free} are free"
             )
             return missing(length, said.with_(size=size(wanted), free=size(free)))
-        found[length], known[length] = _prepared(subject, phase, length, warm=bool(known))
+        found[length], known[length] = _prepare(subject, phase, length, warm=bool(known))
     return found, None
 
 
-def expected(known: dict[int, float], length: int) -> float:
-    """What a length will take if the last doubling is any guide."""
+def extrapolate(known: dict[int, float], length: int) -> float:
+    """Extrapolate the cost of a length from the last doubling."""
     if len(known) < 2:
         return 0.0
     (before_last, before), (last, now) = list(known.items())[-2:]
@@ -117,7 +117,7 @@ def expected(known: dict[int, float], length: int) -> float:
     return now * min(growth, CUBIC) ** math.log2(length / last)
 
 
-def _prepared(subject: Subject, phase: Phase, length: int, *, warm: bool) -> tuple[_Prepared, float]:
+def _prepare(subject: Subject, phase: Phase, length: int, *, warm: bool) -> tuple[_Prepared, float]:
     """The job of one point, its memory, and the seconds of one run."""
     state = None
     if phase == "decoding":
@@ -127,16 +127,16 @@ def _prepared(subject: Subject, phase: Phase, length: int, *, warm: bool) -> tup
         job = subject.forward(length) if phase == "forward" else subject.training(length)
     if not warm:
         job()  # compiles what must be compiled
-    seconds = _timed(job)
+    seconds = _time(job)
     if seconds < CHEAP:  # a single short run tells more about what else the machine does
-        seconds = min(seconds, *(_timed(job) for _ in range(PEAKS)))
+        seconds = min(seconds, *(_time(job) for _ in range(PEAKS)))
     peaks = [peak_bytes(job) for _ in range(1 if seconds > CHEAP else PEAKS)]
     peak = None if peaks[0] is None else sorted(peak or 0 for peak in peaks)[len(peaks) // 2]
     times = max(1, min(MOST_TIMES, math.ceil(WORTH / max(seconds, 1e-7))))
     return _Prepared(job, times, peak, state), seconds
 
 
-def _timed(job: Job) -> float:
+def _time(job: Job) -> float:
     begin = time.perf_counter()
     job()
     return time.perf_counter() - begin
@@ -145,14 +145,14 @@ def _timed(job: Job) -> float:
 def _rounds(phase: Phase, ready: dict[tuple[str, int], _Prepared], repeats: int, watch: Watch) -> list[Point]:
     total, done = repeats * len(ready), 0
 
-    def heard(key: tuple[str, int]) -> None:
+    def report(key: tuple[str, int]) -> None:
         nonlocal done
         done += 1
         watch.work(f"{phase}: {key[0]} at {key[1]}", done, total)
 
     by_length = sorted(ready, key=lambda key: key[1])  # those that will be compared run one after the other
     jobs = {key: several(ready[key].job, ready[key].times) for key in by_length}
-    timing = interleave(jobs, repeats, warmup=0, after=heard)
+    timing = interleave(jobs, repeats, warmup=0, after=report)
     return [
         Point(name, phase, length, tuple(second / prepared.times for second in timing.seconds[name, length]), prepared.peak, prepared.state)
         for (name, length), prepared in ready.items()

@@ -13,7 +13,7 @@ from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Score, Sec
 from attentif.view.figures.axes import BYTES, LENGTH, SECONDS
 from attentif.view.figures.scaling import Growth, Law, scaling
 from attentif.view.page import Page, write
-from attentif.view.words import Number, Text, Words, count, fixed, number, size, with_unit
+from attentif.view.words import Number, Text, Words, count, number, size, with_decimals, with_unit
 
 TITLE = Text("Temps et mémoire selon la longueur", "Time and memory against length")
 NAMES: dict[Phase, Text] = {
@@ -47,11 +47,11 @@ def milliseconds(seconds: float) -> Number:
     raise AssertionError
 
 
-def written(fit: Fit | None) -> Number | None:
+def format_fit(fit: Fit | None) -> Number | None:
     """ "1.98 [1.95; 2.01]" """
     if fit is None:
         return None
-    value, low, high = (fixed(bound, 2) for bound in (fit.law.exponent, fit.law.low, fit.law.high))
+    value, low, high = (with_decimals(bound, 2) for bound in (fit.law.exponent, fit.law.low, fit.law.high))
     return Number(f"{value.fr} [{low.fr} ; {high.fr}]", f"{value.en} [{low.en}; {high.en}]")
 
 
@@ -63,7 +63,7 @@ def table(profile: Profile, phase: Phase, quantity: Quantity) -> tuple[list[Word
         rounds = profile.rounds(name, phase, quantity)
         if rounds:
             cells: list[Cell] = [write_value(median(rounds[n])) if n in rounds else None for n in profile.settings.lengths]
-            rows.append([name, *cells, written(profile.fit(name, phase, quantity))])
+            rows.append([name, *cells, format_fit(profile.fit(name, phase, quantity))])
     return ["", *(count(n) for n in profile.settings.lengths), Text("exposant", "exponent")], rows
 
 

@@ -21,7 +21,7 @@ from attentif.runtime import keep_buffers
 from attentif.training.progress import Silent
 from attentif.version import __version__
 from attentif.view.page import Fragment
-from attentif.view.words import Text, fixed
+from attentif.view.words import Text, with_decimals
 
 WINDOW = {"name": "window 256", "kind": "attention", "pattern": [{"kind": "window", "left": 256}]}
 USUAL: tuple[str | Mapping[str, Any], ...] = ("attention", WINDOW, "linear", "mamba", "lstm")
@@ -109,7 +109,7 @@ class Profile:
         return Text(
             "La machine était occupée : {n} programmes par cœur. Les temps sont douteux, les plus courts surtout ; la mémoire non.",
             "The machine was busy: {n} programs for each core. Times are doubtful, the shortest most; memory is not.",
-        ).with_(n=fixed(self.busy, 1))
+        ).with_(n=with_decimals(self.busy, 1))
 
     def as_data(self) -> dict[str, Any]:
         """For `--json` and files: plain numbers, strings and lists."""

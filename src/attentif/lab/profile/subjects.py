@@ -88,7 +88,7 @@ class MixerSubject(Subject):
 
     def read(self, length: int) -> Callable[[], Tensor]:
         x = self._vectors(length).requires_grad_()
-        seq = Seq.padded([length])
+        seq = Seq.from_padded([length])
 
         def once() -> Tensor:
             x.grad = None
@@ -104,8 +104,8 @@ class MixerSubject(Subject):
         state, mixer = self.empty(length + 1), self.mixer.eval()
         for start in range(0, length, PIECE):
             width = min(PIECE, length - start)
-            mixer(self._vectors(width, start), Seq.padded([width], start=start), state)
-        x, seq = self._vectors(1, length), Seq.padded([1], start=length)
+            mixer(self._vectors(width, start), Seq.from_padded([width], start=start), state)
+        x, seq = self._vectors(1, length), Seq.from_padded([1], start=length)
         return Decoding(torch.no_grad()(lambda: mixer(x, seq, state)), state)
 
     def _vectors(self, length: int, seed: int = 0) -> Tensor:
@@ -140,7 +140,7 @@ class PresetSubject(Subject):
 
 def _tokens(length: int, start: int = 0) -> Input:
     ids = torch.randint(VOCAB, (1, length), generator=torch.Generator().manual_seed(start))
-    return Input(ids, Seq.padded([length], start=start))
+    return Input(ids, Seq.from_padded([length], start=start))
 
 
 def _size(module: nn.Module) -> int:

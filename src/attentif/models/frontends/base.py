@@ -1,4 +1,4 @@
-"""What a frontend is: it reads an `Input` and returns (x, Seq); the Seq may differ from the one it was given (patches, a class token)."""
+"""Base of frontends: they map an `Input` to (x, Seq)."""
 
 from typing import Annotated, ClassVar, Self
 
@@ -6,11 +6,11 @@ from torch import nn
 
 from attentif.config import Config, OneOf, Registry
 
-ANY_SIZE = 16  # of a vocabulary, a picture or a set of classes while nothing is known about the data
+ANY_SIZE = 16  # placeholder for sizes that depend on the data
 
 
 class FrontendConfig(Config):
-    """Base of every frontend's configuration."""
+    """Base of all frontend configurations."""
 
     kind: str
     from_data: ClassVar[tuple[str, ...]] = ()  # keys that the data fill in where they are left open
@@ -20,12 +20,12 @@ class FrontendConfig(Config):
 
     @property
     def limit(self) -> int | None:
-        """Longest sequence it can read, where there is one."""
+        """Longest sequence it can read, or None."""
         return None
 
     def with_any_size(self) -> Self:
-        """What is still open filled with anything: enough to build the model on paper, before any data are read."""
-        return self.changed(**{key: ANY_SIZE for key in self.from_data if getattr(self, key) is None})
+        """Fill in open sizes with placeholders, to build the model before any data are read."""
+        return self.replace(**{key: ANY_SIZE for key in self.from_data if getattr(self, key) is None})
 
 
 FRONTENDS: Registry[FrontendConfig] = Registry("frontend")

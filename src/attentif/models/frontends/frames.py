@@ -1,4 +1,4 @@
-"""Frames of sound to vectors: fewer and wider ones, by convolutions or patches.
+"""Audio frames to vectors: subsampled by convolutions or patches.
 
     conformer   relu(conv 3×3, stride 2), twice, over time and bands; then a linear map of what is left of the bands       T → ⌈⌈T/2⌉/2⌉
     stages      relu(norm(conv 3×3, stride 2)) over time and bands, once for each number of channels; then a linear map     T → ⌈T/2ⁿ⌉
@@ -13,50 +13,42 @@ zero before every convolution, as what lies beyond a sound alone is: no valid fr
 """
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from attentif.config import Ints, Pair
 from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.kernels.mel import whisper_range
 from attentif.models.batch import Input
 from attentif.models.frontends.base import FRONTENDS, FrontendConfig
-from attentif.models.frontends.tokens import places
+from attentif.models.frontends.tokens import position_ids
 from attentif.nn.norm import Norm
 from attentif.nn.position import Position
 from attentif.nn.seq import Seq, unpack
 
 Normalise = Literal["none", "mean", "mean-variance", "whisper"]
 GROUPS = 4  # of channels, in the norms of `stages`
-Pair = Annotated[tuple[int, int], Field(strict=False)]
 
 
 @FRONTENDS.register
 class FramesConfig(FrontendConfig):
-    """Frames of sound (B, T, mels): sub-sampled, then positions, norm, dropout."""
+    """Audio frames (B, T, mels): subsampling, then positions, norm, dropout."""
 
     kind: Literal["frames"] = Field("frames", description="frames of sound: the loudness of each band of frequencies")
     from_data = ("mels",)
     mels: int | None = Field(None, gt=0, description="bands of a frame; by default the data's")
     normalise: Normalise = Field("mean-variance", description="each sound by itself: none, mean, mean-variance (of each band), whisper")
-    subsample: Literal["conformer", "stages", "whisper", "patches", "none"] = Field(
-        "conformer",
-        description="fewer frames: conformer (4 times, 3×3 convolutions), stages (as many as wanted, with norms), whisper (2 times), "
-        "patches (AST), none",
-    )
-    stages: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] = Field(
-        (16, 32, 64), description="channels of each of the `stages`, multiples of 4; each halves frames and bands"
-    )
+    subsample: Literal["conformer", "stages", "whisper", "patches", "none"] = Field("conformer", description="subsampling of frames")
+    stages: Ints = Field((16, 32, 64), min_length=1, description="channels of `stages`, multiples of 4; each halves frames and bands")
     channels: int | None = Field(None, gt=0, description="of the conformer's convolutions; by default the model's width")
     patch: Pair = Field((16, 16), description="frames and bands of a patch")
     stride: Pair = Field((10, 10), description="frames and bands from one patch to the next")
-    dropout: float | None = Field(
-        None, ge=0, lt=1, description="dropped components, of `stages` before their linear map too; by default the model's"
-    )
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout, also inside `stages`; by default the model's")
     position: Position | None = Field(None, description="positions added to the vectors")
     norm: Norm | None = Field(None, description="normalise the sum")
 
@@ -65,21 +57,21 @@ class FramesConfig(FrontendConfig):
 
     @property
     def limit(self) -> int | None:
-        """In frames, before they are made fewer."""
-        places = self.position.limit if self.position else None
-        if places is None:
+        """In frames, before subsampling."""
+        position_ids = self.position.limit if self.position else None
+        if position_ids is None:
             return None
         if self.subsample == "patches":
-            return max(places // self.rows - 1, 0) * self.stride[0] + self.patch[0]
-        return places << self.halvings
+            return max(position_ids // self.rows - 1, 0) * self.stride[0] + self.patch[0]
+        return position_ids << self.halvings
 
     @property
     def rows(self) -> int:
-        """Patches above one another."""
+        """Number of patches per column."""
         return (self.with_any_size().mels - self.patch[1]) // self.stride[1] + 1  # type: ignore[operator]
 
-    def shortened(self, frames: Tensor) -> Tensor:
-        """How many vectors sounds of so many frames become."""
+    def output_lengths(self, frames: Tensor) -> Tensor:
+        """Number of vectors for sounds of `frames` frames."""
         if self.subsample == "patches":
             return self.rows * (-(-(frames - self.patch[0]).clamp(min=0) // self.stride[0]) + 1)
         return -(-frames // 2**self.halvings)
@@ -95,7 +87,7 @@ class Frames(nn.Module):
         if config.mels is None:
             raise ConfigError("mels: the bands of a frame are not known yet; give them, or train on sounds")
         if config.dropout is None:
-            config = config.changed(dropout=dropout)
+            config = config.replace(dropout=dropout)
         self.config, self.mels = config, config.mels
         self.subsample = SUBSAMPLING[config.subsample](config, width)
         self.position = config.position.build(width) if config.position else None
@@ -107,16 +99,16 @@ class Frames(nn.Module):
         if x.shape[-1] != self.mels:
             raise ValueError(f"frames of {x.shape[-1]} bands given to a model of {self.mels}")
         if seq.is_packed:  # convolutions want rows
-            x, seq = unpack(x, seq), Seq.padded(seq.lengths)
-        x = self.subsample(normalised(x, seq, self.config.normalise), seq)
-        seq = Seq.padded(self.config.shortened(seq.lengths), x.shape[1])
+            x, seq = unpack(x, seq), Seq.from_padded(seq.lengths)
+        x = self.subsample(normalise_features(x, seq, self.config.normalise), seq)
+        seq = Seq.from_padded(self.config.output_lengths(seq.lengths), x.shape[1])
         if self.position is not None:
-            x = x + self.position(places(seq), x.dtype)
+            x = x + self.position(position_ids(seq), x.dtype)
         return dropout(self.norm(x), self.dropout, self.training), seq
 
 
-def normalised(x: Tensor, seq: Seq, how: Normalise) -> Tensor:
-    """(B, T, mels): each sound by itself, zeros on the padding."""
+def normalise_features(x: Tensor, seq: Seq, how: Normalise) -> Tensor:
+    """Normalise each sound of (B, T, mels) by itself; zero on padding."""
     valid = seq.valid[..., None]
     if how == "whisper":
         x = whisper_range(x, seq.valid)
@@ -128,8 +120,8 @@ def normalised(x: Tensor, seq: Seq, how: Normalise) -> Tensor:
     return x if seq.dense else x.masked_fill(~valid, 0)
 
 
-def _silent_beyond(x: Tensor, lengths: Tensor, time: int) -> Tensor:
-    """Zeros after each row's length, along the axis `time`."""
+def _zero_beyond(x: Tensor, lengths: Tensor, time: int) -> Tensor:
+    """Zero what lies after each row's length along the axis `time`."""
     shape = [1] * x.ndim
     shape[0], shape[time] = len(lengths), x.shape[time]
     inside = torch.arange(x.shape[time], device=x.device) < lengths[:, None]
@@ -149,7 +141,7 @@ class Conformer4(nn.Module):
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         x = F.relu(self.first(x[:, None]))  # (B, channels, T/2, mels/2)
         if not seq.dense:
-            x = _silent_beyond(x, (seq.lengths + 1) // 2, 2)
+            x = _zero_beyond(x, (seq.lengths + 1) // 2, 2)
         x = F.relu(self.second(x))
         return self.out(x.transpose(1, 2).flatten(2))
 
@@ -173,24 +165,24 @@ class Stages(nn.Module):
             assert isinstance(norm, nn.GroupNorm)
             x, lengths = conv(x), (lengths + 1) // 2
             x = F.relu(norm(x) if seq.dense else group_norm(x, lengths, norm))
-            x = x if seq.dense else _silent_beyond(x, lengths, 2)
+            x = x if seq.dense else _zero_beyond(x, lengths, 2)
         return self.out(dropout(x.transpose(1, 2).flatten(2), self.dropout, self.training))
 
 
 def group_norm(x: Tensor, lengths: Tensor, norm: nn.GroupNorm) -> Tensor:
-    """What `norm` makes of each row (channels, T, mels) alone, without what is beyond its length."""
+    """Apply `norm` to each row (channels, T, mels), ignoring what lies beyond its length."""
     rows, channels, _, bands = x.shape
-    groups = _silent_beyond(x, lengths, 2).view(rows, norm.num_groups, -1)
+    groups = _zero_beyond(x, lengths, 2).view(rows, norm.num_groups, -1)
     count = (lengths * bands * (channels // norm.num_groups))[:, None, None]
     mean = groups.sum(2, keepdim=True) / count
-    inside = _silent_beyond((x.view(rows, norm.num_groups, -1) - mean).view_as(x), lengths, 2)
+    inside = _zero_beyond((x.view(rows, norm.num_groups, -1) - mean).view_as(x), lengths, 2)
     spread = inside.view(rows, norm.num_groups, -1).square().sum(2, keepdim=True) / count
     scaled = (inside.view(rows, norm.num_groups, -1) * torch.rsqrt(spread + norm.eps)).view_as(x)
     return scaled * norm.weight[:, None, None] + norm.bias[:, None, None]
 
 
 class Whisper2(nn.Module):
-    """A convolution over time, then one of stride 2."""
+    """A convolution over time, then another of stride 2."""
 
     def __init__(self, config: FramesConfig, width: int) -> None:
         super().__init__()
@@ -200,12 +192,12 @@ class Whisper2(nn.Module):
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         x = F.gelu(self.first(x.mT))
         if not seq.dense:
-            x = _silent_beyond(x, seq.lengths, 2)
+            x = _zero_beyond(x, seq.lengths, 2)
         return F.gelu(self.second(x)).mT
 
 
 class SoundPatches(nn.Module):
-    """Rectangles of frames and bands, those of one time after one another, lowest bands first."""
+    """Patches of frames and bands, ordered by time, then from the lowest band up."""
 
     def __init__(self, config: FramesConfig, width: int) -> None:
         super().__init__()

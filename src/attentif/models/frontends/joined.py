@@ -1,19 +1,20 @@
-"""A picture and a text in one sequence, for one stack to read both (ViLT, Kim et al. 2021; VisualBERT, Li et al. 2019).
+"""A picture and a text in one sequence, read by one stack (ViLT, VisualBERT).
 
     x = [W · patch_1 + b + p_1 + k_0; … ; W · patch_n + b + p_n + k_0; E[w_1] + q_1 + k_1; … ; E[w_T] + q_T + k_1]
 
     p, q   places in the picture and in the text, each counted from its own beginning        k_0, k_1   what kind of token this is
 
-The input is the text; the picture is `Input.beside`. Each row's text follows its patches, whatever its length, so that padding stands at
-the end of a row; packed, nothing stands between. A text without a picture is read on its own: what a decoder writes after the first step.
+The input is the text; the picture is `Input.beside`. Each row's text follows its patches, so padding is at the end of a row. A text without
+a picture is read alone: a decoder's later steps.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from attentif.config import Ints
 from attentif.kernels.dropout import dropout
 from attentif.models.batch import Input
 from attentif.models.frontends.base import ANY_SIZE, FRONTENDS, FrontendConfig
@@ -28,27 +29,25 @@ PICTURE, TEXT = 0, 1  # rows of the table of kinds
 
 @FRONTENDS.register
 class JoinedConfig(FrontendConfig):
-    """A picture's patches, then a text's tokens, kinds told apart by a learned vector."""
+    """Patches of a picture followed by tokens of a text, with a learned type vector each."""
 
     kind: Literal["joined"] = Field("joined", description="a picture and a text in one sequence")
     from_data = ("vocab", "channels", "height", "width")
     vocab: int | None = Field(None, gt=0, description="tokens of the vocabulary; by default the tokenizer's")
     size: int = Field(16, gt=0, description="side of a patch in pixels")
     stride: int | None = Field(None, gt=0, description="pixels from a patch to the next; by default its side. It divides height and width")
-    stem: Annotated[tuple[int, ...], Field(strict=False)] = Field(
-        (), description="channels of 3 × 3 convolutions that read the pixels before they are cut (none: ViT's own)"
-    )
+    stem: Ints = Field((), description="channels of 3 × 3 convolutions before the patches (none: ViT)")
     channels: int | None = Field(None, gt=0, description="1 for grey, 3 for colour; by default the data's")
     height: int | None = Field(None, gt=0, description="of the pictures, in pixels; by default the data's")
     width: int | None = Field(None, gt=0, description="of the pictures, in pixels; by default the data's")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
-    position: Position | None = Field(None, description="positions added to the tokens, counted from the beginning of the text")
+    position: Position | None = Field(None, description="positions added to the tokens, counted from the start of the text")
     patch_position: Position | None = Field(None, description="positions added to the patches")
     norm: Norm | None = Field(None, description="normalise the sum")
 
     @property
     def patches(self) -> PatchesConfig:
-        """The picture's part, as a frontend of its own."""
+        """The configuration of the picture frontend."""
         sizes = {key: getattr(self, key) for key in ("size", "stride", "stem", "channels", "height", "width")}
         return PatchesConfig(**sizes, dropout=0.0, position=self.patch_position)
 
@@ -58,7 +57,7 @@ class JoinedConfig(FrontendConfig):
 
     @property
     def limit(self) -> int | None:
-        """Of the text; the picture has a fixed size."""
+        """Limit of the text; the picture has a fixed size."""
         return self.tokens.limit
 
     def build(self, width: int, dropout: float) -> "Joined":
@@ -66,7 +65,7 @@ class JoinedConfig(FrontendConfig):
 
     def with_any_size(self) -> Self:
         picture = self.patches.with_any_size()
-        return self.changed(vocab=self.vocab or ANY_SIZE, channels=picture.channels, height=picture.height, width=picture.width)
+        return self.replace(vocab=self.vocab or ANY_SIZE, channels=picture.channels, height=picture.height, width=picture.width)
 
 
 class Joined(nn.Module):
@@ -84,19 +83,19 @@ class Joined(nn.Module):
             pictures, _ = self.picture(source.beside)
             if source.beside.index is not None:
                 pictures = pictures.index_select(0, source.beside.index)
-            x, seq = followed(pictures + self.kinds.weight[PICTURE], x, seq)
+            x, seq = concat_picture_text(pictures + self.kinds.weight[PICTURE], x, seq)
         return dropout(self.norm(x), self.dropout, self.training), seq
 
 
-def followed(pictures: Tensor, words: Tensor, seq: Seq) -> tuple[Tensor, Seq]:
-    """Vectors of pictures (B, P, D), each followed by its row of words, (B, T, D) or packed (N, D)."""
+def concat_picture_text(pictures: Tensor, words: Tensor, seq: Seq) -> tuple[Tensor, Seq]:
+    """Append each row of words, (B, T, D) or packed (N, D), to its picture (B, P, D)."""
     patches = pictures.shape[1]
     lengths = seq.lengths + patches
     if seq.cu is None:
-        return torch.cat([pictures, words], 1), Seq.padded(lengths, patches + words.shape[1])
-    joined = Seq.packed(lengths)
+        return torch.cat([pictures, words], 1), Seq.from_padded(lengths, patches + words.shape[1])
+    joined = Seq.from_packed(lengths)
     is_patch = joined.pos < patches
-    order = torch.empty_like(joined.pos)  # of each place: which of [all patches; all words] stands there
+    order = torch.empty_like(joined.pos)  # index into [all patches; all words]
     order[is_patch] = torch.arange(pictures.shape[0] * patches, device=order.device)
     order[~is_patch] = torch.arange(len(words), device=order.device) + pictures.shape[0] * patches
     return torch.cat([pictures.flatten(0, 1), words]).index_select(0, order), joined

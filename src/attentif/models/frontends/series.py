@@ -1,4 +1,4 @@
-"""Measurements to vectors: a token for each step of time, or for each patch of a few steps.
+"""Time series to vectors: a token for each time step, or for each patch of steps.
 
     x_i = W · [z_{s·i+o}, …, z_{s·i+o+p−1}] + b + Σ_f E_f(calendar_f) + positions       p: patch, s: stride, o = (T − p) mod s
 
@@ -23,19 +23,20 @@ from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.models.batch import Input
 from attentif.models.frontends.base import FRONTENDS, FrontendConfig
-from attentif.models.frontends.tokens import places
+from attentif.models.frontends.tokens import position_ids
 from attentif.nn.norm import Norm
 from attentif.nn.position import Position
 from attentif.nn.seq import Seq
 
 CALENDAR = {"hour": 24, "weekday": 7, "day": 31, "month": 12}  # columns of `Input.beside`, in this order, and how many values each has
 Normalise = Literal["none", "window", "last"]
+Fields = Annotated[tuple[Literal["hour", "weekday", "day", "month"], ...], Field(strict=False)]
 EPS = 1e-5
 
 
 @FRONTENDS.register
 class SeriesConfig(FrontendConfig):
-    """Measurements (B, T, channels), a token for each step or for each patch of steps."""
+    """Measurements (B, T, channels), a token for each step or patch of steps."""
 
     kind: Literal["series"] = Field("series", description="measurements: a token for each step, or for each patch of steps")
     from_data = ("channels",)
@@ -43,13 +44,9 @@ class SeriesConfig(FrontendConfig):
     patch: int = Field(1, gt=0, description="steps of a token (PatchTST: 16)")
     stride: int | None = Field(None, gt=0, description="steps from one patch to the next; by default they do not overlap")
     independent: bool = Field(False, description="each channel is a sequence of its own, read with the same weights (PatchTST)")
-    normalise: Normalise = Field(
-        "none", description="reversible normalisation of each window: window (mean and deviation, RevIN), last (its last value), none"
-    )
-    calendar: Annotated[tuple[Literal["hour", "weekday", "day", "month"], ...], Field(strict=False)] = Field(
-        (), description="what a token knows of its date: hour, weekday, day, month"
-    )
-    calendar_as: Literal["cyclic", "learned"] = Field("cyclic", description="a sine and a cosine of each, or a learned vector a value")
+    normalise: Normalise = Field("none", description="reversible normalisation: window (RevIN), last (subtract the last value), none")
+    calendar: Fields = Field((), description="calendar features: hour, weekday, day, month")
+    calendar_as: Literal["cyclic", "learned"] = Field("cyclic", description="sine and cosine of each field, or a learned vector per value")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
     position: Position | None = Field(None, description="positions added to the tokens")
     norm: Norm | None = Field(None, description="normalise the sum")
@@ -57,7 +54,7 @@ class SeriesConfig(FrontendConfig):
     @model_validator(mode="after")
     def _covers(self) -> Self:
         if self.stride is not None and self.stride > self.patch:
-            raise ValueError(f"stride: {self.stride} steps from patch to patch would leave out some between patches of {self.patch}")
+            raise ValueError(f"stride: {self.stride} steps would leave out some between patches of {self.patch}")
         return self
 
     def build(self, width: int, dropout: float) -> "SeriesFrontend":
@@ -68,12 +65,12 @@ class SeriesConfig(FrontendConfig):
         return self.position.limit if self.position else None
 
     def tokens(self, steps: int) -> int:
-        """Tokens of so many steps."""
+        """Number of tokens for `steps` time steps."""
         return max(0, (steps - self.patch) // self.step + 1)
 
     @property
     def step(self) -> int:
-        """Steps from one patch to the next."""
+        """Time steps from one patch to the next."""
         return self.stride or self.patch
 
 
@@ -96,10 +93,10 @@ class SeriesFrontend(nn.Module):
         data, seq = source.data, source.seq
         dates = None if source.beside is None else source.beside.data
         if self.size > 1:
-            data, dates, seq = self._patched(data, dates, seq)
+            data, dates, seq = self._cut_patches(data, dates, seq)
         if self.independent:  # (B, n, C · p) to (B · C, n, p)
             data = data.unflatten(-1, (self.channels, -1)).transpose(1, 2).flatten(0, 1)
-            seq = self._apart(seq)
+            seq = self._split_channels(seq)
         x = self.patch(data)
         if self.calendar is not None:
             if dates is None:
@@ -107,11 +104,11 @@ class SeriesFrontend(nn.Module):
             known = self.calendar(dates)
             x = x + (known.repeat_interleave(self.channels, 0) if self.independent else known)
         if self.position is not None:
-            x = x + self.position(places(seq), x.dtype)
+            x = x + self.position(position_ids(seq), x.dtype)
         return dropout(self.norm(x), self.dropout, self.training), seq
 
-    def _patched(self, data: Tensor, dates: Tensor | None, seq: Seq) -> tuple[Tensor, Tensor | None, Seq]:
-        """Patches, the dates of their last steps, and who is next to whom among them."""
+    def _cut_patches(self, data: Tensor, dates: Tensor | None, seq: Seq) -> tuple[Tensor, Tensor | None, Seq]:
+        """Return patches, the dates of their last steps, and their Seq."""
         if seq.start is not None or seq.is_packed:
             raise ValueError("patches are cut from whole windows: neither packed, nor after a state")
         if int(seq.lengths.min()) < self.size:
@@ -125,16 +122,16 @@ class SeriesFrontend(nn.Module):
         else:
             data = data.gather(1, steps.flatten(1)[..., None].expand(-1, -1, data.shape[-1]))
             data = data.unflatten(1, steps.shape[1:]).transpose(2, 3).flatten(2)
-        return data, dates, Seq.padded(lengths, data.shape[1])
+        return data, dates, Seq.from_padded(lengths, data.shape[1])
 
-    def _apart(self, seq: Seq) -> Seq:
-        """Each channel as a sequence of its own: those of one window are neighbours in the batch."""
+    def _split_channels(self, seq: Seq) -> Seq:
+        """Treat each channel as a sequence; channels of a window are adjacent in the batch."""
         start: int | Tensor = 0 if seq.start is None else seq.start.repeat_interleave(self.channels)
-        return Seq.padded(seq.lengths.repeat_interleave(self.channels), seq.pos.shape[1], start)
+        return Seq.from_padded(seq.lengths.repeat_interleave(self.channels), seq.pos.shape[1], start)
 
 
 class Calendar(nn.Module):
-    """The sum of a vector for each thing that is known of a date."""
+    """Sum of embeddings of the calendar fields of a date."""
 
     def __init__(self, known: tuple[str, ...], how: Literal["cyclic", "learned"], width: int) -> None:
         super().__init__()
@@ -154,20 +151,20 @@ class Calendar(nn.Module):
 
 
 def patches(data: Tensor, size: int, stride: int) -> Tensor:
-    """(B, T, C) to (B, n, C · size), a patch's steps channel by channel, the last one ending with the last step."""
+    """(B, T, C) to (B, n, C · size), channel by channel; the last patch ends with the last step."""
     return data[:, (data.shape[1] - size) % stride :].unfold(1, size, stride).flatten(2)
 
 
 def patch_steps(lengths: Tensor, size: int, stride: int) -> Tensor:
-    """(B, n, size): the steps of each patch of rows of different lengths; past a row's end, where padding stands, its last step."""
+    """(B, n, size): time steps of each patch in rows of different lengths."""
     first = (lengths - size) % stride
     count = int((torch.div(lengths - size, stride, rounding_mode="floor") + 1).max())
     inside = stride * torch.arange(count, device=lengths.device)[:, None] + torch.arange(size, device=lengths.device)
     return torch.minimum(first[:, None, None] + inside, lengths[:, None, None] - 1)
 
 
-def normalised(read: Tensor, how: Normalise) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, T, C) on the scale that a model reads, and the shift and the scale (B, 1, C) that bring what it gives back."""
+def normalise_window(read: Tensor, how: Normalise) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the normalised window (B, T, C), and the shift and scale (B, 1, C) that undo it."""
     if how == "none":
         return read, read.new_zeros(1, 1, 1), read.new_ones(1, 1, 1)
     if how == "last":

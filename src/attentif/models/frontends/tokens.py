@@ -17,41 +17,33 @@ from attentif.nn.seq import Seq
 
 @FRONTENDS.register
 class TokensConfig(FrontendConfig):
-    """Token ids: embedding, position, segment, norm, dropout, a linear map where embeddings are narrower, evidence, in this order."""
+    """Token ids: embedding, position, segment, norm, dropout, projection and token features."""
 
     kind: Literal["tokens"] = Field("tokens", description="token ids")
-    from_data = ("vocab", "evidence")
+    from_data = ("vocab", "features")
     vocab: int | None = Field(None, gt=0, description="tokens of the vocabulary; by default the tokenizer's")
-    embedding: int | None = Field(
-        None, gt=0, description="components of embeddings, positions and norm, where a linear map then leads to the model's width (ELECTRA)"
-    )
-    segments: int = Field(0, ge=0, description="texts told apart by a learned vector each (BERT: 2); 0: none")
+    embedding: int | None = Field(None, gt=0, description="width of embeddings, then projected to the model's (ELECTRA)")
+    segments: int = Field(0, ge=0, description="number of segment embeddings (BERT: 2)")
     scale: bool = Field(False, description="multiply embeddings by √width (2017)")
+    factor: float = Field(1.0, gt=0, description="multiply embeddings by this number (Granite)")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
     position: Position | None = Field(None, description="positions added to the embeddings: sinusoidal, learned, axial, amplitude, binary")
     norm: Norm | None = Field(None, description="normalise the sum (BERT)")
-    vectors: str | None = Field(
-        None,
-        description="a file of word vectors (word2vec or GloVe) that the embedding begins with, read once; tokens without one are drawn",
-    )
-    evidence: int | None = Field(
-        None,
-        gt=0,
-        description="numbers read beside each token, mapped to the width and added; by default those that the task gives, if any",
-    )
+    vectors: str | None = Field(None, description="file of word vectors (word2vec or GloVe) to initialise the embedding with")
+    features: int | None = Field(None, gt=0, description="numeric features added to each token; by default the task's")
 
-    def build(self, width: int, dropout: float) -> "Tokens":
-        return Tokens(self, width, dropout)
+    def build(self, width: int, dropout: float) -> "TokenFrontend":
+        return TokenFrontend(self, width, dropout)
 
     @property
     def limit(self) -> int | None:
         return self.position.limit if self.position else None
 
     def with_any_size(self) -> Self:
-        return super().with_any_size().changed(evidence=self.evidence)  # most tasks give none
+        return super().with_any_size().replace(features=self.features)  # most tasks give none
 
 
-class Tokens(nn.Module):
+class TokenFrontend(nn.Module):
     def __init__(self, config: TokensConfig, width: int, dropout: float) -> None:
         super().__init__()
         if config.vocab is None:
@@ -62,8 +54,8 @@ class Tokens(nn.Module):
         self.position = config.position.build(width) if config.position else None
         self.norm = config.norm.build(width) if config.norm else nn.Identity()
         self.project = nn.Linear(width, out) if config.embedding else nn.Identity()
-        self.evidence = nn.Linear(config.evidence, out, bias=False) if config.evidence else None
-        self.scale = math.sqrt(width) if config.scale else 1.0
+        self.features = nn.Linear(config.features, out, bias=False) if config.features else None
+        self.scale = config.factor * (math.sqrt(width) if config.scale else 1.0)
         self.dropout = dropout if config.dropout is None else config.dropout
 
     def forward(self, source: Input) -> tuple[Tensor, Seq]:
@@ -71,19 +63,19 @@ class Tokens(nn.Module):
         if self.scale != 1.0:
             x = x * self.scale
         if self.position is not None:
-            x = x + self.position(places(source.seq), x.dtype)
+            x = x + self.position(position_ids(source.seq), x.dtype)
         if self.segments is not None:
-            told_apart = source.segments is not None and self.segments.num_embeddings > 1  # RoBERTa has one vector for both texts
-            x = x + (self.segments(source.segments) if told_apart else self.segments.weight[0])
+            segmented = source.segments is not None and self.segments.num_embeddings > 1  # RoBERTa has one vector for both texts
+            x = x + (self.segments(source.segments) if segmented else self.segments.weight[0])
         x = dropout(self.norm(x), self.dropout, self.training)
         x = self.project(x)
-        if self.evidence is not None and source.beside is not None:
-            x = x + self.evidence(source.beside.data)
+        if self.features is not None and source.beside is not None:
+            x = x + self.features(source.beside.data)
         return x, source.seq
 
 
-def places(seq: Seq) -> Tensor:
-    """The numbers of the places, as one row (1, T) where all rows share it; on padding, which may run past a table's end, none is new."""
+def position_ids(seq: Seq) -> Tensor:
+    """Return position numbers with one row if all share it; padding repeats known positions."""
     if seq.is_packed:
         return seq.pos
-    return seq.places if seq.dense else seq.places.clamp(max=max(seq.end - 1, 0))
+    return seq.shared_pos if seq.dense else seq.shared_pos.clamp(max=max(seq.end - 1, 0))

@@ -1,4 +1,4 @@
-"""From the last vectors to what is predicted, one file a kind of answer; importing this package registers them all."""
+"""Heads: from the last vectors to predictions, one file each; importing this registers them all."""
 
 import pkgutil
 from importlib import import_module
@@ -6,7 +6,7 @@ from importlib import import_module
 from attentif.models.heads.base import HEADS, Head, HeadConfig
 from attentif.models.heads.classify import ClassifyHead, ClassifyHeadConfig
 from attentif.models.heads.language import LanguageHead, LanguageHeadConfig
-from attentif.models.heads.pooling import pooled
+from attentif.models.heads.pooling import pool_sequence
 from attentif.models.heads.tokens import TokensHead, TokensHeadConfig
 
 for _module in pkgutil.iter_modules(__path__):
@@ -22,5 +22,5 @@ __all__ = [
     "LanguageHeadConfig",
     "TokensHead",
     "TokensHeadConfig",
-    "pooled",
+    "pool_sequence",
 ]

@@ -1,4 +1,4 @@
-"""What a head is: it reads the last vectors and their Seq, and returns logits."""
+"""Base of heads: they map the last vectors and their Seq to logits."""
 
 from typing import Annotated, ClassVar, Self
 
@@ -10,22 +10,22 @@ from attentif.models.frontends.base import ANY_SIZE
 
 
 class HeadConfig(Config):
-    """Base of every head's configuration."""
+    """Base of all head configurations."""
 
     kind: str
     from_data: ClassVar[tuple[str, ...]] = ()  # keys that the data fill in where they are left open
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> nn.Module:
-        """`embedding` is that of the tokens being predicted, for heads that share it; `dropout` the model's."""
+        """Build the head; `embedding` is that of the predicted tokens, `dropout` the model's."""
         raise NotImplementedError
 
     def with_any_size(self) -> Self:
-        """What is still open filled with anything: enough to build the model on paper, before any data are read."""
-        return self.changed(**{key: ANY_SIZE for key in self.from_data if getattr(self, key) is None})
+        """Fill in open sizes with placeholders, to build the model before any data are read."""
+        return self.replace(**{key: ANY_SIZE for key in self.from_data if getattr(self, key) is None})
 
 
-def known(classes: int | None) -> int:
-    """The number of classes, which a head cannot be built without."""
+def require_classes(classes: int | None) -> int:
+    """Return the number of classes, or raise if it is still unknown."""
     if classes is None:
         raise ConfigError("head.classes: the number of classes is not known yet; give it, or train on labelled data")
     return classes

@@ -1,10 +1,10 @@
-"""A linear-chain conditional random field over the tags of a sentence (Lafferty et al. 2001; above a network: Lample et al. 2016).
+"""A linear-chain conditional random field over tags (Lafferty et al. 2001; Lample et al. 2016).
 
     s(x, y) = a_{y_1} + Σ_t e_t(y_t) + Σ_{t>1} A(y_{t-1}, y_t) + b_{y_n}          log p(y | x) = s(x, y) - log Σ_{y'} exp s(x, y')
 
     e_t(c)  score of tag c at word t, from its vector      A (C, C)  score of a tag after another      a, b (C,)  of the first and the last
 
-The sum over all y' is worked out forwards, α_t(j) = e_t(j) + log Σ_i exp(α_{t-1}(i) + A(i, j)), and the best y by the same recursion
+The sum over all y' is computed forwards, α_t(j) = e_t(j) + log Σ_i exp(α_{t-1}(i) + A(i, j)), and the best y by the same recursion
 with max for log Σ exp (Viterbi 1967). Both go word by word, over all sentences at once.
 """
 
@@ -15,15 +15,15 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.kernels.dropout import dropout
-from attentif.models.heads.base import HEADS, HeadConfig, known
+from attentif.models.heads.base import HEADS, HeadConfig, require_classes
 from attentif.nn.seq import Seq
 
 
 @HEADS.register
 class CRFHeadConfig(HeadConfig):
-    """A score for each class at every place, and for each class after another: tagging."""
+    """Emission scores at every position and transition scores between classes: tagging."""
 
-    kind: Literal["crf"] = Field("crf", description="a score for each class at every place, and for each after another (tagging)")
+    kind: Literal["crf"] = Field("crf", description="a score for each class at every position, and for each after another (tagging)")
     from_data = ("classes",)
     classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of each vector; by default the model's")
@@ -36,18 +36,18 @@ class CRFHead(nn.Module):
     def __init__(self, config: CRFHeadConfig, width: int, dropout: float) -> None:
         super().__init__()
         self.dropout = dropout if config.dropout is None else config.dropout
-        C = known(config.classes)
+        C = require_classes(config.classes)
         self.out = nn.Linear(width, C)
         self.start, self.end = nn.Parameter(torch.zeros(C)), nn.Parameter(torch.zeros(C))
         self.transitions = nn.Parameter(torch.zeros(C, C))
 
     def init_weights(self) -> None:
-        """Nothing is said yet about which tag follows which."""
+        """Initialise the transitions to zero."""
         for parameter in (self.start, self.end, self.transitions):
             nn.init.zeros_(parameter)
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
-        """e: the scores of single tags."""
+        """e: the emission scores."""
         return self.out(dropout(x, self.dropout, self.training))
 
     def log_likelihood(self, e: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class CRFHead(nn.Module):
 
     @torch.no_grad()
     def best(self, e: Tensor, lengths: Tensor) -> Tensor:
-        """The likeliest tags (B, T); what stands past a sentence's end means nothing."""
+        """Viterbi decoding: the most likely tags (B, T); undefined past a sentence's end."""
         steps = e.unbind(1)
         alpha = self.start + steps[0]
         pointers = []

@@ -1,4 +1,4 @@
-"""A score for each token of a transcript and for none of them (the blank), at every frame: connectionist temporal classification.
+"""Connectionist temporal classification: scores of each token and the blank at every frame.
 
     P(y | x) = Σ over alignments a that collapse to y of Π_t p_t(a_t)                      (Graves et al. 2006, eq. 3)
 
@@ -24,7 +24,7 @@ BLANK = 0
 
 @HEADS.register
 class CTCHeadConfig(HeadConfig):
-    """A score for each token and for the blank, at every frame."""
+    """Scores of each token and of the blank, at every frame."""
 
     kind: Literal["ctc"] = Field("ctc", description="a score for each token and for the blank, at every frame (CTC)")
     from_data = ("vocab",)
@@ -48,7 +48,7 @@ class CTCHead(nn.Module):
 
 
 def ctc_loss(logits: Tensor, frames: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
-    """(B,): -ln P(y | x) of logits (B, T, V) whose rows have so many `frames`, and labels (B, L) of so many `lengths`.
+    """(B,): -ln P(y | x) of logits (B, T, V) with `frames` frames and labels (B, L) of `lengths`.
 
     A transcript that its frames cannot hold has no alignment: it counts nothing, as there is nothing to learn from it.
     """
@@ -56,6 +56,6 @@ def ctc_loss(logits: Tensor, frames: Tensor, labels: Tensor, lengths: Tensor) ->
     return F.ctc_loss(log_p, labels, frames, lengths, blank=BLANK, reduction="none", zero_infinity=True)
 
 
-def frames_needed(labels: Sequence[int]) -> int:
-    """The fewest frames that a transcript can be aligned with: one a token, and a blank between equal neighbours."""
+def min_frames(labels: Sequence[int]) -> int:
+    """Fewest frames a transcript aligns with: one per token, a blank between equal neighbours."""
     return len(labels) + sum(a == b for a, b in pairwise(labels))

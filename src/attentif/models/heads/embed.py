@@ -7,16 +7,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.models.heads.base import HEADS, HeadConfig
-from attentif.models.heads.pooling import Plain, pooled
+from attentif.models.heads.pooling import Plain, pool_sequence
 from attentif.nn.seq import Seq
 
 
 @HEADS.register
 class EmbedHeadConfig(HeadConfig):
-    """One vector for the whole sequence."""
+    """One vector for the whole sequence: sentence embeddings."""
 
     kind: Literal["embed"] = Field("embed", description="one vector for the whole sequence (sentence embeddings)")
-    pool: Plain = Field("mean", description="how places become one vector: first, last, mean, max")
+    pool: Plain = Field("mean", description="how positions become one vector: first, last, mean, max")
     normalise: bool = Field(False, description="of length 1, so that a product is a cosine")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "EmbedHead":
@@ -30,5 +30,5 @@ class EmbedHead(nn.Module):
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         """(B, D)"""
-        vectors = pooled(x, seq, self.pool)
+        vectors = pool_sequence(x, seq, self.pool)
         return F.normalize(vectors, dim=-1) if self.normalise else vectors

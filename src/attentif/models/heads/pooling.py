@@ -1,10 +1,10 @@
-"""Places become one vector.
+"""Pooling: one vector for a sequence.
 
     first, last     the vector of that place
-    mean, max       of every component, over places
+    mean, max       of every component, over positions
     attention       v = Σ_t α_t x_t,  α = softmax_t(wᵀ x_t)         a mean whose weights are learned (after Yang et al. 2016)
 
-w begins at zero, so that attention begins as the mean. Its weights can be looked at like those of any attention: one row, for the answer.
+w is initialised to zero, so attention starts as the mean. Its weights can be recorded as a map with one row.
 """
 
 from typing import Literal
@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attentif.nn.mixer import Caps, Shown
+from attentif.nn.mixer import Caps, Recordable
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.tape import tape_for
 
@@ -20,14 +20,14 @@ Plain = Literal["first", "last", "mean", "max"]
 Pool = Literal[Plain, "attention"]
 
 
-def pooled(x: Tensor, seq: Seq, how: Plain) -> Tensor:
-    """One vector (B, D) for each sequence; padding does not count."""
+def pool_sequence(x: Tensor, seq: Seq, how: Plain) -> Tensor:
+    """Pool each sequence to one vector (B, D), ignoring padding."""
     if how in ("first", "last"):
         places = seq.first() if how == "first" else seq.last()
         return x.reshape(-1, x.shape[-1])[places]
     if how == "max":
         padded = unpack(x, seq) if seq.is_packed else x
-        return padded.masked_fill(~seq.valid_padded()[..., None], float("-inf")).amax(1)
+        return padded.masked_fill(~seq.padded_mask()[..., None], float("-inf")).amax(1)
     if seq.is_packed:
         total = x.new_zeros(seq.batch, x.shape[-1]).index_add(0, seq.row, x)
     else:
@@ -35,8 +35,8 @@ def pooled(x: Tensor, seq: Seq, how: Plain) -> Tensor:
     return total / seq.lengths[:, None].clamp(min=1)
 
 
-class AttentionPool(Shown):
-    """The weighted mean above."""
+class AttentionPool(Recordable):
+    """The weighted mean `attention` above."""
 
     caps = Caps(causal=False, bidirectional=True, streaming="none", maps=True)
 
@@ -47,8 +47,8 @@ class AttentionPool(Shown):
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         """(B, D)"""
         x = unpack(x, seq) if seq.is_packed else x
-        valid = seq.valid_padded()
-        weights = (x @ self.query).masked_fill(~valid, torch.finfo(x.dtype).min).softmax(1)  # not -inf: a text may be empty
+        valid = seq.padded_mask()
+        weights = (x @ self.query).masked_fill(~valid, torch.finfo(x.dtype).min).softmax(1)  # not -inf: sequences may be empty
         if (tape := tape_for(self)) is not None:
             tape.keep(self, weights.detach())
         x = x if seq.dense else x.masked_fill(~valid[..., None], 0)

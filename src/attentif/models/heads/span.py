@@ -1,4 +1,4 @@
-"""Two scores at every place: that an answer begins there, that it ends there (Seo et al. 2017; Devlin et al. 2019)."""
+"""Extractive question answering: start and end scores (Seo et al. 2017; Devlin et al. 2019)."""
 
 from typing import Literal
 
@@ -12,9 +12,9 @@ from attentif.nn.seq import Seq
 
 @HEADS.register
 class SpanHeadConfig(HeadConfig):
-    """Two scores at every place, that a span begins and that it ends there: extractive question answering."""
+    """Start and end scores at every position: extractive question answering."""
 
-    kind: Literal["span"] = Field("span", description="two scores at every place: an answer begins there, it ends there")
+    kind: Literal["span"] = Field("span", description="two scores at every position: an answer begins there, it ends there")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of each vector; by default the model's")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "SpanHead":

@@ -1,4 +1,4 @@
-"""A score for each class, at every place."""
+"""Token classification."""
 
 from typing import Literal
 
@@ -6,19 +6,22 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.kernels.dropout import dropout
-from attentif.models.heads.base import HEADS, HeadConfig, known
+from attentif.models.heads.base import HEADS, HeadConfig, require_classes
 from attentif.models.heads.classify import ACTIVATIONS, Activation
+from attentif.nn.norm import Norm
 from attentif.nn.seq import Seq
 
 
 @HEADS.register
 class TokensHeadConfig(HeadConfig):
-    """A score for each class, at every place: tagging."""
+    """Logits of the classes at every position: token classification."""
 
-    kind: Literal["tokens"] = Field("tokens", description="a score for each class, at every place (tagging)")
+    kind: Literal["tokens"] = Field("tokens", description="a score for each class, at every position (tagging)")
     from_data = ("classes",)
     classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
     hidden: bool = Field(False, description="a linear map and a non-linearity before the scores (ELECTRA)")
+    hidden_bias: bool = Field(True, description="a bias in the map of `hidden`")
+    hidden_norm: Norm | None = Field(None, description="normalise what `hidden` gives (ModernBERT)")
     activation: Activation = Field("gelu", description="the non-linearity of `hidden`: tanh, gelu, gelu-tanh, relu, silu")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of each vector; by default the model's")
 
@@ -30,10 +33,11 @@ class TokensHead(nn.Module):
     def __init__(self, config: TokensHeadConfig, width: int, dropout: float) -> None:
         super().__init__()
         self.dropout = dropout if config.dropout is None else config.dropout
-        self.hidden = nn.Linear(width, width) if config.hidden else None
+        self.hidden = nn.Linear(width, width, bias=config.hidden_bias) if config.hidden else None
+        self.norm = config.hidden_norm.build(width) if config.hidden and config.hidden_norm else nn.Identity()
         self.activation = ACTIVATIONS[config.activation]
-        self.out = nn.Linear(width, known(config.classes))
+        self.out = nn.Linear(width, require_classes(config.classes))
 
     def forward(self, x: Tensor, seq: Seq) -> Tensor:
         x = dropout(x, self.dropout, self.training)
-        return self.out(x if self.hidden is None else self.activation(self.hidden(x)))
+        return self.out(x if self.hidden is None else self.norm(self.activation(self.hidden(x))))

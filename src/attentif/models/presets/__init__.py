@@ -1,4 +1,4 @@
-"""Every system by name, one TOML file each; its first comment says what it reproduces and from which paper."""
+"""Model presets, one TOML file each; the first comment names what it reproduces and the paper."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -7,7 +7,14 @@ from attentif.config import Layer, did_you_mean, read_toml
 from attentif.errors import ConfigError
 
 FOLDER = Path(str(files(__name__)))
-ALIASES = {"gpt2-small": "gpt2", "vaswani-2017": "transformer-base", "window-mlp": "bengio-2003", "camembert-tiny": "roberta-tiny"}
+ALIASES = {
+    "gpt2-small": "gpt2",
+    "vaswani-2017": "transformer-base",
+    "window-mlp": "bengio-2003",
+    "camembert-tiny": "roberta-tiny",
+    "llama": "llama-2-7b",
+    "mistral": "mistral-7b",
+}
 
 
 def preset_names() -> list[str]:
@@ -15,7 +22,7 @@ def preset_names() -> list[str]:
 
 
 def preset_layer(name: str) -> Layer:
-    """The values of a preset; presets do not inherit from one another."""
+    """Return the values of a preset; presets do not inherit from one another."""
     known = preset_names()
     stem = ALIASES.get(name, name)
     if stem not in known:
@@ -25,5 +32,5 @@ def preset_layer(name: str) -> Layer:
 
 
 def preset_description(name: str) -> str:
-    """The first comment of a preset's file."""
+    """Return the first comment of a preset's file."""
     return preset_layer(name).about

@@ -1,4 +1,4 @@
-"""Every mixer, one file an idea; importing this package registers them all."""
+"""All mixers, one file each; importing this package registers them."""
 
 import pkgutil
 from importlib import import_module

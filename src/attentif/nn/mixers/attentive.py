@@ -1,4 +1,4 @@
-"""A recurrent decoder that looks at the memory as it writes: stacked cells and their attention, one mixer.
+"""A recurrent decoder with attention to the memory: stacked cells and their attention, one mixer.
 
     feeding = "context"     c_t = read(s_{t-1})      s_t = cell([x_t; c_t], s_{t-1})         y_t = out(s_t, c_t)
     feeding = "input"       s_t = cell([x_t; y_{t-1}], s_{t-1})      c_t = read(s_t)         y_t = out(s_t, c_t)
@@ -10,15 +10,13 @@
 
     x_t, y_t     input and output                  (B, D); y_0 = 0
     s_t          state of the topmost cell         (B, N); those below carry x_t (and what is fed) up to it
-    m_j          the memory at place j             (B, S, M)
+    m_j          the memory at position j          (B, S, M)
 
-The first is that of (Bahdanau et al. 2015), who score with the state before the step and let the context enter the cell; the second that
-of (Luong et al. 2015), whose input feeding tells the cells where they looked before. The first states are zero, or tanh(W m) with m the
-memory's first place (Bahdanau: a backward encoder ends there), last place or mean, or the encoder's last states (the model's `bridge`).
+The first is Bahdanau et al. 2015, the second Luong et al. 2015 (input feeding). The initial states are zero, tanh(W m) with m the memory's
+first position, last position or mean, or the encoder's final states (the model's `bridge`).
 
-What is fed depends on the step before, so the time loop is a loop in torch; the input's part of the gates, the keys and, without input
-feeding, the outputs are worked out for all steps at once. Cells begin as those of `lstm` and `gru` do: each gate's input weights xavier,
-its state weights orthogonal, the forget gate's bias 1.
+The time loop runs in torch, since the input of a step depends on the one before; input gates, keys and, without input feeding, outputs are
+computed for all steps at once. Cells are initialised as in `lstm` and `gru`.
 """
 
 from collections.abc import Sequence
@@ -32,12 +30,12 @@ from torch import Tensor, nn
 from attentif.errors import ConfigError
 from attentif.kernels.cells import gru_step, lstm_step, rnn_step
 from attentif.kernels.dropout import dropout
-from attentif.kernels.scores import aligned
+from attentif.kernels.scores import align
 from attentif.nn.alignment import Alignment, Score
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, CrossMixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, CrossMixer, MixerConfig, Site, check_streamable
 from attentif.nn.seq import Seq, unpack
-from attentif.nn.state import State, shared_sources
+from attentif.nn.state import State, select_sources
 from attentif.nn.tape import tape_for
 
 CellKind = Literal["rnn", "lstm", "gru"]
@@ -46,34 +44,25 @@ GATES: dict[CellKind, int] = {"rnn": 1, "lstm": 4, "gru": 3}
 
 @MIXERS.register
 class AttentiveConfig(MixerConfig):
-    """Recurrent cells with attention to the memory: the decoders of 2014 and 2015."""
+    """Recurrent cells with attention to the memory (Bahdanau 2015, Luong 2015)."""
 
     cost: ClassVar[str] = "T·S"
 
     kind: Literal["attentive-recurrence"] = Field("attentive-recurrence", description="recurrent cells with attention to the memory")
     cell: CellKind = Field("gru", description="rnn (tanh), lstm or gru")
-    hidden: int | None = Field(None, gt=0, description="components of a cell's state; by default width")
-    layers: int = Field(1, gt=0, description="cells one above the other; the topmost looks at the memory")
-    score: Score = Field("additive", description="how places are scored: additive, general, dot, location, cosine or scaled-dot")
-    score_width: int | None = Field(None, gt=0, description="hidden components of the additive score; by default hidden")
-    places: int = Field(64, gt=0, description="places of the memory that the location score knows; what lies beyond is not read")
-    feeding: Literal["context", "input", "none"] = Field(
-        "context", description="what enters the cell with x: the context (Bahdanau), the output before (Luong) or nothing"
-    )
-    start: Literal["zero", "first", "last", "mean"] = Field(
-        "zero", description="the first state: zero, or made from the memory's first place, last place or mean"
-    )
-    readout: Literal["tanh", "maxout"] = Field(
-        "tanh", description="how state and context become the output: tanh (Luong), maxout (Bahdanau)"
-    )
+    hidden: int | None = Field(None, gt=0, description="width of a cell's state; by default width")
+    layers: int = Field(1, gt=0, description="stacked cells; the topmost attends to the memory")
+    score: Score = Field("additive", description="how positions are scored: additive, general, dot, location, cosine or scaled-dot")
+    score_width: int | None = Field(None, gt=0, description="hidden width of the additive score; by default hidden")
+    places: int = Field(64, gt=0, description="number of memory positions the location score covers")
+    feeding: Literal["context", "input", "none"] = Field("context", description="cell input besides x: context, last output or none")
+    start: Literal["zero", "first", "last", "mean"] = Field("zero", description="initial state: zero, or from this memory position")
+    readout: Literal["tanh", "maxout"] = Field("tanh", description="output from state and context: tanh (Luong), maxout (Bahdanau)")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropped components between layers of cells; by default the model's")
-
-    def build(self, site: Site) -> "AttentiveRecurrence":
-        return AttentiveRecurrence(self, site)
 
 
 class Cell(nn.Module):
-    """One cell: its weights, and a step with them."""
+    """One recurrent cell: weights and step."""
 
     def __init__(self, kind: CellKind, inputs: int, width: int) -> None:
         super().__init__()
@@ -88,7 +77,7 @@ class Cell(nn.Module):
             nn.init.xavier_uniform_(of_input)
             nn.init.orthogonal_(of_state)
         if self.kind == "lstm":
-            nn.init.ones_(self.w_x.bias.chunk(4)[1])  # of the forget gate
+            nn.init.ones_(self.w_x.bias.chunk(4)[1])  # forget gate
         if self.b_h is not None:
             nn.init.zeros_(self.b_h)
 
@@ -100,7 +89,7 @@ class Cell(nn.Module):
 
 @dataclass(slots=True)
 class AttentiveState(State):
-    """The cells' states, what was fed back, and the memory, projected once; `fanout` neighbouring rows (beams) share a row of it."""
+    """Cell states, fed-back output and projected memory; `fanout` beams share a memory row."""
 
     h: Tensor  # (B, layers, N)
     c: Tensor | None  # (B, layers, N), LSTM only
@@ -111,18 +100,18 @@ class AttentiveState(State):
     fanout: int = 1
 
     def select(self, rows: Tensor) -> Self:
-        """Beams of one source share its memory: choosing among them copies their own states only."""
-        sources, fanout = shared_sources(rows, self.fanout, len(self.values))
+        """Select beams; those of one source share its memory, so only their own states are copied."""
+        sources, fanout = select_sources(rows, self.fanout, len(self.values))
 
-        def chosen(t: Tensor | None, by: Tensor | None) -> Any:
+        def pick(t: Tensor | None, by: Tensor | None) -> Any:
             return t if t is None or by is None else t.index_select(0, by)
 
-        own = {name: chosen(getattr(self, name), rows) for name in ("h", "c", "y")}
-        memory = {name: chosen(getattr(self, name), sources) for name in ("keys", "values", "mask")}
+        own = {name: pick(getattr(self, name), rows) for name in ("h", "c", "y")}
+        memory = {name: pick(getattr(self, name), sources) for name in ("keys", "values", "mask")}
         return replace(self, **own, **memory, fanout=fanout)
 
     def snapshot(self) -> Self:
-        return replace(self)  # a step puts new tensors in the place of the old ones, and writes into none
+        return replace(self)  # steps replace tensors and never write into them
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +121,13 @@ class AlignmentRecord:
     mask: Tensor | None  # (B, 1, S)
 
 
-class AttentiveRecurrence(CrossMixer):
+class AttentiveRecurrence(CrossMixer, config=AttentiveConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact", maps=True)
 
     def __init__(self, config: AttentiveConfig, site: Site) -> None:
         super().__init__()
         if site.memory_width is None:
-            raise ConfigError("attentive-recurrence needs a memory: it belongs in the decoder of a model that has an encoder")
+            raise ConfigError("attentive-recurrence needs a memory: use it in the decoder of an encoder-decoder")
         D, M, N = site.width, site.memory_width, config.hidden or site.width
         self.config, self.hidden, self.layers = config, N, config.layers
         self.dropout = site.dropout if config.dropout is None else config.dropout
@@ -158,13 +147,13 @@ class AttentiveRecurrence(CrossMixer):
 
     def init_state(self, memory: Tensor, memory_seq: Seq) -> AttentiveState:
         if memory_seq.is_packed:
-            memory, memory_seq = unpack(memory, memory_seq), Seq.padded(memory_seq.lengths)
+            memory, memory_seq = unpack(memory, memory_seq), Seq.from_padded(memory_seq.lengths)
         mask = None
         if not memory_seq.dense:
             memory = memory.masked_fill(~memory_seq.valid[..., None], 0.0)
-            empty = memory_seq.lengths == 0  # nothing to read: the context is that of zeros
+            empty = memory_seq.lengths == 0  # no source: the context is zero
             mask = torch.zeros_like(memory[..., 0]).masked_fill(~memory_seq.valid & ~empty[:, None], float("-inf"))[:, None]
-        states = self._first(memory, memory_seq).chunk(2 if self.config.cell == "lstm" else 1, 1)
+        states = self._initial_states(memory, memory_seq).chunk(2 if self.config.cell == "lstm" else 1, 1)
         y = memory.new_zeros(len(memory), self.out.out_features // (2 if self.config.readout == "maxout" else 1))
         return AttentiveState(
             h=states[0],
@@ -175,37 +164,39 @@ class AttentiveRecurrence(CrossMixer):
             mask=mask,
         )
 
-    def _first(self, memory: Tensor, seq: Seq) -> Tensor:
-        """(B, layers, N) states before the first step; of an LSTM, (B, 2 layers, N), its cells after its outputs."""
+    def _initial_states(self, memory: Tensor, seq: Seq) -> Tensor:
+        """Initial states (B, layers, N); for an LSTM (B, 2 layers, N), cells after outputs."""
         layers = self.layers * (2 if self.config.cell == "lstm" else 1)
         if self.start is None or not memory.shape[1]:
             return memory.new_zeros(len(memory), layers, self.hidden)
         if self.config.start == "mean":
             m = memory.sum(1) / seq.lengths[:, None].clamp(min=1)
         else:
-            last = seq.first() + (seq.lengths - 1).clamp(min=0)  # an empty row is read at its first place, which is zero
+            last = seq.first() + (seq.lengths - 1).clamp(min=0)  # an empty row is read at its first position, which is zero
             m = memory[:, 0] if self.config.start == "first" else memory.flatten(0, 1)[last]
         return torch.tanh(self.start(m)).unflatten(1, (layers, self.hidden))
 
     def resume(self, state: AttentiveState, ended: Sequence[Any]) -> AttentiveState:
-        """The encoder's last states, a layer each, as the first ones here."""
+        """Initialise the cells from the encoder's final states, one layer each."""
         if self.start is not None:
-            raise ConfigError(f"start = {self.config.start!r} makes the first state from the memory: leave it out to begin from the bridge")
+            raise ConfigError(
+                f"start = {self.config.start!r} takes the initial state from the memory: leave it out to begin from the bridge"
+            )
         if len(ended) != self.layers:
             raise ConfigError(f"a bridge to {self.layers} layers of cells needs as many in the encoder, which has {len(ended)}")
 
-        def stacked(name: str) -> Tensor | None:
+        def stack_layers(name: str) -> Tensor | None:
             layers = [t for layer in ended if (t := getattr(layer, name, None)) is not None and t.shape[1:] == (self.hidden,)]
             return torch.stack(layers, 1) if len(layers) == len(ended) else None
 
-        h, c = stacked("h"), stacked("c")
+        h, c = stack_layers("h"), stack_layers("c")
         if h is None or (c is None) != (state.c is None):
             raise ConfigError(f"a bridge to this mixer needs {self.config.cell} cells with hidden = {self.hidden} in the encoder")
         return replace(state, h=h, c=c)
 
     def forward(self, x: Tensor, seq: Seq, memory: Tensor | None, memory_seq: Seq | None, state: AttentiveState | None = None) -> Tensor:
         if state is not None:
-            refuse_unreadable(seq)
+            check_streamable(seq, state)
         elif memory is None or memory_seq is None:
             raise ValueError("attentive-recurrence needs either the memory and its Seq or a state made from them")
         else:
@@ -213,45 +204,45 @@ class AttentiveRecurrence(CrossMixer):
         if not x.numel():
             return x
         gates = self._cell(0).w_x(x)
-        padded = Seq.padded(seq.lengths) if seq.is_packed else seq
+        padded = Seq.from_padded(seq.lengths) if seq.is_packed else seq
         if seq.is_packed:
             gates, x = unpack(gates, seq), unpack(x, seq)
         y, weights = self._run(gates, x, padded, state)
         if (tape := tape_for(self)) is not None:
             mask = None if state.mask is None else state.mask.repeat_interleave(state.fanout, 0)
             tape.keep(self, AlignmentRecord(torch.cat(weights, 1).detach(), padded, mask))
-        return y.flatten(0, 1).index_select(0, seq.cells(seq.max_len)) if seq.is_packed else y
+        return y.flatten(0, 1).index_select(0, seq.padded_index(seq.max_len)) if seq.is_packed else y
 
     def _run(self, gates: Tensor, x: Tensor, seq: Seq, state: AttentiveState) -> tuple[Tensor, list[Tensor]]:
-        """Outputs (B, T, D) and weights (B, ·, S) from the input's part of the gates (B, T, G·N); the state is left as after the last."""
+        """Run all steps: outputs (B, T, D) and weights (B, ·, S); `state` is updated."""
         h, c, y = list(state.h.unbind(1)), [None] * self.layers if state.c is None else list(state.c.unbind(1)), state.y
         tops, contexts, outputs, weights = [], [], [], []
         shortest = gates.shape[1] if seq.dense else int(seq.lengths.min())
         for t, (now, x_t, valid) in enumerate(zip(gates.unbind(1), x.unbind(1), seq.valid.unbind(1), strict=True)):
             before = h, c, y
             if self.config.feeding == "context":
-                context, w = self._read(h[-1][:, None], state)
+                context, w = self._attend(h[-1][:, None], state)
                 contexts.append(context)
                 weights.append(w)
-                now = now + self._fed(context[:, 0])
+                now = now + self._project_feed(context[:, 0])
             elif y is not None:
-                now = now + self._fed(y)
-            h, c = self._climb(now, h, c)
+                now = now + self._project_feed(y)
+            h, c = self._step_cells(now, h, c)
             tops.append(h[-1])
             if y is not None:
-                context, w = self._read(h[-1][:, None], state)
+                context, w = self._attend(h[-1][:, None], state)
                 y = self._readout(h[-1], context[:, 0], x_t)
                 outputs.append(y)
                 weights.append(w)
-            if t >= shortest:  # rows that have ended stand still
-                h, c, y = _kept(valid, (h, c, y), before)
+            if t >= shortest:  # keep the state of rows that have ended
+                h, c, y = _keep_finished(valid, (h, c, y), before)
         state.h, state.c, state.y = torch.stack(h, 1), None if c[0] is None else torch.stack(c, 1), y
         if outputs:
             return torch.stack(outputs, 1), weights
         top = torch.stack(tops, 1)
         if self.config.feeding == "context":
             return self._readout(top, torch.cat(contexts, 1), x), weights
-        context, w = self._read(top, state)
+        context, w = self._attend(top, state)
         return self._readout(top, context, x), [w]
 
     def _cell(self, layer: int) -> Cell:
@@ -259,13 +250,13 @@ class AttentiveRecurrence(CrossMixer):
         assert isinstance(cell, Cell)
         return cell
 
-    def _fed(self, what: Tensor) -> Tensor:
+    def _project_feed(self, what: Tensor) -> Tensor:
         assert self.feed is not None
         gates: Tensor = self.feed(what)
         return gates
 
-    def _climb(self, gates: Tensor, h: list[Tensor], c: list[Any]) -> tuple[list[Tensor], list[Any]]:
-        """One step of every cell, from the lowest up."""
+    def _step_cells(self, gates: Tensor, h: list[Tensor], c: list[Any]) -> tuple[list[Tensor], list[Any]]:
+        """Step every cell, from the lowest up."""
         after_h: list[Tensor] = []
         after_c: list[Any] = []
         for layer in range(self.layers):
@@ -276,13 +267,13 @@ class AttentiveRecurrence(CrossMixer):
             after_c.append(new_c)
         return after_h, after_c
 
-    def _read(self, s: Tensor, state: AttentiveState) -> tuple[Tensor, Tensor]:
-        """Contexts (B, T, M) and weights (B, T, S) for states (B, T, N); beams of one source are read as one longer row."""
+    def _attend(self, s: Tensor, state: AttentiveState) -> tuple[Tensor, Tensor]:
+        """Contexts (B, T, M) and weights (B, T, S) for states (B, T, N); beams are read as one row."""
         B, T = s.shape[:2]
         if state.fanout > 1:
             s = s.reshape(B // state.fanout, state.fanout * T, -1)
         scores = self.score(s, state.values if state.keys is None else state.keys)
-        context, weights = aligned(scores, state.values, state.mask)
+        context, weights = align(scores, state.values, state.mask)
         return (context, weights) if state.fanout == 1 else (context.reshape(B, T, -1), weights.reshape(B, T, -1))
 
     def _readout(self, s: Tensor, context: Tensor, x: Tensor) -> Tensor:
@@ -291,15 +282,15 @@ class AttentiveRecurrence(CrossMixer):
         return self.out(torch.cat([s, context, x], -1)).unflatten(-1, (-1, 2)).amax(-1)
 
     def maps(self, record: AlignmentRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
-        """One head, whichever is asked for."""
+        """The alignment weights, as one head."""
         weights = record.weights.masked_fill(~record.seq.valid[..., None], 0.0)
         if record.mask is not None:
             weights = weights.masked_fill(record.mask == float("-inf"), 0.0)
         return (weights if rows is None else weights[rows])[:, None]
 
 
-def _kept(valid: Tensor, after: tuple[Any, Any, Any], before: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    """What the rows that go on have become, and what the others were."""
+def _keep_finished(valid: Tensor, after: tuple[Any, Any, Any], before: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    """Keep the old state of rows that have ended."""
 
     def choose(new: Any, old: Any) -> Any:
         if isinstance(new, list):

@@ -1,4 +1,4 @@
-"""Both directions from a mixer that looks back only (Schuster & Paliwal 1997).
+"""A causal mixer applied in both directions (Schuster & Paliwal 1997).
 
     →y = f(x)           ←y = reverse(f'(reverse(x)))           f and f' alike, with weights of their own
 
@@ -24,23 +24,18 @@ from attentif.nn.seq import Seq
 
 @MIXERS.register
 class BidirectionalConfig(MixerConfig):
-    """A mixer that looks back only, in both directions."""
+    """A causal mixer in both directions."""
 
     cost: ClassVar[str] = "that of its mixer"
 
-    kind: Literal["bidirectional"] = Field("bidirectional", description="a mixer that looks back only, in both directions")
+    kind: Literal["bidirectional"] = Field("bidirectional", description="a causal mixer in both directions")
     mixer: Annotated[MixerConfig, OneOf(MIXERS)] = Field(
-        default_factory=lambda: MIXERS["lstm"].model_validate({}), description="what runs in each direction; by default an lstm"
+        default_factory=lambda: MIXERS["lstm"].model_validate({}), description="the causal mixer; by default an lstm"
     )
-    join: Literal["concat", "sum", "project"] = Field(
-        "concat", description="concat (each direction gives half the width), sum, or project (a linear map of both)"
-    )
-
-    def build(self, site: Site) -> "Bidirectional":
-        return Bidirectional(self, site)
+    join: Literal["concat", "sum", "project"] = Field("concat", description="concat (half the width each), sum, or project (linear)")
 
 
-class Bidirectional(Mixer):
+class Bidirectional(Mixer, config=BidirectionalConfig):
     def __init__(self, config: BidirectionalConfig, site: Site) -> None:
         super().__init__()
         self.config = config
@@ -60,14 +55,14 @@ class Bidirectional(Mixer):
         kind = self.config.mixer.kind
         mixer = self.config.mixer.build(site if width == site.width else replace(site, out_width=width))
         if not isinstance(mixer, Mixer) or not mixer.caps.causal:
-            raise ConfigError(f"bidirectional needs a mixer that looks back only, and {kind} does not as configured")
+            raise ConfigError(f"bidirectional needs a causal mixer, and {kind} is not")
         if getattr(mixer, "out_width", site.width) != width:
-            raise ConfigError(f"{kind} cannot return {width} of {site.width} numbers, as join = concat needs; use join = sum or project")
+            raise ConfigError(f"{kind} cannot return width {width} from {site.width}, as join = concat needs; use join = sum or project")
         return mixer
 
     def forward(self, x: Tensor, seq: Seq, state: None = None) -> Tensor:
-        mirrored = seq if seq.marks is None else replace(seq, marks=seq.mirrored(seq.marks))
-        ahead, back = self.ahead(x, seq), seq.mirrored(self.back(seq.mirrored(x), mirrored))
+        mirrored = seq if seq.marks is None else replace(seq, marks=seq.reverse(seq.marks))
+        ahead, back = self.ahead(x, seq), seq.reverse(self.back(seq.reverse(x), mirrored))
         if self.config.join == "sum":
             return ahead + back
         both = torch.cat([ahead, back], -1)

@@ -1,50 +1,44 @@
-"""Attention from one sequence to another: queries from the decoder, keys and values from the memory.
+"""Cross-attention: queries from the decoder, keys and values from the memory.
 
     q = W_q x,   k, v = W_k m, W_v m        y = W_o [attention(q_h, k_h, v_h)]_h                 (Vaswani et al. 2017, section 3.2.3)
 
-    x        what is being written                                        (B, T, D)
-    m        the memory: what was read, every place of it seen by all     (B, S, M)
+    x        the decoder's sequence                                       (B, T, D)
+    m        the memory: what was read, every position of it seen by all  (B, S, M)
 
-`kernels/attention.py` has the equation; keys and values of the memory are worked out once, and kept in the state.
+The equation is in `kernels/attention.py`; keys and values are computed once and stored in the state.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
 from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, CrossMixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, CrossMixer, HeadsConfig, Site, check_streamable, map_index
 from attentif.nn.seq import Seq, unpack
-from attentif.nn.state import State, shared_sources
+from attentif.nn.state import State, select_sources
 from attentif.nn.tape import tape_for
 
 
 @MIXERS.register
-class CrossAttentionConfig(MixerConfig):
+class CrossAttentionConfig(HeadsConfig):
     """Softmax attention to the memory."""
 
     cost: ClassVar[str] = "T·S"
 
     kind: Literal["cross-attention"] = Field("cross-attention", description="softmax attention to the memory (the encoder's output)")
-    heads: int = Field(8, gt=0, description="heads")
-    head_width: int | None = Field(None, gt=0, description="width of a head; by default width / heads")
     scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√head_width")
-    bias: bool = Field(True, description="biases in the projections to queries, keys and values")
-    key_bias: bool = Field(True, description="one for the keys too, where there are biases: it cannot change a softmax (Whisper has none)")
-    out_bias: bool = Field(True, description="bias in the output projection")
-    dropout: float = Field(0.0, ge=0, lt=1, description="dropped weights; on a CPU this leaves the fast kernel")
-
-    def build(self, site: Site) -> "CrossAttention":
-        return CrossAttention(self, site)
+    key_bias: bool = Field(True, description="if `bias`, also for the keys (Whisper: no); it cannot change a softmax")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the weights; slow on CPU")
 
 
 @dataclass(slots=True)
 class MemoryState(State):
-    """Keys and values of the memory, projected once. `fanout` neighbouring rows of the decoder (beams) share a row of the memory."""
+    """Projected keys and values of the memory; `fanout` beams share one of its rows."""
 
     k: Tensor  # (B, H, S, K)
     v: Tensor  # (B, H, S, K)
@@ -52,14 +46,19 @@ class MemoryState(State):
     fanout: int = 1
 
     def select(self, rows: Tensor) -> Self:
-        sources, fanout = shared_sources(rows, self.fanout, len(self.k))
+        sources, fanout = select_sources(rows, self.fanout, len(self.k))
         if sources is None:
             return type(self)(self.k, self.v, self.valid, fanout)
         k, v = self.k.index_select(0, sources), self.v.index_select(0, sources)
         return type(self)(k, v, None if self.valid is None else self.valid.index_select(0, sources), fanout)
 
+    def source_lengths(self) -> list[int]:
+        """Places of each row of the memory."""
+        found: list[int] = [self.k.shape[2]] * len(self.k) if self.valid is None else self.valid.sum(1).tolist()
+        return found
+
     def snapshot(self) -> Self:
-        return self  # nothing is ever written into it
+        return self  # it is never modified
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +70,14 @@ class CrossRecord:
     fanout: int
 
 
-class CrossAttention(CrossMixer):
+class CrossAttention(CrossMixer, config=CrossAttentionConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact", maps=True)
 
     def __init__(self, config: CrossAttentionConfig, site: Site) -> None:
         super().__init__()
         K = site.head_width(config.heads, config.head_width)
         if site.memory_width is None:
-            raise ConfigError("cross-attention needs a memory: it belongs in the decoder of a model that has an encoder")
+            raise ConfigError("cross-attention needs a memory: use it in the decoder of an encoder-decoder")
         self.config, self.heads, self.head_width = config, config.heads, K
         self.scale = config.scale or K**-0.5
         self.q = Linear(site.width, config.heads * K, bias=config.bias)
@@ -90,12 +89,15 @@ class CrossAttention(CrossMixer):
         k, v = (project(memory).unflatten(-1, (self.heads, self.head_width)) for project in (self.k, self.v))
         if memory_seq.is_packed:
             k, v = unpack(k, memory_seq), unpack(v, memory_seq)
-            memory_seq = Seq.padded(memory_seq.lengths)
-        return MemoryState(k.transpose(1, 2), v.transpose(1, 2), None if memory_seq.dense else memory_seq.valid)
+            memory_seq = Seq.from_padded(memory_seq.lengths)
+        k, v = k.transpose(1, 2), v.transpose(1, 2)
+        if not torch.is_grad_enabled():  # every step reads them: head by head, as they will lie
+            k, v = k.contiguous(), v.contiguous()
+        return MemoryState(k, v, None if memory_seq.dense else memory_seq.valid)
 
     def forward(self, x: Tensor, seq: Seq, memory: Tensor | None, memory_seq: Seq | None, state: MemoryState | None = None) -> Tensor:
         if state is not None:
-            refuse_unreadable(seq)
+            check_streamable(seq, state)
         elif memory is None or memory_seq is None:
             raise ValueError("cross-attention needs either the memory and its Seq or a state made from them")
         else:
@@ -105,10 +107,10 @@ class CrossAttention(CrossMixer):
         if (tape := tape_for(self)) is not None:
             tape.keep(self, CrossRecord(q.detach(), state.k.detach(), state.valid, seq, state.fanout))
         y = self.attend(q, state)
-        return self.out(y.flatten(0, 1).index_select(0, seq.cells(seq.max_len)) if seq.is_packed else y)
+        return self.out(y.flatten(0, 1).index_select(0, seq.padded_index(seq.max_len)) if seq.is_packed else y)
 
     def attend(self, q: Tensor, state: MemoryState) -> Tensor:
-        """(B, H, T, K) to (B, T, H·K); beams that share a source are read as one longer row of queries."""
+        """Map queries (B, H, T, K) to (B, T, H·K); beams of a source are read as one longer row."""
         rows, T = q.shape[0], q.shape[2]
         if state.fanout > 1:
             q = q.unflatten(0, (-1, state.fanout)).transpose(1, 2).flatten(2, 3)  # (B / fanout, H, fanout·T, K)
@@ -118,9 +120,8 @@ class CrossAttention(CrossMixer):
 
     def maps(self, record: CrossRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
         k, valid = record.k.repeat_interleave(record.fanout, 0), record.valid
-        row = slice(None) if rows is None else rows
-        heads = slice(None) if head is None else slice(head, head + 1)
-        mask = record.seq.valid_padded()[:, None, :, None].expand(-1, -1, -1, k.shape[2])
+        row, heads = map_index(rows, head)
+        mask = record.seq.padded_mask()[:, None, :, None].expand(-1, -1, -1, k.shape[2])
         if valid is not None:
             mask = mask & valid.repeat_interleave(record.fanout, 0)[:, None, None, :]
         return attention_weights(record.q[row, heads], k[row, heads], scale=self.scale, mask=mask[row])

@@ -1,19 +1,18 @@
-"""A mixture of experts: many feed-forward networks, of which a router lets each token use a few.
+"""A mixture of experts: a router sends each token to a few of many feed-forward networks.
 
     y_t = Σ_{i ∈ top-k} w_ti f_i(x_t) + s(x_t)          p_t = softmax(W_r x_t), or sigmoid(W_r x_t)
 
     f_i      expert i, a feed-forward network, plain or gated
     p_t      what the router gives to each expert; the k largest are chosen
     w_ti     the p_ti of the chosen experts: as they are (Fedus et al. 2021, k = 1), or divided by their sum (Jiang et al. 2024, Mixtral)
-    s        shared experts, which every token uses (DeepSeek-AI 2024)
+    s        shared experts, which every token uses (DeepSeek-AI 2024), or σ(g·x_t) times them (Qwen Team 2024)
 
-The idea is older (Jacobs et al. 1991; Shazeer et al. 2017). With `groups`, experts are chosen within the best groups only, a group being
-scored by the sum of its best members. `nn/balance.py` has the losses that keep the experts evenly used. Nothing limits how many tokens an
-expert takes, so none is dropped; padding reaches neither the router nor its statistics.
+After Jacobs et al. 1991 and Shazeer et al. 2017. With `groups`, experts are chosen from the best groups, ranked by the sum of their best
+members. Load-balancing losses are in `nn/balance.py`. Experts have no capacity limit, so no token is dropped; padding is not routed.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -22,12 +21,12 @@ from torch import Tensor
 from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.kernels.grouped import mixture
-from attentif.nn.aside import Counting, listener
-from attentif.nn.balance import Balance, BalanceLoss, BiasConfig, Routing, SwitchConfig, evenness
-from attentif.nn.ffn import ACTIVATIONS, GATED, FeedForwardConfig
+from attentif.nn.auxiliary import CountingModule, current_auxiliary
+from attentif.nn.balance import Balance, BalanceLoss, RouterBiasConfig, Routing, SwitchConfig, evenness
+from attentif.nn.ffn import ACTIVATIONS, GATED, Activation, FeedForward, FeedForwardConfig
 from attentif.nn.linear import Linear, StackedLinear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
-from attentif.nn.reversible import decided
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable
+from attentif.nn.reversible import reuse_choice
 from attentif.nn.seq import Seq
 from attentif.nn.state import NoState, State
 from attentif.nn.tape import tape_for
@@ -42,39 +41,31 @@ class ExpertsConfig(MixerConfig):
     cost: ClassVar[str] = "T"
 
     kind: Literal["experts"] = Field("experts", description="many feed-forward networks, of which a router lets each token use a few")
-    experts: int = Field(8, gt=0, description="how many there are")
-    top_k: int = Field(2, gt=0, description="how many a token uses")
-    hidden: int | None = Field(
-        None, gt=0, description="inner width of each; by default 4 times the model's, or 8/3 for gated forms (equal parameters)"
-    )
-    activation: Literal["relu", "gelu", "gelu-tanh", "silu", "reglu", "geglu", "geglu-tanh", "swiglu"] = Field(
-        "swiglu", description="relu, gelu, gelu-tanh, silu; gated: reglu, geglu, geglu-tanh, swiglu"
-    )
+    experts: int = Field(8, gt=0, description="number of experts")
+    top_k: int = Field(2, gt=0, description="experts per token")
+    hidden: int | None = Field(None, gt=0, description="inner width of each; by default 4 times the model's, 8/3 if gated")
+    activation: Activation = Field("swiglu", description="relu, gelu, gelu-tanh, silu; gated: reglu, geglu, geglu-tanh, swiglu")
     bias: bool = Field(False, description="biases in the experts' linear maps")
-    dropout: float = Field(0.0, ge=0, lt=1, description="dropped inner units")
-    scores: Literal["softmax", "sigmoid"] = Field("softmax", description="what the router's logits become: softmax or sigmoid")
-    normalised: bool = Field(True, description="the weights of a token's experts sum to 1")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the inner units")
+    scores: Literal["softmax", "sigmoid"] = Field("softmax", description="router scores: softmax or sigmoid of its logits")
+    normalised: bool = Field(True, description="normalise the weights of a token's experts to sum 1")
     scale: float = Field(1.0, gt=0, description="factor on these weights")
-    groups: int = Field(1, gt=0, description="groups that the experts form, one after the other")
-    top_groups: int | None = Field(None, gt=0, description="groups that a token's experts are chosen from; by default all")
-    group_best: int = Field(2, gt=0, description="members of a group whose best scores, summed, are the group's")
-    shared: int = Field(0, ge=0, description="experts that every token uses besides: one feed-forward network, so many times as wide")
+    groups: int = Field(1, gt=0, description="groups of consecutive experts")
+    top_groups: int | None = Field(None, gt=0, description="groups a token's experts are chosen from; by default all")
+    group_best: int = Field(2, gt=0, description="best experts of a group whose scores are summed to rank it")
+    shared: int = Field(0, ge=0, description="shared experts, as one feed-forward network of this many times the width")
+    shared_gate: bool = Field(False, description="weigh the shared experts by a sigmoid of each token (Qwen 1.5)")
     router_bias: bool = Field(False, description="a bias in the router")
-    jitter: float = Field(0.0, ge=0, lt=1, description="in training, the router's input is multiplied by noise within 1 ± this")
-    balance: Balance = Field(
-        (SwitchConfig(),), description="what keeps the experts evenly used: any of kl, switch, z, bias; empty: nothing"
-    )
-
-    def build(self, site: Site) -> "Experts":
-        return Experts(self, site)
+    jitter: float = Field(0.0, ge=0, lt=1, description="in training, multiply the router's input by noise in 1 ± jitter")
+    balance: Balance = Field((SwitchConfig(),), description="load balancing: any of kl, switch, z, bias; empty: none")
 
 
-class Experts(Mixer, Counting):
+class Experts(Mixer, CountingModule, config=ExpertsConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact")
 
     def __init__(self, config: ExpertsConfig, site: Site) -> None:
         super().__init__()
-        refuse_contradictions(config)
+        check_config(config)
         self.config = config
         gated = config.activation in GATED
         hidden = config.hidden or (8 * site.width // 3 if gated else 4 * site.width)
@@ -83,15 +74,12 @@ class Experts(Mixer, Counting):
         self.up = StackedLinear(config.experts, site.width, hidden, bias=config.bias)
         self.gate = StackedLinear(config.experts, site.width, hidden, bias=config.bias) if gated else None
         self.out = StackedLinear(config.experts, hidden, site.width, bias=config.bias)
-        together = (
-            FeedForwardConfig(hidden=config.shared * hidden, activation=config.activation, bias=config.bias, dropout=config.dropout)
-            if config.shared
-            else None
-        )
-        self.shared = together.build(site) if together else None
+        options: dict[str, Any] = {"activation": config.activation, "bias": config.bias, "dropout": config.dropout}
+        self.shared = FeedForward(FeedForwardConfig(hidden=config.shared * hidden, **options), site) if config.shared else None
+        self.shared_gate = Linear(site.width, 1, bias=False) if config.shared_gate else None
         self.numbers = config.experts + 1  # choices of each expert, and tokens
         self.losses = [entry for entry in config.balance if isinstance(entry, BalanceLoss)]
-        self.rates = [entry.rate for entry in config.balance if isinstance(entry, BiasConfig)]
+        self.rates = [entry.rate for entry in config.balance if isinstance(entry, RouterBiasConfig)]
         self.choice_bias: Tensor | None
         self.register_buffer("choice_bias", torch.zeros(config.experts) if self.rates else None)
 
@@ -99,8 +87,7 @@ class Experts(Mixer, Counting):
         return NoState()
 
     def forward(self, x: Tensor, seq: Seq, state: State | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
+        check_streamable(seq, state)
         if seq.dense:
             return self.mix(x.reshape(-1, x.shape[-1]), seq).view_as(x)
         tokens = seq.valid.flatten().nonzero().squeeze(1)
@@ -108,14 +95,17 @@ class Experts(Mixer, Counting):
         return y.new_zeros(seq.valid.numel(), y.shape[-1]).index_copy(0, tokens, y).view_as(x)
 
     def mix(self, x: Tensor, seq: Seq) -> Tensor:
-        """Tokens (N, D), none of them padding."""
+        """Route and transform tokens (N, D), none of them padding."""
         routing = self.route(x)
-        y = mixture(x, routing.chosen, routing.weights, self.config.experts, self.experts)
-        self.tell(routing)
-        return y if self.shared is None else y + self.shared(x, seq)
+        y = mixture(x, routing.chosen, routing.weights, self.config.experts, self.apply_experts)
+        self.report_routing(routing)
+        if self.shared is None:
+            return y
+        shared: Tensor = self.shared(x, seq)
+        return y + (shared if self.shared_gate is None else self.shared_gate(x).sigmoid() * shared)
 
-    def experts(self, rows: Tensor, sizes: list[int]) -> Tensor:
-        """Rows sorted by expert, `sizes` of them each."""
+    def apply_experts(self, rows: Tensor, sizes: list[int]) -> Tensor:
+        """Apply each expert to its `sizes[i]` of the sorted rows."""
         up = self.up(rows, sizes)
         inner = self.activation(up) if self.gate is None else self.activation(self.gate(rows, sizes)) * up
         y: Tensor = self.out(dropout(inner, self.config.dropout, self.training), sizes)
@@ -134,7 +124,7 @@ class Experts(Mixer, Counting):
         else:
             scores = logits.sigmoid()
             probabilities = scores / scores.sum(-1, keepdim=True)
-        chosen = decided(lambda: self.choose(scores.detach()))
+        chosen = reuse_choice(lambda: self.choose(scores.detach()))
         weights = scores.gather(-1, chosen)
         if config.normalised:
             weights = weights / weights.sum(-1, keepdim=True)
@@ -143,7 +133,7 @@ class Experts(Mixer, Counting):
         return Routing(logits, probabilities, chosen, weights.to(x.dtype))
 
     def choose(self, scores: Tensor) -> Tensor:
-        """(N, k): the experts of each token, the best first."""
+        """(N, k): the experts of each token, best first."""
         config = self.config
         if self.choice_bias is not None:
             scores = scores + self.choice_bias
@@ -154,14 +144,14 @@ class Experts(Mixer, Counting):
             scores = by_group.masked_fill(~allowed[..., None], -torch.inf).flatten(-2)
         return scores.topk(config.top_k, -1).indices
 
-    def tell(self, routing: Routing) -> None:
-        """Hand over what the tape and the training want to know."""
+    def report_routing(self, routing: Routing) -> None:
+        """Pass the routing to the tape, and losses and counts to the trainer."""
         if (tape := tape_for(self)) is not None:
             tape.keep(self, routing.detach())
-        if (aside := listener()) is not None:
+        if (auxiliary := current_auxiliary()) is not None:
             losses = [entry.weight * entry.loss(routing) for entry in self.losses]
             tokens = routing.chosen.new_tensor([len(routing.chosen)])
-            aside.say(self, losses, torch.cat([routing.counts, tokens]))
+            auxiliary.add(self, losses, torch.cat([routing.counts, tokens]))
 
     @torch.no_grad()
     def learn(self, counts: Sequence[float]) -> None:
@@ -180,7 +170,9 @@ class Experts(Mixer, Counting):
         return [self.out, *([] if self.shared is None else [self.shared.out])]
 
 
-def refuse_contradictions(config: ExpertsConfig) -> None:
+def check_config(config: ExpertsConfig) -> None:
+    if config.shared_gate and not config.shared:
+        raise ConfigError("shared_gate needs shared experts: give shared, or leave it out")
     if config.top_k > config.experts:
         raise ConfigError(f"top_k = {config.top_k} is more than experts = {config.experts}")
     if config.experts % config.groups:

@@ -10,9 +10,8 @@
     δ        decays, from fast to slow over the components: a filter keeps 1 % of its height after 0.3 to 1.5 horizons
     d        weight of the token itself
 
-As in the authors' code, a gate comes before each filter and one more after the last; the definition filters v first. Filters are functions
-of the distance in tokens, so that any length can be read; beyond the horizon they have all but faded. The order's convolutions are done by
-FFT. It streams exactly, but not in constant memory: what goes through a long filter is kept for every token.
+As in the authors' code, a gate precedes each filter and one follows the last. Filters are functions of the distance, so any length can be
+read; they fade beyond the horizon. Convolutions use FFTs. Streaming is exact, but stores the filters' inputs for every token.
 """
 
 import math
@@ -27,37 +26,34 @@ from torch import Tensor, nn
 from attentif.errors import AttentifError
 from attentif.kernels.conv import causal_conv
 from attentif.kernels.long_conv import long_conv, long_conv_at
-from attentif.nn.cache import put
+from attentif.nn.cache import write_at
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
-from attentif.nn.ragged import groups_of
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable
+from attentif.nn.ragged import group_by_length
 from attentif.nn.seq import Seq
 from attentif.nn.state import State
 
-FASTEST, SLOWEST, LEFT = 0.3, 1.5, 0.01  # horizons after which filters keep this share of their height
+FASTEST, SLOWEST, LEFT = 0.3, 1.5, 0.01  # horizons at which filters have decayed to this share
 
 
 @MIXERS.register
 class GatedConvConfig(MixerConfig):
-    """Long convolutions between gates, their filters given by a small network."""
+    """Gated long convolutions whose filters are given by a small network."""
 
     cost: ClassVar[str] = "T log T"
 
     kind: Literal["gated-conv"] = Field("gated-conv", description="gated long convolution (Hyena)")
-    order: int = Field(2, ge=2, description="gates; one long convolution between each and the next")
+    order: int = Field(2, ge=2, description="number of gates, with a long convolution between two")
     conv: int = Field(3, ge=2, description="taps of the short convolution before the gates")
-    horizon: int = Field(1024, gt=0, description="distance in tokens over which filters fade")
-    filter_width: int = Field(64, gt=0, description="width of the network that gives the filters")
-    filter_layers: int = Field(3, ge=1, description="its layers of sines, before the last linear one")
-    bands: int = Field(8, ge=1, description="frequencies that it reads besides the distance itself")
-    frequency: float = Field(10.0, gt=0, description="factor inside its sines before training")
-
-    def build(self, site: Site) -> "GatedConv":
-        return GatedConv(self, site)
+    horizon: int = Field(1024, gt=0, description="distance in tokens at which filters fade")
+    filter_width: int = Field(64, gt=0, description="width of the filter network")
+    filter_layers: int = Field(3, ge=1, description="sine layers of the filter network")
+    bands: int = Field(8, ge=1, description="frequencies in its input")
+    frequency: float = Field(10.0, gt=0, description="initial frequency of its sines")
 
 
 class Filters(nn.Module):
-    """h, as a function of the distance."""
+    """The filters h, as a function of the distance."""
 
     def __init__(self, config: GatedConvConfig, width: int) -> None:
         super().__init__()
@@ -85,14 +81,14 @@ class Filters(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """Filters of a state's whole capacity, worked out once: the same for every row."""
+    """Filters for the whole capacity of a state, computed once and shared by all rows."""
 
     h: Tensor  # (order - 1, capacity, D)
 
 
 @dataclass(slots=True)
 class GatedConvState(State):
-    """What every token read so far was on its way in: place p of a row is its token p."""
+    """Inputs of the convolutions for every token read; index p of a row is its token p."""
 
     entries: Tensor  # (B, capacity, (order + 1) D): before the short convolution
     inner: Tensor  # (B, capacity, (order - 1) D): what the long filters read
@@ -105,7 +101,7 @@ class GatedConvState(State):
             )
 
 
-class GatedConv(Mixer):
+class GatedConv(Mixer, config=GatedConvConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact")
 
     def __init__(self, config: GatedConvConfig, site: Site) -> None:
@@ -122,7 +118,7 @@ class GatedConv(Mixer):
 
     @torch.no_grad()
     def init_weights(self) -> None:
-        """Short taps as torch begins a convolution; the filters' network as it begins linear maps, for its sines want numbers near 1."""
+        """Initialise the short taps and the filter network as torch does; its sines need values near 1."""
         for weight in (self.short, self.short_bias):
             nn.init.uniform_(weight, -(self.config.conv**-0.5), self.config.conv**-0.5)
         for layer in (*self.filters.layers, self.filters.out):
@@ -143,66 +139,66 @@ class GatedConv(Mixer):
         if state is None:
             tail = x.new_zeros(seq.batch, self.config.conv - 1, len(self.short))
         else:
-            refuse_unreadable(seq)
+            check_streamable(seq, state)
             state.check(seq)
-            tail = self.tail(state, seq)
-            state.entries = put(state.entries, entry, seq)
+            tail = self.read_tail(state, seq)
+            state.entries = write_at(state.entries, entry, seq)
         flat = entry.reshape(-1, entry.shape[-1])
         parts = causal_conv(flat, self.short, self.short_bias, tail, seq.first(), seq.lengths)  # zero on padding
         *gates, z = parts.view_as(entry).chunk(self.config.order + 1, -1)
         if state is not None:
-            return self.out(gates[0] * self.continued(gates[1:], z, seq, state))
+            return self.out(gates[0] * self.apply_filters_with_state(gates[1:], z, seq, state))
         filters = self.filters(seq.max_len)
         if not seq.is_packed:
-            return self.out(gates[0] * self.filtered(gates[1:], z, filters))
-        groups = groups_of(seq)
-        done = [g.pack(self.filtered([g.pad(gate) for gate in gates[1:]], masked(g.pad(z), g.seq), filters)) for g in groups]
+            return self.out(gates[0] * self.apply_filters(gates[1:], z, filters))
+        groups = group_by_length(seq)
+        done = [g.pack(self.apply_filters([g.pad(gate) for gate in gates[1:]], mask_padding(g.pad(z), g.seq), filters)) for g in groups]
         return self.out(gates[0] * groups.join(done)) if done else self.out(gates[0] * z)
 
-    def filtered(self, gates: list[Tensor], z: Tensor, filters: Tensor) -> Tensor:
-        """Rows from their beginning on; `filters` reach at least as far as the longest."""
+    def apply_filters(self, gates: list[Tensor], z: Tensor, filters: Tensor) -> Tensor:
+        """Apply gates and filters to rows from position 0."""
         length = filters.shape[1]
         for gate, h, direct in zip(reversed(gates), filters, self.direct, strict=True):
             z = gate * z
             past = long_conv(z[:, :length], h)
-            if z.shape[1] > length:  # rows wider than their longest sequence
+            if z.shape[1] > length:  # rows padded beyond the longest sequence
                 past = nn.functional.pad(past, (0, 0, 0, z.shape[1] - length))
             z = past + direct * z
         return z
 
-    def tail(self, state: GatedConvState, seq: Seq) -> Tensor:
-        """(B, conv - 1, (order + 1) D): the entries before this call, zero before the first."""
+    def read_tail(self, state: GatedConvState, seq: Seq) -> Tensor:
+        """(B, conv - 1, (order + 1) D): the inputs before this call, zero before position 0."""
         before = self.config.conv - 1
         start = torch.zeros_like(seq.lengths) if seq.start is None else seq.start
         places = start[:, None] + torch.arange(-before, 0, device=start.device)
         known = state.entries.gather(1, places.clamp(min=0)[..., None].expand(-1, -1, len(self.short)))
         return known * (places >= 0)[..., None]
 
-    def continued(self, gates: list[Tensor], z: Tensor, seq: Seq, state: GatedConvState) -> Tensor:
-        """The same for tokens that come after those of the state."""
+    def apply_filters_with_state(self, gates: list[Tensor], z: Tensor, seq: Seq, state: GatedConvState) -> Tensor:
+        """Apply gates and filters to tokens that continue a state."""
         filters = self.filters(seq.end) if torch.is_grad_enabled() else state.taps.h[:, : seq.end]
         inner = list(state.inner.chunk(self.config.order - 1, -1))
         for number, (gate, h, direct) in enumerate(zip(reversed(gates), filters, self.direct, strict=True)):
             z = gate * z
-            inner[number] = put(inner[number], z, seq)
+            inner[number] = write_at(inner[number], z, seq)
             known = inner[number][:, : seq.end]
             if z.shape[1] == 1:
-                past = long_conv_at(known, h, seq.places[:, 0])[:, None]
+                past = long_conv_at(known, h, seq.shared_pos[:, 0])[:, None]
             else:
                 at = seq.pos.clamp(max=seq.end - 1)[..., None].expand_as(z)
-                past = long_conv(masked_beyond(known, seq), h).gather(1, at)
+                past = long_conv(mask_beyond_end(known, seq), h).gather(1, at)
             z = past + direct * z
         state.inner = torch.cat(inner, -1) if torch.is_grad_enabled() else state.inner
         return z
 
 
-def masked(z: Tensor, seq: Seq) -> Tensor:
+def mask_padding(z: Tensor, seq: Seq) -> Tensor:
     """Zero on padding."""
     return z if seq.dense else z * seq.valid[..., None]
 
 
-def masked_beyond(known: Tensor, seq: Seq) -> Tensor:
-    """Zero beyond the newest token of each row: what lies there was read before a roll-back."""
+def mask_beyond_end(known: Tensor, seq: Seq) -> Tensor:
+    """Zero what lies beyond the newest token of each row: it was read before a roll-back."""
     if seq.offset is not None and seq.dense:
         return known
     ends = seq.lengths if seq.start is None else seq.start + seq.lengths

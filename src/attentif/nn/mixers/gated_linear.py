@@ -1,4 +1,4 @@
-"""Gated linear attention (GLA): linear attention that forgets, each channel of the keys at a rate that the token chooses.
+"""Gated linear attention (GLA): linear attention with a data-dependent decay per key channel.
 
     S_t = diag(α_t) S_{t-1} + k_t v_tᵀ,     o_t = S_tᵀ q_t / √K,     α_t = σ(W₂ W₁ x_t + b)^{1/τ}
     y_t = W_o (norm(o_t) ⊙ swish(W_r x_t + b_r))                        norm: of each head
@@ -7,8 +7,8 @@
     τ        brings decays near 1 (16)
     W₁       the gate's low rank (16)
 
-(Yang et al. 2024), section 4.4. `kernels/gated_linear.py` has the forms that compute S. The map it shows is that of o, before norm and
-gate, q_tᵀ diag(α_{s+1} ... α_t) k_s / √K: its rows do not sum to 1.
+Yang et al. 2024, section 4.4; kernels in `kernels/gated_linear.py`. Its map is that of o before norm and gate,
+q_tᵀ diag(α_{s+1} ... α_t) k_s / √K, whose rows do not sum to 1.
 """
 
 from dataclasses import dataclass
@@ -23,45 +23,40 @@ from attentif.errors import ConfigError
 from attentif.kernels.gate import silu_gate
 from attentif.kernels.gated_linear import gated_linear, gated_linear_weights
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable, map_index
 from attentif.nn.norm import Norm, RMSNormConfig
-from attentif.nn.past import SumState, whole_past, with_past
-from attentif.nn.ragged import in_groups
+from attentif.nn.past import SumState, append_past, require_past
+from attentif.nn.ragged import map_groups
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.tape import tape_for
 
 
 @MIXERS.register
 class GatedLinearConfig(MixerConfig):
-    """Linear attention that forgets: a decay for every channel, chosen by the token."""
+    """Linear attention with a data-dependent decay per channel."""
 
     cost: ClassVar[str] = "T"
 
-    kind: Literal["gated-linear"] = Field(
-        "gated-linear", description="linear attention with a decay for every channel, chosen by the token"
-    )
+    kind: Literal["gated-linear"] = Field("gated-linear", description="linear attention with a data-dependent decay per channel")
     heads: int = Field(4, gt=0, description="heads")
     key_width: int | None = Field(None, gt=0, description="width of a head's queries and keys; by default width / (2 heads)")
     value_width: int | None = Field(None, gt=0, description="width of a head's values; by default width / heads")
     rank: int = Field(16, gt=0, description="rank of the map to the decays")
-    slowness: float = Field(16.0, gt=0, description="τ: the larger, the nearer to 1 the decays begin")
-    norm: Norm = Field(RMSNormConfig(), description="of each head's output")
+    slowness: float = Field(16.0, gt=0, description="τ: larger values start with decays nearer to 1")
+    norm: Norm = Field(RMSNormConfig(), description="norm of each head's output")
     gate: bool = Field(True, description="multiply the output by swish(W_r x + b_r)")
-
-    def build(self, site: Site) -> "GatedLinear":
-        return GatedLinear(self, site)
 
 
 @dataclass(frozen=True, slots=True)
 class GatedRecord:
-    """What the weights of one call can be worked out from."""
+    """What the attention weights of one call are computed from."""
 
     q: Tensor  # (B, T, H, K)
-    seen: Tensor | None  # keys and logarithms of decays (B, S, H, 2K), with those of earlier pieces; None where these went unseen
+    seen: Tensor | None  # keys and logarithms of decays (B, S, H, 2K), with those of earlier chunks; None: not recorded
     seq: Seq  # padded
 
 
-class GatedLinear(Mixer):
+class GatedLinear(Mixer, config=GatedLinearConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact", maps=True)
 
     def __init__(self, config: GatedLinearConfig, site: Site) -> None:
@@ -84,22 +79,21 @@ class GatedLinear(Mixer):
         return SumState(torch.zeros(batch, self.heads, self.K, self.V, device=device, dtype=dtype))
 
     def forward(self, x: Tensor, seq: Seq, state: SumState | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
+        check_streamable(seq, state)
         q, k = (project(x).unflatten(-1, (self.heads, self.K)) for project in (self.q, self.k))
         v = self.v(x).unflatten(-1, (self.heads, self.V))
         g = F.logsigmoid(self.decay_up(self.decay_down(x))).unflatten(-1, (self.heads, self.K)) / self.config.slowness
         q = q * self.K**-0.5
         if (tape := tape_for(self)) is not None:
-            tape.keep(self, self.recorded(q.detach(), torch.cat([k, g], -1).detach(), seq, state))
+            tape.keep(self, self.make_record(q.detach(), torch.cat([k, g], -1).detach(), seq, state))
         elif state is not None:
             state.past = None
-        o = in_groups(self.mixed, seq, q, k, v, g) if seq.is_packed else self.mixed(q, k, v, g, seq, state)
+        o = map_groups(self.attend, seq, q, k, v, g) if seq.is_packed else self.attend(q, k, v, g, seq, state)
         o = self.norm(o).flatten(-2)
         return self.out(o if self.gate is None else silu_gate(o, self.gate(x)))
 
-    def mixed(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, seq: Seq, state: SumState | None = None) -> Tensor:
-        """(B, T, H, K) queries, keys and decays and (B, T, H, V) values to (B, T, H, V)."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, seq: Seq, state: SumState | None = None) -> Tensor:
+        """Map queries, keys, decays (B, T, H, K) and values (B, T, H, V) to (B, T, H, V)."""
         if not seq.dense:
             hidden = ~seq.valid[..., None, None]
             k, g = k.masked_fill(hidden, 0.0), g.masked_fill(hidden, 0.0)
@@ -109,19 +103,18 @@ class GatedLinear(Mixer):
             state.sums = sums
         return o
 
-    def recorded(self, q: Tensor, new: Tensor, seq: Seq, state: SumState | None) -> GatedRecord:
+    def make_record(self, q: Tensor, new: Tensor, seq: Seq, state: SumState | None) -> GatedRecord:
         if seq.is_packed:
-            q, new, seq = unpack(q, seq), unpack(new, seq), Seq.padded(seq.lengths)
+            q, new, seq = unpack(q, seq), unpack(new, seq), Seq.from_padded(seq.lengths)
         new = new.masked_fill(~seq.valid[..., None, None], 0.0)
-        seen = new if state is None else with_past(state.past, new, seq)
+        seen = new if state is None else append_past(state.past, new, seq)
         if state is not None:
             state.past = seen
         return GatedRecord(q, seen, seq)
 
     def maps(self, record: GatedRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
-        row = slice(None) if rows is None else rows
-        heads = slice(None) if head is None else slice(head, head + 1)
-        k, g = whole_past(record.seen)[row, :, heads].chunk(2, -1)
+        row, heads = map_index(rows, head)
+        k, g = require_past(record.seen)[row, :, heads].chunk(2, -1)
         pos = record.seq.pos[row].clamp(max=k.shape[1] - 1)  # that of padding may lie beyond
         weights = gated_linear_weights(record.q[row, :, heads], k, g, pos)
         return weights * record.seq.valid[row, None, :, None]

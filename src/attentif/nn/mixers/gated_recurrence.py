@@ -1,4 +1,4 @@
-"""A gated linear recurrence inside Griffin's block: what is forgotten depends on the input alone, so that the loop is one line.
+"""A gated linear recurrence inside Griffin's block; its gates depend on the input alone.
 
     u = c(W_in x)                                            c: a short causal convolution of each component
     h_t by the form, from two linear maps of u by blocks:
@@ -9,10 +9,8 @@
 
     Λ        decay of each component; begins so that with r = 1 a component keeps 0.9 to 0.999 of its state in a step
 
-The first token enters unscaled, as in the authors' code. 1 - a² is kept above 1e-12, where the derivative of the root would be infinite.
-
-Maps: h_t is a sum over the past, of u_s or of A u_s + a, whose weights are c_s a_{s+1} ... a_t with c the input's factor (√(1 - a²) ⊙ i, or
-z); minGRU's sum to at most one. Components are shown in groups.
+The first token enters unscaled, as in the authors' code; 1 - a² is clamped at 1e-12 for a finite derivative of the root. Maps are the
+weights c_s a_{s+1} ... a_t with c the input's factor (√(1 - a²) ⊙ i, or z), averaged over groups of components.
 """
 
 from dataclasses import dataclass
@@ -26,10 +24,10 @@ from torch import Tensor, nn
 from attentif.errors import ConfigError
 from attentif.kernels.conv import causal_conv, next_tail
 from attentif.kernels.linear_recurrence import linear_recurrence
-from attentif.nn.channels import mean_maps
+from attentif.nn.channels import average_maps
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
-from attentif.nn.past import back_only, whole_past, with_past
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable
+from attentif.nn.past import append_past, causal_mask, require_past
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.state import State
 from attentif.nn.tape import tape_for
@@ -40,37 +38,34 @@ LEAST = 1e-12
 
 @MIXERS.register
 class GatedRecurrenceConfig(MixerConfig):
-    """A linear recurrence whose gates see the input alone."""
+    """A linear recurrence whose gates depend on the input alone."""
 
     cost: ClassVar[str] = "T"
 
     kind: Literal["gated-recurrence"] = Field("gated-recurrence", description="gated linear recurrence (Griffin, minGRU)")
     form: Literal["rg-lru", "min-gru"] = Field("rg-lru", description="rg-lru (Griffin) or min-gru")
     hidden: int | None = Field(None, gt=0, description="components of the state; by default the model's width")
-    blocks: int = Field(1, gt=0, description="blocks of components that the gates mix among themselves only; 1: all with all")
+    blocks: int = Field(1, gt=0, description="block-diagonal blocks of the gates; 1: dense")
     conv: int = Field(4, ge=0, description="taps of the short convolution before the recurrence; 0: none")
-    gated: bool = Field(True, description="multiply the states by a gate of the input")
-
-    def build(self, site: Site) -> "GatedRecurrence":
-        return GatedRecurrence(self, site)
+    gated: bool = Field(True, description="gate the output")
 
 
 @dataclass(slots=True)
 class GatedRecurrenceState(State):
     h: Tensor  # (B, hidden)
     tail: Tensor  # (B, conv - 1, hidden): the newest tokens before the short convolution
-    past: Tensor | None = None  # (B, places, 2 hidden): log a and c of every place, while a tape is open
+    past: Tensor | None = None  # (B, positions, 2 hidden): log a and c of every position, while a tape is open
 
 
 @dataclass(frozen=True, slots=True)
 class GatedRecurrenceRecord:
-    """What the weights of one call can be worked out from."""
+    """What the attention weights of one call are computed from."""
 
-    written: Tensor | None  # (B, places, 2 hidden): log a and c of every place, or (N, 2 hidden) where the call was packed
+    written: Tensor | None  # (B, positions, 2 hidden): log a and c of every position, or (N, 2 hidden) where the call was packed
     seq: Seq
 
 
-class GatedRecurrence(Mixer):
+class GatedRecurrence(Mixer, config=GatedRecurrenceConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact", maps=True)
 
     def __init__(self, config: GatedRecurrenceConfig, site: Site) -> None:
@@ -104,24 +99,23 @@ class GatedRecurrence(Mixer):
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> GatedRecurrenceState:
         h = torch.zeros(batch, self.hidden, device=device, dtype=dtype)
-        return GatedRecurrenceState(h, self.no_tail(h))
+        return GatedRecurrenceState(h, self.empty_tail(h))
 
-    def no_tail(self, h: Tensor) -> Tensor:
+    def empty_tail(self, h: Tensor) -> Tensor:
         return h.new_zeros(len(h), max(self.config.conv - 1, 0), self.hidden)
 
     def forward(self, x: Tensor, seq: Seq, state: GatedRecurrenceState | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
+        check_streamable(seq, state)
         u = self.entry(x)
         if self.config.conv:
-            u = self.convolved(u, seq, state)
+            u = self.convolve(u, seq, state)
         a, b = self.steps(u, seq, state)
-        y = self.recurred(a, b, seq, state)
+        y = self.run_recurrence(a, b, seq, state)
         if self.gate is not None:
             y = y * F.gelu(self.gate(x), approximate="tanh")
         return self.out(y)
 
-    def convolved(self, u: Tensor, seq: Seq, state: GatedRecurrenceState | None) -> Tensor:
+    def convolve(self, u: Tensor, seq: Seq, state: GatedRecurrenceState | None) -> Tensor:
         if state is None:
             tail = u.new_zeros(seq.batch, self.config.conv - 1, self.hidden)
         else:
@@ -131,8 +125,8 @@ class GatedRecurrence(Mixer):
         return flat.view_as(u)
 
     def steps(self, u: Tensor, seq: Seq, state: GatedRecurrenceState | None) -> tuple[Tensor, Tensor]:
-        """Decay and input of every step: nothing is carried into a sequence's first token, and a state passes unchanged over padding."""
-        first, second = self.mapped(u)
+        """Compute decay and input of every step; padding leaves the state unchanged."""
+        first, second = self.apply_block_maps(u)
         begins = (seq.pos == 0)[..., None]
         if self.config.form == "rg-lru":
             log_a = second.sigmoid() * (-SHARPNESS * F.softplus(self.decay))
@@ -143,7 +137,7 @@ class GatedRecurrence(Mixer):
             a = 1 - c
         if (tape := tape_for(self)) is not None:
             log_a = log_a if self.config.form == "rg-lru" else F.logsigmoid(-first)
-            tape.keep(self, self.recorded(torch.cat([log_a, c], -1).detach(), seq, state))
+            tape.keep(self, self.make_record(torch.cat([log_a, c], -1).detach(), seq, state))
         elif state is not None:
             state.past = None
         b = c * value
@@ -153,8 +147,8 @@ class GatedRecurrence(Mixer):
             a, b = torch.where(seq.valid[..., None], a, 1.0), torch.where(seq.valid[..., None], b, 0.0)
         return a, b
 
-    def mapped(self, u: Tensor) -> tuple[Tensor, Tensor]:
-        """The two linear maps by blocks, each of the shape of u."""
+    def apply_block_maps(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """Apply the two block-diagonal maps, each to the shape of u."""
         blocks, K = self.gates.shape[1:3]
         parts = u.reshape(-1, blocks, K).transpose(0, 1)  # (blocks, N, K)
         first, second = (
@@ -163,33 +157,33 @@ class GatedRecurrence(Mixer):
         )
         return first, second
 
-    def recurred(self, a: Tensor, b: Tensor, seq: Seq, state: GatedRecurrenceState | None) -> Tensor:
+    def run_recurrence(self, a: Tensor, b: Tensor, seq: Seq, state: GatedRecurrenceState | None) -> Tensor:
         if seq.is_packed:
             return linear_recurrence(a[None], b[None], b.new_zeros(1, self.hidden))[0]
         h0 = b.new_zeros(len(b), self.hidden) if state is None else state.h
-        step = b.shape[1] == 1 and not torch.is_grad_enabled()  # too short for a kernel
+        step = b.shape[1] == 1 and not torch.is_grad_enabled()  # a decoding step needs no kernel
         y = torch.addcmul(b, a, h0[:, None]) if step else linear_recurrence(a, b, h0)
         if state is not None:
             state.h = y[:, -1]
         return y
 
-    def recorded(self, written: Tensor, seq: Seq, state: GatedRecurrenceState | None) -> GatedRecurrenceRecord:
-        past = written if seq.is_packed else with_past(None if state is None else state.past, written, seq)
+    def make_record(self, written: Tensor, seq: Seq, state: GatedRecurrenceState | None) -> GatedRecurrenceRecord:
+        past = written if seq.is_packed else append_past(None if state is None else state.past, written, seq)
         if state is not None:
             state.past = past
         return GatedRecurrenceRecord(past, seq)
 
     def maps(self, record: GatedRecurrenceRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
-        seq, written = record.seq, whole_past(record.written)
+        seq, written = record.seq, require_past(record.written)
         if seq.is_packed:
-            written, seq = unpack(written, seq), Seq.padded(seq.lengths)
+            written, seq = unpack(written, seq), Seq.from_padded(seq.lengths)
         row = slice(None) if rows is None else rows
         log_a, c = written[row].chunk(2, -1)
-        pos, sees = seq.pos[row].clamp(max=written.shape[1] - 1), back_only(seq.pos[row], written.shape[1], seq.valid[row])
+        pos, sees = seq.pos[row].clamp(max=written.shape[1] - 1), causal_mask(seq.pos[row], written.shape[1], seq.valid[row])
         total = log_a.cumsum(1)
 
         def one(d: int) -> Tensor:
             kept = total[..., d].gather(1, pos)[..., None] - total[:, None, :, d]  # (rows, T, S)
             return torch.where(sees, c[:, None, :, d] * kept.clamp(max=0).exp(), 0)
 
-        return mean_maps(self.hidden, head, one)
+        return average_maps(self.hidden, head, one)

@@ -30,11 +30,8 @@ class GRUConfig(RecurrentConfig):
 
     kind: Literal["gru"] = Field("gru", description="the gated recurrent unit")
 
-    def build(self, site: Site) -> "GRU":
-        return GRU(self, site)
 
-
-class GRU(Gated):
+class GRU(Gated, config=GRUConfig):
     gates = 3
     gate_names = ("reset", "update", "candidate")
 
@@ -53,7 +50,7 @@ class GRU(Gated):
         (h,) = state
         return (gru_step(gates, h, self.w_h, self.b_h),)
 
-    def watched(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    def step_with_gates(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         (h,) = state
         shown = gru_gates(gates, h, self.w_h, self.b_h)
         _, z, n = shown

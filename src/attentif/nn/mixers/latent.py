@@ -1,16 +1,15 @@
-"""Latent attention (MLA): keys and values of all heads come from one short vector a token, the only thing a state keeps of it.
+"""Multi-head latent attention (MLA): keys and values are expanded from one short latent per token.
 
-    c_t, p_t = split(W_kv x_t)         c̃ = norm(c)        k̃_t = R(t) p_t          the latent, and a key for places that all heads share
+    c_t, p_t = split(W_kv x_t)         c̃ = norm(c)        k̃_t = R(t) p_t          the latent, and a key for positions that all heads share
     q_t^h = [W_q^h x_t, R(t) W_p^h x_t]                   k_t^h = [W_k^h c̃_t, k̃_t]         v_t^h = W_v^h c̃_t
     y_t = W_o [head_1 ... head_H]                         head_h = attention(q^h, k^h, v^h)
 
-    R        rotation by the place (`nn/rotary.py`); only this part of the keys knows of places
+    R        rotation by the position (`nn/rotary.py`); only this part of the keys knows of positions
     K, P, V  widths of a head's content, of its rotary part, and of its values
     R_kv     width of c;  with `q_rank`, queries come from a latent of their own, q = W norm(W' x)
 
-(DeepSeek-AI 2024: DeepSeek-V2, section 2.1; V3 is the same). The expanded form above is used to train and to read many tokens. For one
-token the matrices change sides (the absorbed form): q·W_k c̃ = (W_kᵀ q)·c̃ and Σ w W_v c̃ = W_v Σ w c̃, so that keys and values of earlier
-tokens are never made.
+DeepSeek-AI 2024: DeepSeek-V2, section 2.1; V3 is the same. The expanded form above serves training and prefill. Decoding uses the absorbed
+form, q·W_k c̃ = (W_kᵀ q)·c̃ and Σ w W_v c̃ = W_v Σ w c̃, which never expands keys and values of earlier tokens.
 """
 
 from dataclasses import dataclass
@@ -25,10 +24,10 @@ from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
 from attentif.nn.cache import KeyValueState
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_both_ways, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_causal, check_streamable, map_index
 from attentif.nn.norm import Norm, RMSNormConfig
-from attentif.nn.pattern import allowed, mask_for
-from attentif.nn.ragged import in_groups
+from attentif.nn.pattern import compute_batch_mask, compute_mask
+from attentif.nn.ragged import map_groups
 from attentif.nn.rotary import RotaryConfig
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.tape import tape_for
@@ -36,28 +35,23 @@ from attentif.nn.tape import tape_for
 
 @MIXERS.register
 class LatentConfig(MixerConfig):
-    """Softmax attention whose state is one short vector a token."""
+    """Softmax attention that caches one short vector per token."""
 
     cost: ClassVar[str] = "T²"
 
     kind: Literal["latent"] = Field("latent", description="softmax attention whose state is one short vector a token (MLA)")
     heads: int = Field(8, gt=0, description="heads")
-    head_width: int | None = Field(
-        None, gt=0, description="width of a head's queries and keys without their rotary part; by default width / heads"
-    )
+    head_width: int | None = Field(None, gt=0, description="width of a head without its rotary part; by default width / heads")
     value_width: int | None = Field(None, gt=0, description="width of a head's values; by default head_width")
     rotary_width: int | None = Field(None, gt=0, description="width of the rotary part of queries and keys; by default half of head_width")
     kv_rank: int | None = Field(None, gt=0, description="width of the latent of keys and values; by default 4 times head_width")
-    q_rank: int | None = Field(None, gt=0, description="width of the latent of queries; by default they have none")
-    causal: bool = Field(True, description="look back only")
+    q_rank: int | None = Field(None, gt=0, description="width of the latent of queries; by default none")
+    causal: bool = Field(True, description="attend to earlier positions only")
     rotary: RotaryConfig = Field(RotaryConfig(pairs="adjacent"), description="rotary positions")
-    norm: Norm = Field(RMSNormConfig(eps=1e-6), description="of the latents")
+    norm: Norm = Field(RMSNormConfig(eps=1e-6), description="norm of the latents")
     scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√(head_width + rotary_width)")
     bias: bool = Field(False, description="biases in the projections to latents")
     out_bias: bool = Field(False, description="bias in the output projection")
-
-    def build(self, site: Site) -> "Latent":
-        return Latent(self, site)
 
 
 class LatentState(KeyValueState):
@@ -68,14 +62,14 @@ class LatentState(KeyValueState):
 
 @dataclass(frozen=True, slots=True)
 class LatentRecord:
-    """What the weights of one call can be worked out from: queries and keys of either form, whose products are the same."""
+    """Queries and keys of either form, whose products are the same."""
 
     q: Tensor  # (B, H, T, K + P), or packed (N, H, K + P); absorbed: (B, H, T, R_kv + P)
     k: Tensor  # the same for S keys; absorbed: (B, 1, S, R_kv + P)
     seq: Seq
 
 
-class Latent(Mixer):
+class Latent(Mixer, config=LatentConfig):
     def __init__(self, config: LatentConfig, site: Site) -> None:
         super().__init__()
         H, D = config.heads, site.width
@@ -95,80 +89,83 @@ class Latent(Mixer):
         self.v = Linear(self.rank, H * self.V, bias=False)
         self.out = Linear(H * self.V, D, bias=config.out_bias)
         if config.rotary.of != "heads":
-            raise ConfigError("rotary.of: latent attention turns queries and keys, not what they are projected from")
+            raise ConfigError("rotary.of must be heads: latent attention rotates queries and keys")
         self.rotary = config.rotary.build(self.P)
         streaming: Literal["exact", "approximate", "none"] = "approximate" if self.rotary.by_length else "exact"
         self.caps = Caps(causal=config.causal, bidirectional=not config.causal, streaming=streaming if config.causal else "none", maps=True)
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> LatentState:
-        refuse_both_ways(self.config.causal)
+        check_causal(self.config.causal)
         empty = lambda width: torch.zeros(batch, 1, capacity, width, device=device, dtype=dtype)
         return LatentState(empty(self.rank), empty(self.P))
 
     def forward(self, x: Tensor, seq: Seq, state: LatentState | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
-        q, q_place, c, k_place = self.projected(x, seq)
+        check_streamable(seq, state)
+        q, q_place, c, k_place = self.project(x, seq)
         if seq.is_packed:
             return self.out(self.attend_packed(q, q_place, c, k_place, seq))
         q, q_place, c, k_place = (t.transpose(1, 2) for t in (q, q_place, c, k_place))
-        places = None
+        k_pos = None
         if state is not None:
-            c, k_place, places = state.extend(c, k_place, seq)
-        attend = self.absorbed if state is not None and q.shape[2] == 1 else self.expanded
-        return self.out(attend(q, q_place, c, k_place, seq, places))
+            c, k_place, k_pos = state.extend(c, k_place, seq)
+        attend = self.attend_absorbed if state is not None and q.shape[2] == 1 else self.attend_expanded
+        return self.out(attend(q, q_place, c, k_place, seq, k_pos))
 
-    def projected(self, x: Tensor, seq: Seq) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Contents of the queries (..., H, K), their rotary part (..., H, P), the latent (..., 1, R), the rotary key (..., 1, P)."""
+    def project(self, x: Tensor, seq: Seq) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return q (..., H, K), its rotary part (..., H, P), the latent (..., 1, R) and rotary key (..., 1, P)."""
         below = x if self.q_down is None else self.q_norm(self.q_down(x))
         q, q_place = self.q(below).unflatten(-1, (self.heads, self.K + self.P)).split([self.K, self.P], -1)
         c, k_place = self.kv_down(x).unsqueeze(-2).split([self.rank, self.P], -1)
         q_place, k_place = self.rotary(seq, q_place, k_place)
         return q, q_place, self.kv_norm(c), k_place
 
-    def made(self, c: Tensor, k_place: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys (..., H, K + P) and values (..., H, V) of all heads, from latents (..., R) and rotary keys (..., P)."""
+    def expand_keys_values(self, c: Tensor, k_place: Tensor) -> tuple[Tensor, Tensor]:
+        """Expand latents (..., R) and rotary keys (..., P) to keys (..., H, K + P) and values (..., H, V)."""
         k, v = self.k(c).unflatten(-1, (self.heads, self.K)), self.v(c).unflatten(-1, (self.heads, self.V))
         return torch.cat([k, k_place.unsqueeze(-2).expand(*k.shape[:-1], self.P)], -1), v
 
-    def expanded(self, q: Tensor, q_place: Tensor, c: Tensor, k_place: Tensor, seq: Seq, places: Tensor | None = None) -> Tensor:
-        """(B, H, T, K) and (B, H, T, P) queries, (B, 1, S, R) and (B, 1, S, P) latents and rotary keys, to (B, T, H·V)."""
+    def attend_expanded(self, q: Tensor, q_place: Tensor, c: Tensor, k_place: Tensor, seq: Seq, k_pos: Tensor | None = None) -> Tensor:
+        """Attend in the expanded form: queries (B, H, T, ·) and latents (B, 1, S, ·) to (B, T, H·V)."""
         q = torch.cat([q, q_place], -1)
-        k, v = (t.transpose(1, 2) for t in self.made(c.squeeze(1), k_place.squeeze(1)))
+        k, v = (t.transpose(1, 2) for t in self.expand_keys_values(c.squeeze(1), k_place.squeeze(1)))
         self.keep(q, k, seq)
-        return self.attend(q, k, v, seq, places)
+        return self.attend(q, k, v, seq, k_pos)
 
     def attend_packed(self, q: Tensor, q_place: Tensor, c: Tensor, k_place: Tensor, seq: Seq) -> Tensor:
-        """The same for packed tokens (N, ...): padded only here, in groups of similar length."""
+        """Attend with packed tokens (N, ...), padded only here, in groups of similar length."""
         q = torch.cat([q, q_place], -1)
-        k, v = self.made(c.squeeze(1), k_place.squeeze(1))
+        k, v = self.expand_keys_values(c.squeeze(1), k_place.squeeze(1))
         self.keep(q, k, seq)
-        return in_groups(lambda *padded: self.attend(*(t.transpose(1, 2) for t in padded[:3]), *padded[3:]), seq, q, k, v)
+        return map_groups(lambda *padded: self.attend(*(t.transpose(1, 2) for t in padded[:3]), *padded[3:]), seq, q, k, v)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq, places: Tensor | None = None) -> Tensor:
-        """Softmax attention; the fused kernel wants values as wide as keys, so the narrower ones are widened with zeros."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq, k_pos: Tensor | None = None) -> Tensor:
+        """Softmax attention; values are zero-padded to the width of keys, as the fused kernel needs."""
         wide = max(q.shape[-1], v.shape[-1])
         q, k, v = (t if t.shape[-1] == wide else F.pad(t, (0, wide - t.shape[-1])) for t in (q, k, v))
         causal = self.config.causal and seq.offset == 0 and k.shape[2] == q.shape[2]
-        y = attention(q, k, v, scale=self.scale, causal=causal, mask=None if causal else self.mask(seq, places))
+        y = attention(q, k, v, scale=self.scale, causal=causal, mask=None if causal else self.build_mask(seq, k_pos))
         return y[..., : self.V].transpose(1, 2).flatten(2)
 
-    def absorbed(self, q: Tensor, q_place: Tensor, c: Tensor, k_place: Tensor, seq: Seq, places: Tensor | None) -> Tensor:
-        """The same for one query (T = 1), without keys and values: the latents are both."""
+    def attend_absorbed(self, q: Tensor, q_place: Tensor, c: Tensor, k_place: Tensor, seq: Seq, k_pos: Tensor | None) -> Tensor:
+        """Attend in the absorbed form for one query (T = 1), directly over the latents."""
         H = self.heads
         by_head = lambda linear, width: linear.weight.view(H, width, self.rank)
         q = torch.einsum("bhk,hkr->bhr", q.squeeze(2), by_head(self.k, self.K))
         q, k = torch.cat([q, q_place.squeeze(2)], -1), torch.cat([c, k_place], -1)  # (B, H, R + P), (B, 1, S, R + P)
         self.keep(q.unsqueeze(2), k, seq)
-        newest = seq.offset is not None  # all rows end here: the query sees every key
-        mask = None if newest else self.mask(seq, places)
-        weights = attention_weights(q.unsqueeze(1), k, scale=self.scale, mask=mask).squeeze(1)  # heads as queries of one head: (B, H, S)
+        newest = seq.offset is not None  # the query is the newest token of every row
+        mask = None if newest else self.build_mask(seq, k_pos)
+        weights = attention_weights(q.unsqueeze(1), k, scale=self.scale, mask=mask).squeeze(1)  # (B, H, S), heads as queries of one head
         read = weights @ c.squeeze(1)  # (B, H, R)
         return torch.einsum("bhr,hvr->bhv", read, by_head(self.v, self.V)).flatten(1).unsqueeze(1)
 
-    def mask(self, seq: Seq, places: Tensor | None) -> Tensor | None:
-        """Who may look at whom, (B, 1, T, S); None: everyone at everyone."""
-        return mask_for((), self.config.causal, seq) if places is None else allowed((), self.config.causal, seq.places, places)
+    def build_mask(self, seq: Seq, k_pos: Tensor | None) -> Tensor | None:
+        """(B, 1, T, S): which keys each query may attend to; None: all."""
+        return (
+            compute_batch_mask((), self.config.causal, seq)
+            if k_pos is None
+            else compute_mask((), self.config.causal, seq.shared_pos, k_pos)
+        )
 
     def keep(self, q: Tensor, k: Tensor, seq: Seq) -> None:
         if (tape := tape_for(self)) is not None:
@@ -177,14 +174,13 @@ class Latent(Mixer):
     def maps(self, record: LatentRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
         q, k, seq = record.q, record.k, record.seq
         if seq.is_packed:
-            q, k, seq = unpack(q, seq).transpose(1, 2), unpack(k, seq).transpose(1, 2), Seq.padded(seq.lengths)
-        places = None if k.shape[2] == q.shape[2] and seq.offset == 0 else torch.arange(k.shape[2], device=k.device)[None]
-        mask = self.mask(seq, places)
+            q, k, seq = unpack(q, seq).transpose(1, 2), unpack(k, seq).transpose(1, 2), Seq.from_padded(seq.lengths)
+        k_pos = None if k.shape[2] == q.shape[2] and seq.offset == 0 else torch.arange(k.shape[2], device=k.device)[None]
+        mask = self.build_mask(seq, k_pos)
         if not seq.dense:
             queries = seq.valid[:, None, :, None]
             mask = queries if mask is None else mask & queries
-        row = slice(None) if rows is None else rows
-        heads = slice(None) if head is None else slice(head, head + 1)
+        row, heads = map_index(rows, head)
         k = k.expand(-1, self.heads, -1, -1)
         return attention_weights(
             q[row, heads], k[row, heads], scale=self.scale, mask=None if mask is None else mask.expand(len(q), -1, -1, -1)[row]

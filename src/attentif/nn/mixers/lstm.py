@@ -1,4 +1,4 @@
-"""Long short-term memory: a cell that gates fill (Hochreiter & Schmidhuber 1997), empty (Gers et al. 2000) and read.
+"""Long short-term memory: a cell with input, forget and output gates (Hochreiter & Schmidhuber 1997).
 
     i, f, o = σ(W x_t + U h_{t-1} + b),  a block of rows each        g = tanh(W_g x_t + U_g h_{t-1} + b_g)
     c_t = f ⊙ c_{t-1} + i ⊙ g                                        h_t = o ⊙ tanh(c_t)
@@ -8,7 +8,7 @@
     W, U     input's and output's part of i, f, g and o          (4N, D), (4N, N)
 
 With peepholes the gates see the cell as well (Gers & Schmidhuber 2000): i and f add p ⊙ c_{t-1} inside σ, o adds p ⊙ c_t.
-The forget gate's bias begins at 1, so that the cell remembers at first (Jozefowicz et al. 2015); peepholes begin at 0.
+The forget gate's bias is initialised to 1 (Jozefowicz et al. 2015), peepholes to 0.
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,8 @@ class LSTMConfig(RecurrentConfig):
     kind: Literal["lstm"] = Field("lstm", description="long short-term memory")
     peepholes: bool = Field(False, description="the gates see the cell, each unit its own")
 
-    def build(self, site: Site) -> "LSTM":
-        return LSTM(self, site)
 
-
-class LSTM(Gated):
+class LSTM(Gated, config=LSTMConfig):
     gates = 4
     gate_names = ("input", "forget", "candidate", "output", "cell")
     state_class = CellState
@@ -57,7 +54,7 @@ class LSTM(Gated):
         h, c = state
         return lstm_step(gates, h, c, self.w_h, self.peepholes)
 
-    def watched(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    def step_with_gates(self, gates: Tensor, state: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         h, c = state
         shown = lstm_gates(gates, h, c, self.w_h, self.peepholes)
         *_, o, c = shown

@@ -1,4 +1,4 @@
-"""The selective state space: a recurrence whose step size, input and output depend on the token (Gu & Dao 2023).
+"""Mamba: a state space whose step size, input and output depend on the token (Gu & Dao 2023).
 
     u = W_u x,   z = W_z x                               two branches of width E
     u = silu(conv(u))                                    a causal convolution of each channel over `conv` tokens
@@ -12,17 +12,13 @@
     B, C     what is written to the state, what is read from it              (B, T, S), S = `state`
     h, A     state of each channel, and its rates of decay                   (B, E, S), (E, S)
 
-`kernels/selective_scan.py` has the recurrence, `kernels/conv.py` the convolution. A token whose Δ is near zero is passed over, one with a
-large Δ replaces the state: that choice is what a fixed state space lacks.
+The recurrence is in `kernels/selective_scan.py`, the convolution in `kernels/conv.py`. Δ near zero skips a token, a large one resets the
+state. Initialised as in the authors' code: A = −1 ... −S, D = 1, Δ log-uniform in [0.001, 0.1], linear maps and convolution ~
+U(±fan_in^−½).
 
-Before training: A = −1 ... −S in each channel, D = 1, Δ between 0.001 and 0.1 (log-uniform), W_Δ ~ U(±R^−½), and W_u, W_z, W_s and the
-convolution ~ U(±fan_in^−½), as the paper's own code has them; W_o as `nn/init.py` says.
+Maps: the recurrence is a lower triangular matrix for each channel d (Ali et al. 2024), averaged over groups of channels (`nn/channels.py`),
 
-Maps: written out, the recurrence is a lower triangular matrix for each channel d (Ali et al. 2024),
-
-    M_d[t, s] = Δ_s[d] Σ_n C_t[n] B_s[n] exp(A[d, n] (Δ_{s+1}[d] + ... + Δ_t[d])),     and D[d] more where s = t
-
-Weights of either sign that do not sum to one. Channels are shown in groups of neighbours (`nn/channels.py`).
+    M_d[t, s] = Δ_s[d] Σ_n C_t[n] B_s[n] exp(A[d, n] (Δ_{s+1}[d] + ... + Δ_t[d])),     plus D[d] where s = t
 """
 
 import math
@@ -38,11 +34,11 @@ from torch import Tensor, nn
 from attentif.kernels.conv import causal_conv, next_tail
 from attentif.kernels.gate import silu_gate
 from attentif.kernels.selective_scan import selective_scan
-from attentif.nn.channels import mean_maps
+from attentif.nn.channels import average_maps
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
-from attentif.nn.past import back_only, whole_past, with_past
-from attentif.nn.selective import begin_selective
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable
+from attentif.nn.past import append_past, causal_mask, require_past
+from attentif.nn.selective import init_selective
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.state import State
 from attentif.nn.tape import tape_for
@@ -55,34 +51,31 @@ class MambaConfig(MixerConfig):
     cost: ClassVar[str] = "T"
 
     kind: Literal["mamba"] = Field("mamba", description="selective state space (Mamba)")
-    state: int = Field(16, gt=0, description="numbers of state for each channel")
-    expand: int = Field(2, gt=0, description="channels of the inner width for each of the model's")
-    conv: int = Field(4, gt=0, description="tokens that the short convolution sees")
-    rank: int | None = Field(None, gt=0, description="width that step sizes are projected through; by default width / 16, rounded up")
+    state: int = Field(16, gt=0, description="state size per channel")
+    expand: int = Field(2, gt=0, description="inner width / model width")
+    conv: int = Field(4, gt=0, description="taps of the short convolution")
+    rank: int | None = Field(None, gt=0, description="rank of the step size projection; by default width / 16, rounded up")
     bias: bool = Field(False, description="biases in the projections in and out")
     conv_bias: bool = Field(True, description="bias in the convolution")
-
-    def build(self, site: Site) -> "Mamba":
-        return Mamba(self, site)
 
 
 @dataclass(slots=True)
 class MambaState(State):
     tail: Tensor  # (B, conv - 1, E): the newest inputs of the convolution
     h: Tensor  # (B, S, E)
-    past: Tensor | None = None  # (B, places, E + S): Δ and B of every place, while a tape is open
+    past: Tensor | None = None  # (B, positions, E + S): Δ and B of every position, while a tape is open
 
 
 @dataclass(frozen=True, slots=True)
 class MambaRecord:
-    """What the implied matrix of one call can be worked out from."""
+    """Inputs from which the implied attention matrix of one call is computed."""
 
-    written: Tensor | None  # (B, places, E + S): Δ and B of every place, or (N, E + S) where the call was packed
+    written: Tensor | None  # (B, positions, E + S): Δ and B of every position, or (N, E + S) where the call was packed
     C: Tensor  # (B, T, S), or (N, S)
     seq: Seq
 
 
-class Mamba(Mixer):
+class Mamba(Mixer, config=MambaConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact", maps=True)
 
     def __init__(self, config: MambaConfig, site: Site) -> None:
@@ -102,7 +95,7 @@ class Mamba(Mixer):
 
     @torch.no_grad()
     def init_weights(self) -> None:
-        begin_selective((self.inp, self.gate, self.select, self.step), self.conv, self.conv_bias, self.step.bias)
+        init_selective((self.inp, self.gate, self.select, self.step), self.conv, self.conv_bias, self.step.bias)
         self.A_log.copy_(torch.arange(1, self.config.state + 1, device=self.A_log.device).log().expand_as(self.A_log))
         nn.init.ones_(self.D)
 
@@ -111,8 +104,7 @@ class Mamba(Mixer):
         return MambaState(tail, torch.zeros(batch, self.config.state, self.inner, device=device, dtype=dtype))
 
     def forward(self, x: Tensor, seq: Seq, state: MambaState | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
+        check_streamable(seq, state)
         memory = state or self.init_state(seq.batch, 0, device=x.device, dtype=x.dtype)
         first, lengths = seq.first(), seq.lengths
         u, z = self.inp(x), self.gate(x)
@@ -123,7 +115,7 @@ class Mamba(Mixer):
         tape = tape_for(self)
         if tape is not None:
             written, C_ = (t.detach().view(*x.shape[:-1], -1) for t in (torch.cat([delta, B], -1), C))
-            past = written if seq.is_packed else with_past(memory.past, written, seq)
+            past = written if seq.is_packed else append_past(memory.past, written, seq)
             tape.keep(self, MambaRecord(past, C_, seq))
         if state is not None:
             state.tail, state.h = next_tail(u, state.tail, lengths, seq.dense), h
@@ -131,20 +123,20 @@ class Mamba(Mixer):
         return self.out(silu_gate(y.view(z.shape), z))
 
     def maps(self, record: MambaRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
-        return mean_maps(self.inner, head, self.channel_maps(record, rows))
+        return average_maps(self.inner, head, self.channel_maps(record, rows))
 
     def step_sizes(self, record: MambaRecord) -> Tensor:
-        """Δ of every place, (B, T, E), zero on padding."""
-        written = whole_past(record.written)
+        """Δ at every position, (B, T, E), zero on padding."""
+        written = require_past(record.written)
         return (unpack(written, record.seq) if record.seq.is_packed else written)[..., : self.inner]
 
     def channel_maps(self, record: MambaRecord, rows: Tensor | None = None) -> Callable[[int], Tensor]:
-        """The matrix (rows, T, S) of any one channel."""
-        seq, written, C = record.seq, whole_past(record.written), record.C
+        """Return a function from a channel to its matrix (rows, T, S)."""
+        seq, written, C = record.seq, require_past(record.written), record.C
         if seq.is_packed:
-            written, C, seq = unpack(written, seq), unpack(C, seq), Seq.padded(seq.lengths)
+            written, C, seq = unpack(written, seq), unpack(C, seq), Seq.from_padded(seq.lengths)
         chosen = torch.arange(len(C), device=C.device) if rows is None else rows
-        q_pos, sees = seq.pos[chosen], back_only(seq.pos, written.shape[1], seq.valid)[chosen]
+        q_pos, sees = seq.pos[chosen], causal_mask(seq.pos, written.shape[1], seq.valid)[chosen]
         delta, B = written[chosen].split([self.inner, self.config.state], -1)
         A, total = -torch.exp(self.A_log), delta.cumsum(1)
         place = torch.arange(delta.shape[1], device=delta.device)

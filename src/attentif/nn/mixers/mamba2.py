@@ -9,14 +9,10 @@
     Δ, A, D  step size, rate of decay and skip of each head                  (B, T, H), (H,), (H,)
     h        state of each head                                              (B, H, S, K)
 
-`kernels/ssd.py` has the recurrence, `kernels/conv.py` the convolution. Heads of width K share one decay; `groups` of heads share B and C,
-as keys and queries are shared in grouped attention, and each group has an rms of its own, as in the authors' code.
-
-Before training: A between −1 and −16 (uniform), D = 1, Δ between 0.001 and 0.1 (log-uniform), W_z, W_u, W_Δ and the convolution
-~ U(±fan_in^−½), as the paper's own code has them; W_o as `nn/init.py` says.
-
-Maps, one for each head: M[t, s] = C_t·B_s exp(A (Δ_{s+1} + ... + Δ_t)) Δ_s, and D more where s = t. Weights of either sign that do not
-sum to one.
+The recurrence is in `kernels/ssd.py`, the convolution in `kernels/conv.py`. Channels of a head share one decay; `groups` of heads share B
+and C and each group has its own rms, as in the authors' code. Initialised as there: A uniform in [−16, −1], D = 1, Δ log-uniform in [0.001,
+0.1], linear maps and convolution ~ U(±fan_in^−½). Maps, one per head: M[t, s] = C_t·B_s exp(A (Δ_{s+1} + ... + Δ_t)) Δ_s, plus D where s =
+t.
 """
 
 from dataclasses import dataclass
@@ -32,11 +28,11 @@ from attentif.kernels.conv import causal_conv, next_tail
 from attentif.kernels.gate import silu_gate
 from attentif.kernels.ssd import ssd
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable
 from attentif.nn.norm import RMSNormByGroup
-from attentif.nn.past import back_only, whole_past, with_past
-from attentif.nn.ragged import groups_of
-from attentif.nn.selective import begin_selective
+from attentif.nn.past import append_past, causal_mask, require_past
+from attentif.nn.ragged import group_by_length
+from attentif.nn.selective import init_selective
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.state import State
 from attentif.nn.tape import tape_for
@@ -49,36 +45,33 @@ class Mamba2Config(MixerConfig):
     cost: ClassVar[str] = "T"
 
     kind: Literal["mamba2"] = Field("mamba2", description="selective state space by heads (Mamba-2)")
-    state: int = Field(128, gt=0, description="numbers of state for each channel")
-    expand: int = Field(2, gt=0, description="channels of the inner width for each of the model's")
-    head_width: int = Field(64, gt=0, description="channels that share one decay; divides the inner width")
-    groups: int = Field(1, gt=0, description="groups of heads that share what is written and read")
-    conv: int = Field(4, gt=0, description="tokens that the short convolution sees")
+    state: int = Field(128, gt=0, description="state size per channel")
+    expand: int = Field(2, gt=0, description="inner width / model width")
+    head_width: int = Field(64, gt=0, description="width of a head; divides the inner width")
+    groups: int = Field(1, gt=0, description="groups of heads that share B and C")
+    conv: int = Field(4, gt=0, description="taps of the short convolution")
     bias: bool = Field(False, description="biases in the projections in and out")
     conv_bias: bool = Field(True, description="bias in the convolution")
     eps: float = Field(1e-5, gt=0, description="added to the mean square in the norm before the output")
-
-    def build(self, site: Site) -> "Mamba2":
-        return Mamba2(self, site)
 
 
 @dataclass(slots=True)
 class Mamba2State(State):
     tail: Tensor  # (B, conv - 1, E + 2 G S): the newest inputs of the convolution
     h: Tensor  # (B, H, S, K)
-    past: Tensor | None = None  # (B, places, H + G S): Δ and B of every place, while a tape is open
+    past: Tensor | None = None  # (B, positions, H + G S): Δ and B of every position, while a tape is open
 
 
 @dataclass(frozen=True, slots=True)
 class Mamba2Record:
-    """What the implied matrices of one call can be worked out from."""
+    """Inputs from which the implied attention matrices of one call are computed."""
 
-    written: Tensor | None  # (B, places, H + G S): Δ and B of every place, or (N, H + G S) where the call was packed
+    written: Tensor | None  # (B, positions, H + G S): Δ and B of every position, or (N, H + G S) where the call was packed
     C: Tensor  # (B, T, G S), or (N, G S)
     seq: Seq
 
 
-class Mamba2(Mixer):
+class Mamba2(Mixer, config=Mamba2Config):
     caps = Caps(causal=True, bidirectional=False, streaming="exact", maps=True)
 
     def __init__(self, config: Mamba2Config, site: Site) -> None:
@@ -87,7 +80,7 @@ class Mamba2(Mixer):
         if E % K:
             raise ConfigError(f"head_width = {K} does not divide the inner width, {E}")
         if E // K % G:
-            raise ConfigError(f"{E // K} heads cannot be shared out over groups = {G}")
+            raise ConfigError(f"{E // K} heads are not a multiple of groups = {G}")
         self.config, self.inner, self.heads, self.shared = config, E, E // K, G * config.state
         self.gate = Linear(site.width, E, bias=config.bias)
         self.inp = Linear(site.width, E + 2 * self.shared, bias=config.bias)
@@ -102,7 +95,7 @@ class Mamba2(Mixer):
 
     @torch.no_grad()
     def init_weights(self) -> None:
-        begin_selective((self.gate, self.inp, self.step), self.conv, self.conv_bias, self.step.bias)
+        init_selective((self.gate, self.inp, self.step), self.conv, self.conv_bias, self.step.bias)
         nn.init.uniform_(self.A_log, 1, 16)
         self.A_log.copy_(self.A_log.log())
         nn.init.ones_(self.D)
@@ -113,8 +106,7 @@ class Mamba2(Mixer):
         return Mamba2State(tail, h)
 
     def forward(self, x: Tensor, seq: Seq, state: Mamba2State | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
+        check_streamable(seq, state)
         memory = state or self.init_state(seq.batch, 0, device=x.device, dtype=x.dtype)
         z, raw, delta = self.gate(x), self.inp(x), F.softplus(self.step(x))
         mixed = causal_conv(raw.flatten(0, -2), self.conv, self.conv_bias, memory.tail, seq.first(), seq.lengths, silu=True)
@@ -122,10 +114,10 @@ class Mamba2(Mixer):
         tape = tape_for(self)
         if tape is not None:
             written = torch.cat([delta, B], -1).detach()
-            past = written if seq.is_packed else with_past(memory.past, written, seq)
+            past = written if seq.is_packed else append_past(memory.past, written, seq)
             tape.keep(self, Mamba2Record(past, C.detach(), seq))
         if seq.is_packed:
-            groups = groups_of(seq)
+            groups = group_by_length(seq)
             parts = []
             for group in groups:
                 u_, delta_, B_, C_ = (group.pad(t) for t in (u, delta, B, C))
@@ -139,7 +131,7 @@ class Mamba2(Mixer):
         return self.out(self.norm(silu_gate(y, z)))
 
     def scan(self, u: Tensor, delta: Tensor, B: Tensor, C: Tensor, seq: Seq, h0: Tensor | None) -> tuple[Tensor, Tensor]:
-        """(B, T, E) outputs of a padded batch, and the states after each row's own last token."""
+        """Outputs (B, T, E) of a padded batch and the state after each row's last token."""
         if not seq.dense:
             delta = delta.masked_fill(~seq.valid[..., None], 0)
         if h0 is None:
@@ -150,16 +142,16 @@ class Mamba2(Mixer):
         return y.flatten(2), h
 
     def step_sizes(self, record: Mamba2Record) -> Tensor:
-        """Δ of every place, (B, T, H), zero on padding."""
-        written = whole_past(record.written)
+        """Δ at every position, (B, T, H), zero on padding."""
+        written = require_past(record.written)
         return (unpack(written, record.seq) if record.seq.is_packed else written)[..., : self.heads]
 
     def maps(self, record: Mamba2Record, head: int | None = None, rows: Tensor | None = None) -> Tensor:
-        seq, written, C = record.seq, whole_past(record.written), record.C
+        seq, written, C = record.seq, require_past(record.written), record.C
         if seq.is_packed:
-            written, C, seq = unpack(written, seq), unpack(C, seq), Seq.padded(seq.lengths)
+            written, C, seq = unpack(written, seq), unpack(C, seq), Seq.from_padded(seq.lengths)
         chosen = torch.arange(len(C), device=C.device) if rows is None else rows
-        q_pos, sees = seq.pos[chosen], back_only(seq.pos, written.shape[1], seq.valid)[chosen]
+        q_pos, sees = seq.pos[chosen], causal_mask(seq.pos, written.shape[1], seq.valid)[chosen]
         heads = torch.arange(self.heads, device=C.device) if head is None else torch.tensor([head], device=C.device)
         delta, B = written[chosen].split([self.heads, self.shared], -1)
         group = heads // (self.heads // self.config.groups)

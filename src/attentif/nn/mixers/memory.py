@@ -1,12 +1,12 @@
-"""Causal attention over the last tokens, and over the nearest of a bounded memory of those further back.
+"""Causal attention over a window, and over the nearest keys of a bounded external memory.
 
     local_t  = attention of q_t over the tokens    t − window < j ≤ t
     memory_t = attention of q_t over its `top` nearest keys among    t − window − size < j ≤ t − window      (`kernels/nearest.py`)
     y_t = W_o [ g_h memory_t + (1 − g_h) local_t ]_h        g_h = σ(b_h), learned, one for each head; 0 while the memory is empty
 
-(Wu et al. 2022, Memorizing Transformers, section 3.1). What the memory holds is defined by distance alone, so that the result does not
-depend on where a text is cut; tokens leave it after `size` more. As in the paper the memory is external: gradients reach it through the
-queries, not through the keys and values it holds; and it knows no positions, while the stack's bias, if any, acts on the local part.
+Wu et al. 2022, Memorizing Transformers, section 3.1. The memory is defined by distance alone, so results do not depend on where a text is
+split. As in the paper it is external: gradients flow through the queries, not through its keys and values; and it has no positions,
+while the stack's bias, if any, applies to the local part.
 """
 
 from dataclasses import dataclass
@@ -19,62 +19,55 @@ from torch import Tensor, nn
 from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
 from attentif.kernels.nearest import nearest, nearest_weights
-from attentif.nn.cache import put_in_ring
+from attentif.nn.cache import write_ring
 from attentif.nn.linear import Linear
-from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, refer, refuse_unreadable
+from attentif.nn.mixer import MIXERS, Caps, HeadsConfig, Mixer, Site, check_streamable, share_module
 from attentif.nn.norm import Norm
-from attentif.nn.ragged import groups_of
+from attentif.nn.ragged import group_by_length
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.state import State
 from attentif.nn.tape import tape_for
 
-Kept = tuple[Tensor, Tensor, Tensor]  # keys and values (B, H, S, K), and their places (B or 1, S)
-CHUNK = 128  # queries that look for neighbours together
+Kept = tuple[Tensor, Tensor, Tensor]  # keys and values (B, H, S, K), and their positions (B or 1, S)
+CHUNK = 128  # queries searched together
 
 
 @MIXERS.register
-class MemoryConfig(MixerConfig):
-    """Attention over near tokens and over the nearest of a memory of far ones."""
+class MemoryConfig(HeadsConfig):
+    """Attention over recent tokens and over the nearest of a memory of earlier ones."""
 
     cost: ClassVar[str] = "T·(w+size)"
 
     kind: Literal["memory"] = Field("memory", description="attention over near tokens and over the nearest of a memory of far ones")
-    heads: int = Field(8, gt=0, description="heads")
-    head_width: int | None = Field(None, gt=0, description="width of a head; by default width / heads")
-    window: int = Field(128, gt=0, description="last tokens that are all seen, the present one included")
-    size: int = Field(512, gt=0, description="tokens further back that the memory holds; the oldest is dropped")
-    top: int = Field(32, gt=0, description="nearest tokens of the memory that each head reads")
+    window: int = Field(128, gt=0, description="size of the window, the current token included")
+    size: int = Field(512, gt=0, description="earlier tokens held by the memory")
+    top: int = Field(32, gt=0, description="nearest memory entries each head reads")
     qk_norm: Norm | None = Field(None, description="normalise each head's queries and keys, as the paper does")
     scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√head_width")
-    bias: bool = Field(True, description="biases in the projections to queries, keys and values")
-    out_bias: bool = Field(True, description="bias in the output projection")
-
-    def build(self, site: Site) -> "Memory":
-        return Memory(self, site)
 
 
 @dataclass(slots=True)
 class RingState(State):
-    """Keys and values of the last tokens; place p of a row stands at p modulo their number."""
+    """Ring buffer of the last keys and values; position p is at index p mod its size."""
 
     k: Tensor  # (B, H, window + size, K)
     v: Tensor  # (B, H, window + size, K)
 
     def before(self, start: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values in the order of their places, the last one before `start` (B,) at the end; what precedes place 0 is anything."""
+        """Keys and values in order of position, the last one being that before `start` (B,)."""
         room = self.k.shape[2]
         slots = (start[:, None] + torch.arange(room, device=start.device)) % room
         index = slots[:, None, :, None].expand_as(self.k)
         return self.k.gather(2, index), self.v.gather(2, index)
 
-    def places(self, now: Tensor) -> Tensor:
-        """(B or 1, slots): the place whose token each slot holds, `now` (B or 1, 1) being the last one; below 0: none."""
+    def positions_at(self, now: Tensor) -> Tensor:
+        """(B or 1, slots): position held by each slot if `now` (B or 1, 1) is the last; < 0: none."""
         room = self.k.shape[2]
         return now - (now - torch.arange(room, device=now.device)) % room
 
-    def put(self, k: Tensor, v: Tensor, seq: Seq) -> None:
-        """Those (B, H, T, K) that will not be dropped within this call."""
-        self.k, self.v = put_in_ring(self.k, k, seq), put_in_ring(self.v, v, seq)
+    def write(self, k: Tensor, v: Tensor, seq: Seq) -> None:
+        """Write keys and values (B, H, T, K); keep the last that fit."""
+        self.k, self.v = write_ring(self.k, k, seq), write_ring(self.v, v, seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +77,7 @@ class MemoryRecord:
     seq: Seq
 
 
-class Memory(Mixer):
+class Memory(Mixer, config=MemoryConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact", maps=True)
 
     def __init__(self, config: MemoryConfig, site: Site) -> None:
@@ -99,7 +92,7 @@ class Memory(Mixer):
         if site.bias is not None and site.bias.heads != config.heads:
             raise ConfigError(f"the stack's bias has {site.bias.heads} heads, this attention {config.heads}")
         self.position_bias: nn.Module | None
-        refer(self, "position_bias", site.bias)
+        share_module(self, "position_bias", site.bias)
 
     def init_weights(self) -> None:
         nn.init.zeros_(self.gate)
@@ -110,35 +103,34 @@ class Memory(Mixer):
         return RingState(empty[0], empty[1])
 
     def forward(self, x: Tensor, seq: Seq, state: RingState | None = None) -> Tensor:
-        if state is not None:
-            refuse_unreadable(seq)
+        check_streamable(seq, state)
         q, k, v = (project(x).unflatten(-1, (self.heads, self.head_width)) for project in (self.q, self.k, self.v))
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         if seq.is_packed:
-            return self.out(self._packed(q, k, v, seq))
+            return self.out(self._forward_packed(q, k, v, seq))
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # (B, H, T, K)
-        step = state is not None and q.shape[2] == 1 and not torch.is_grad_enabled()  # reads the state where it stands
+        step = state is not None and q.shape[2] == 1 and not torch.is_grad_enabled()  # reads the state in place
         tape = tape_for(self)
         keys, values = k, v
         if state is not None:
             if not step or tape is not None:
                 past_k, past_v = state.before(torch.zeros_like(seq.lengths) if seq.start is None else seq.start)
                 keys, values = torch.cat([past_k, k], 2), torch.cat([past_v, v], 2)
-            state.put(k, v, seq)
+            state.write(k, v, seq)
         if tape is not None:
             tape.keep(self, MemoryRecord(q.detach(), keys.detach(), seq))
         if state is None or not step:
             return self.out(self._attend(q, keys, values, seq))
-        ring = (state.k, state.v, state.places(seq.places))
-        return self.out(self._mixed(q, seq.places, ring, ring).transpose(1, 2).flatten(2))
+        ring = (state.k, state.v, state.positions_at(seq.shared_pos))
+        return self.out(self._combine(q, seq.shared_pos, ring, ring).transpose(1, 2).flatten(2))
 
-    def _packed(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq) -> Tensor:
-        """(N, H, K) to (N, H·K): padded in groups of similar length."""
+    def _forward_packed(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq) -> Tensor:
+        """Map packed (N, H, K) to (N, H·K), padded in groups of similar length."""
         if (tape := tape_for(self)) is not None:
             whole_q, whole_k = (unpack(t.detach(), seq).transpose(1, 2) for t in (q, k))
-            tape.keep(self, MemoryRecord(whole_q, whole_k, Seq.padded(seq.lengths)))
-        groups = groups_of(seq)
+            tape.keep(self, MemoryRecord(whole_q, whole_k, Seq.from_padded(seq.lengths)))
+        groups = group_by_length(seq)
         parts = []
         for group in groups:
             q_, k_, v_ = (group.pad(t).transpose(1, 2) for t in (q, k, v))
@@ -146,42 +138,42 @@ class Memory(Mixer):
         return groups.join(parts)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq) -> Tensor:
-        """(B, H, T, K) queries, the keys' last T places their own, to (B, T, H·K)."""
+        """Attend with queries (B, H, T, K); the last T keys are their own. To (B, T, H·K)."""
         T, before = q.shape[2], k.shape[2] - q.shape[2]
         reach = self.config.window + self.config.size
-        q_pos, k_pos = _places(seq, before)
+        q_pos, k_pos = _positions(seq, before)
         parts = []
         for begin in range(0, T, CHUNK):
             end = min(begin + CHUNK, T)
             near = slice(max(0, before + begin - self.config.window + 1), before + end)
             far = slice(max(0, before + begin - reach + 1), max(0, before + end - self.config.window))
             keys = [(k[:, :, part], v[:, :, part], k_pos[:, part]) for part in (near, far)]
-            parts.append(self._mixed(q[:, :, begin:end], q_pos[:, begin:end], *keys))
+            parts.append(self._combine(q[:, :, begin:end], q_pos[:, begin:end], *keys))
         y = parts[0] if len(parts) == 1 else torch.cat(parts, 2)
         return y.transpose(1, 2).flatten(2)
 
-    def _mixed(self, q: Tensor, q_pos: Tensor, near: Kept, far: Kept) -> Tensor:
-        """What queries get from the window and from the memory, when these lie among `near` and `far`."""
+    def _combine(self, q: Tensor, q_pos: Tensor, near: Kept, far: Kept) -> Tensor:
+        """Combine window and memory attention of queries, given keys that cover both."""
         k, v, k_pos = near
-        seen, bias = self._seen(q_pos, k_pos), self._bias(q_pos, k_pos, q.dtype)
+        seen, bias = self._window_mask(q_pos, k_pos), self._bias(q_pos, k_pos, q.dtype)
         local = attention(q, k, v, scale=self.scale, mask=seen, bias=bias)
         k, v, k_pos = far
-        held = self._held(q_pos, k_pos)
+        held = self._memory_mask(q_pos, k_pos)
         empty = not k_pos.numel()
         recalled = torch.zeros_like(local) if empty else nearest(q, k, v, held, scale=self.scale, top=self.config.top)
         return torch.lerp(local, recalled, self._gates(held))
 
     def _gates(self, held: Tensor) -> Tensor:
-        """(B or 1, H, T, 1): the memory's share, none where it is empty."""
+        """(B or 1, H, T, 1): weight of the memory, 0 where it is empty."""
         return torch.sigmoid(self.gate)[:, None, None] * held.any(-1, keepdim=True)
 
-    def _seen(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
-        """(B or 1, 1, T, S): the places that are in the window of each query."""
+    def _window_mask(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        """(B or 1, 1, T, S): keys inside the window of each query."""
         back = (q_pos[:, :, None] - k_pos[:, None])[:, None]
         return (back >= 0) & (back < self.config.window) & (k_pos[:, None, None] >= 0)
 
-    def _held(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
-        """(B or 1, 1, T, S): the places that are in the memory of each query."""
+    def _memory_mask(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        """(B or 1, 1, T, S): keys inside the memory of each query."""
         back = (q_pos[:, :, None] - k_pos[:, None])[:, None] - self.config.window
         return (back >= 0) & (back < self.config.size) & (k_pos[:, None, None] >= 0)
 
@@ -192,14 +184,14 @@ class Memory(Mixer):
         return bias
 
     def maps(self, record: MemoryRecord, head: int | None = None, rows: Tensor | None = None) -> Tensor:
-        """Both attentions, weighed by their gates."""
+        """Weights of both attentions, combined by the gates."""
         q, k, seq = record.q, record.k, record.seq
-        q_pos, k_pos = _places(seq, k.shape[2] - q.shape[2])
-        held = self._held(q_pos, k_pos)
-        local = attention_weights(q, k, scale=self.scale, mask=self._seen(q_pos, k_pos), bias=self._bias(q_pos, k_pos, q.dtype))
+        q_pos, k_pos = _positions(seq, k.shape[2] - q.shape[2])
+        held = self._memory_mask(q_pos, k_pos)
+        local = attention_weights(q, k, scale=self.scale, mask=self._window_mask(q_pos, k_pos), bias=self._bias(q_pos, k_pos, q.dtype))
         far = nearest_weights(q, k, held, scale=self.scale, top=self.config.top)
         weights = torch.lerp(local, far, self._gates(held)).masked_fill(~seq.valid[:, None, :, None], 0.0)
-        first = k_pos[:, :1]  # the place of the first key; column p of a map is place p
+        first = k_pos[:, :1]  # the place of the first key; column p of a map is position p
         columns = (torch.arange(seq.end, device=k.device) - first).expand(len(q), -1)
         known = (columns >= 0)[:, None, None]
         weights = weights.gather(-1, columns.clamp(min=0)[:, None, None].expand(*weights.shape[:3], -1)) * known
@@ -207,8 +199,8 @@ class Memory(Mixer):
         return weights[slice(None) if rows is None else rows, heads]
 
 
-def _places(seq: Seq, before: int) -> tuple[Tensor, Tensor]:
-    """The places of the queries (B or 1, T), and of as many keys and `before` more that precede them; those below 0 do not exist."""
-    q_pos = seq.places
+def _positions(seq: Seq, before: int) -> tuple[Tensor, Tensor]:
+    """Positions of the queries (B or 1, T) and of their keys, `before` of them earlier; < 0: none."""
+    q_pos = seq.shared_pos
     earlier = q_pos[:, :1] - torch.arange(before, 0, -1, device=q_pos.device)
     return q_pos, torch.cat([earlier, q_pos], 1)

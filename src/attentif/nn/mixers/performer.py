@@ -6,10 +6,9 @@
     w        directions; more features estimate better and cost more       (M, K)
     ε        keeps every weight positive
 
-The sums are those of linear attention, causal or not (Choromanski et al. 2021). All heads share the directions w; every layer draws its
-own from `seed`, its number and how often it has drawn: `redraw()` draws the next, `redraw = 1000` does so after every 1000 steps of the
-optimiser. The directions and the count are buffers: a run that resumes goes on with them. A state holds sums of the features it was
-filled with: a model does not redraw while it reads. With `kernel = "relu"`, φ(x)_m = max(w_m·x̃, 0) + ε stands for no softmax.
+Choromanski et al. 2021. Heads share the directions w; each layer draws its own from `seed`, its number and its number of draws: `redraw()`
+draws the next, `redraw = 1000` does so every 1000 optimiser steps. Directions and counts are buffers, so a resumed run continues them.
+Do not redraw while a state is in use. With `kernel = "relu"`, φ(x)_m = max(w_m·x̃, 0) + ε, which estimates no softmax.
 """
 
 import math
@@ -20,9 +19,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from attentif.kernels.linear_attention import Map, mapped_attention
+from attentif.kernels.linear_attention import Map, feature_map_attention
 from attentif.kernels.random_features import key_constant, orthogonal_directions, relu_features, softmax_features
-from attentif.nn.aside import Counting
+from attentif.nn.auxiliary import CountingModule
 from attentif.nn.feature_attention import FeatureAttention, FeatureConfig
 from attentif.nn.mixer import MIXERS, Site
 from attentif.nn.past import SumState
@@ -31,24 +30,21 @@ from attentif.nn.seq import Seq
 
 @MIXERS.register
 class PerformerConfig(FeatureConfig):
-    """Softmax attention estimated by random features: linear time, a state of fixed size."""
+    """Softmax attention estimated by random features: linear time, fixed-size state."""
 
     kind: Literal["performer"] = Field("performer", description="softmax attention estimated by random features, in linear time")
     features: int | None = Field(None, gt=0, description="number of random features; by default K ln K of a head of width K")
-    kernel: Literal["softmax", "relu"] = Field("softmax", description="what the features stand for: the softmax, or a kernel of their own")
+    kernel: Literal["softmax", "relu"] = Field("softmax", description="softmax, or the paper's relu kernel")
     eps: float = Field(1e-4, ge=0, description="added to every feature")
-    seed: int = Field(0, ge=0, description="of the random directions")
-    redraw: int | None = Field(None, gt=0, description="steps of the optimiser between two draws of the directions; by default none")
-
-    def build(self, site: Site) -> "Performer":
-        return Performer(self, site)
+    seed: int = Field(0, ge=0, description="random seed of the directions")
+    redraw: int | None = Field(None, gt=0, description="optimiser steps between redraws; by default never")
 
 
-class Performer(FeatureAttention, Counting):
+class Performer(FeatureAttention, CountingModule, config=PerformerConfig):
     directions: Tensor  # (M, K)
     draws: Tensor  # how often they were drawn
     steps: Tensor  # of the optimiser since then
-    numbers = 0  # it counts nothing, and only wants to know of the steps
+    numbers = 0  # it only counts optimiser steps
 
     def __init__(self, config: PerformerConfig, site: Site) -> None:
         super().__init__(config, site)
@@ -60,20 +56,20 @@ class Performer(FeatureAttention, Counting):
         self.init_weights()
 
     def init_weights(self) -> None:
-        """The first directions."""
+        """Draw the first directions."""
         self.draws = torch.zeros_like(self.draws)
         self.steps = torch.zeros_like(self.steps)
         self._draw(0)
 
     def redraw(self) -> None:
-        """New directions: the next of this layer's."""
+        """Draw this layer's next directions."""
         self.draws = self.draws + 1
         self._draw(int(self.draws))
 
     def _draw(self, number: int) -> None:
         key = ((self.config.seed * 1_000_003 + self.layer) * 1_000_003 + number) % 2**63
         drawn = orthogonal_directions(self.features, self.head_width, torch.Generator("cpu").manual_seed(key))
-        self.directions = drawn.to(self.directions)  # not written over: a tape or a gradient may still hold the old ones
+        self.directions = drawn.to(self.directions)  # a new tensor: a tape or the graph may hold the old one
 
     def learn(self, counts: Sequence[float]) -> None:
         if self.config.redraw is not None:
@@ -88,12 +84,12 @@ class Performer(FeatureAttention, Counting):
     def eps(self, dtype: torch.dtype) -> float:
         return torch.finfo(dtype).tiny  # only against 0/0: features may be small without being wrong
 
-    def featured(self, q: Tensor, k: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-        of_queries, of_keys = self.maps_for(k, valid)
+    def apply_feature_map(self, q: Tensor, k: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
+        of_queries, of_keys = self.feature_maps(k, valid)
         return of_queries(q, None), of_keys(k, valid)
 
-    def maps_for(self, k: Tensor, valid: Tensor | None) -> tuple[Map, Map]:
-        """φ of queries and of keys, for a sequence with these keys (B, H, T, K)."""
+    def feature_maps(self, k: Tensor, valid: Tensor | None) -> tuple[Map, Map]:
+        """Return φ of queries and of keys, for a sequence with keys k (B, H, T, K)."""
         scale, eps, w = self.head_width**-0.25, self.config.eps, self.directions
         if self.config.kernel == "relu":
             relu: Map = lambda x, valid: relu_features(scale * x, w, eps, valid)
@@ -103,12 +99,12 @@ class Performer(FeatureAttention, Counting):
             scale * k, w, eps, c, valid
         )
 
-    def mixed(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq, state: SumState | None = None) -> Tensor:
-        """As of every mixer of features, which are made when they are used: here they are many."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, seq: Seq, state: SumState | None = None) -> Tensor:
+        """Attend segment by segment: there are too many features to store them all."""
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         valid, sums = None if seq.dense else seq.valid, None if state is None else state.sums
-        maps = self.maps_for(k, valid)
-        y, sums = mapped_attention(q, k, v, sums, maps=maps, valid=valid, causal=self.causal, eps=self.eps(q.dtype))
+        maps = self.feature_maps(k, valid)
+        y, sums = feature_map_attention(q, k, v, sums, maps=maps, valid=valid, causal=self.causal, eps=self.eps(q.dtype))
         if state is not None:
             state.sums = sums
         return y.transpose(1, 2).flatten(2)

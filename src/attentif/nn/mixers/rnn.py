@@ -5,7 +5,7 @@
     x, h     input, and the state                (B, D), (B, N)
     W, U     input's and state's part            (N, D), (N, N)
 
-With ReLU, U begins as the identity, so that the state passes unchanged at first (Le et al. 2015).
+With ReLU, U is initialised to the identity (Le et al. 2015).
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,8 @@ class RNNConfig(RecurrentConfig):
     kind: Literal["rnn"] = Field("rnn", description="a plain recurrent network")
     activation: Literal["tanh", "relu"] = Field("tanh", description="tanh or relu")
 
-    def build(self, site: Site) -> "RNN":
-        return RNN(self, site)
 
-
-class RNN(Recurrent):
+class RNN(Recurrent, config=RNNConfig):
     gates = 1
 
     def __init__(self, config: RNNConfig, site: Site) -> None:

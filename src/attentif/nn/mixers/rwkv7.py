@@ -1,4 +1,4 @@
-"""The time-mix of RWKV-7: a matrix of memory for each head, in which values are replaced and not only added (Peng et al. 2025).
+"""RWKV-7's time-mix: a matrix memory per head, updated by a generalised delta rule (Peng et al. 2025).
 
     x̄_t^j = μ_j ⊙ x_t + (1 - μ_j) ⊙ x_{t-1}                       token shift, j = r, w, k, v, a, g
     r, k, v = W_r x̄^r, W_k x̄^k, W_v x̄^v
@@ -9,12 +9,9 @@
     y = norm_heads(delta_rule(r, w, k, v, -κ, κ ⊙ α)) + (Σ r ⊙ k ⊙ β) v
     out = W_o (y ⊙ U_g σ(D_g x̄^g))
 
-`kernels/delta_rule.py` has the recurrence; ξ, ρ and β are `removed`, `replaced` and `bonus`. **What is missing**: in the published model
-the values of every later block are drawn towards those of the first one, v + (v¹ - v) ⊙ σ(...), which a mixer, seeing its own input
-alone, cannot do. So this is the time-mix of its first block, in every block; released weights cannot be loaded.
-
-Before training: μ, decays, ξ, ρ, β and the low-rank maps as in the authors' training code (the maps down are zero, so that decays and
-rates begin independent of the token); matrices as everywhere here.
+The recurrence is in `kernels/delta_rule.py`; ξ, ρ and β are `removed`, `replaced` and `bonus`. **Limitation**: the published model mixes
+the first block's values into later ones, v + (v¹ - v) ⊙ σ(...), which a mixer, seeing only its own input, cannot. Every block here is like
+the first one, so released weights cannot be loaded. Initialised as in the authors' training code, matrices as elsewhere here.
 """
 
 import math
@@ -32,7 +29,7 @@ from attentif.kernels.wkv import Runs
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site
 from attentif.nn.seq import Seq
-from attentif.nn.shift import ShiftState, shares, shifted
+from attentif.nn.shift import ShiftState, mix_ratios, token_shift
 
 LOOKING_BACK = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # of r, w, k, v, a, g: powers of the first shares
 EPS = 64e-5  # of the norm of heads
@@ -40,7 +37,7 @@ EPS = 64e-5  # of the norm of heads
 
 @MIXERS.register
 class DeltaMixConfig(MixerConfig):
-    """RWKV-7's recurrence: a matrix of memory for each head, whose values are replaced under their keys."""
+    """RWKV-7's recurrence: a matrix memory per head whose values are replaced under their keys."""
 
     cost: ClassVar[str] = "T"
 
@@ -49,16 +46,13 @@ class DeltaMixConfig(MixerConfig):
     rank: int = Field(64, gt=0, description="rank of the maps to decays and rates")
     gate_rank: int = Field(128, gt=0, description="rank of the map to the gate")
 
-    def build(self, site: Site) -> "DeltaMix":
-        return DeltaMix(self, site)
-
 
 @dataclass(slots=True)
 class DeltaMixState(ShiftState):
     memory: Tensor  # (B, H, K, K): rows by key, columns by value
 
 
-class DeltaMix(Mixer):
+class DeltaMix(Mixer, config=DeltaMixConfig):
     caps = Caps(causal=True, bidirectional=False, streaming="exact")
 
     def __init__(self, config: DeltaMixConfig, site: Site) -> None:
@@ -83,7 +77,7 @@ class DeltaMix(Mixer):
         D = len(self.removed)
         depth, left = self.layer / max(self.layers - 1, 1), 1 - self.layer / self.layers
         for mix, power in zip(self.mix, LOOKING_BACK, strict=True):
-            mix.copy_(shares(D, power * left))
+            mix.copy_(mix_ratios(D, power * left))
         for down in (self.decay_down, self.rate_down, self.gate_down):
             nn.init.zeros_(down.weight)
         for up in (self.decay_up, self.rate_up, self.gate_up):
@@ -97,21 +91,21 @@ class DeltaMix(Mixer):
 
     def init_state(self, batch: int, capacity: int, *, device: torch.device, dtype: torch.dtype) -> DeltaMixState:
         last = torch.zeros(batch, len(self.removed), device=device, dtype=dtype)
-        return DeltaMixState(last, self.no_memory(last))
+        return DeltaMixState(last, self.empty_memory(last))
 
-    def no_memory(self, like: Tensor) -> Tensor:
+    def empty_memory(self, like: Tensor) -> Tensor:
         return like.new_zeros(len(like), self.heads, self.head_width, self.head_width)
 
     def forward(self, x: Tensor, seq: Seq, state: DeltaMixState | None = None) -> Tensor:
-        before = shifted(x, seq, state)
+        before = token_shift(x, seq, state)
         r, w, k, v, a, g = (torch.lerp(before, x, mix).reshape(-1, x.shape[-1]) for mix in self.mix)  # (N, D)
         r, k, v = self.r(r), self.k(k), self.v(v)
         w = torch.exp(-math.exp(-0.5) * self.decay_up(self.decay_down(w).tanh()).sigmoid())
         a = self.rate_up(self.rate_down(a)).sigmoid()
-        kappa = F.normalize(self.in_heads(k * self.removed), dim=-1)
+        kappa = F.normalize(self.split_heads(k * self.removed), dim=-1)
         k = k * (1 + (a - 1) * self.replaced)
-        memory = self.no_memory(x.new_empty(seq.batch, 0)) if state is None else state.memory
-        r_, w_, k_, v_, a_ = (self.in_heads(t) for t in (r, w, k, v, a))
+        memory = self.empty_memory(x.new_empty(seq.batch, 0)) if state is None else state.memory
+        r_, w_, k_, v_, a_ = (self.split_heads(t) for t in (r, w, k, v, a))
         y, memory = delta_rule(r_, w_, k_, v_, -kappa, kappa * a_, memory, Runs(seq.first(), seq.lengths, seq.max_len))
         if state is not None:
             state.memory = memory
@@ -119,5 +113,5 @@ class DeltaMix(Mixer):
         y = self.norm(y.flatten(1)) + own.flatten(1)
         return self.out(y * self.gate_up(self.gate_down(g).sigmoid())).view_as(x)
 
-    def in_heads(self, x: Tensor) -> Tensor:
+    def split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, self.head_width))

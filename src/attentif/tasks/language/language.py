@@ -20,53 +20,66 @@ from attentif.data import DataConfig, TokenStream
 from attentif.decode import Generated, GenerateOptions, Token, generate, stream
 from attentif.decode.session import Session
 from attentif.errors import ConfigError, UsageError
-from attentif.models import Batch, Input, Model, ModelConfig, evaluating
+from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
-from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
-from attentif.tasks.feed import as_examples, each_batch, limit_of, on_paper
-from attentif.tasks.looking import attention_maps, shown_tokens
-from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
-from attentif.tasks.ragged import UNSCORED, Ints, Rows
-from attentif.tasks.report import language_sections
-from attentif.tasks.streams import flattered, read_stream, read_streams
-from attentif.tasks.task import (
+from attentif.nn.state import StateTree
+from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.base import (
     TASKS,
     Baseline,
-    Dataset,
+    EvalOptions,
     Evaluation,
     Example,
+    Inputs,
     Loss,
     Prediction,
     Prepared,
-    Progress,
     Say,
     Sizes,
     Task,
     TaskConfig,
+    TaskState,
     Tokenizers,
+    pick_evenly,
+    say_all,
 )
-from attentif.tasks.tokens import scored_logits, token_loss
-from attentif.text import Tokenizer, TokenizerConfig
+from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
+from attentif.tasks.batches import as_examples, build_meta, iterate_batches, min_limit
+from attentif.tasks.language.report import Excerpt, LanguageDetails, Sample, language_sections
+from attentif.tasks.metrics import Slice, bits_per_byte, mean_interval, perplexity
+from attentif.tasks.narrow import labels_of
+from attentif.tasks.ragged import UNSCORED, Ints, Rows
+from attentif.tasks.streams import note_unknown, read_stream, read_streams
+from attentif.tasks.token_loss import scored_logits, token_loss
+from attentif.tasks.tokenizers import TokenizerSource
+from attentif.text import Tokenizer
 from attentif.view.blocks import AttentionMaps, Section
 
 SAMPLES = 3  # continuations in the report
 PROMPT, CONTINUATION = 24, 80  # their tokens
 EXCERPT = 200  # tokens of the text shaded by surprise
-SIDE_BY_SIDE = 64  # prompts continued at once
+SIDE_BY_SIDE = 16  # prompts continued at once: as many as a fused step takes
 
 
 @TASKS.register
 class LanguageConfig(TaskConfig):
     """The next token."""
 
-    kind: Literal["language"] = Field("language", description="the next token, from those before it")
-    context: int = Field(256, gt=1, description="tokens of a window; by the model's limit where that is less")
-    eval_tokens: int = Field(200_000, ge=0, description="validation tokens scored during training (0: all); all at the end")
-    prompt: Literal["eos", "frame"] = Field(
-        "eos", description="what a text begins with: [EOS], as it follows another, or what the tokenizer's own file puts around it"
+    kind: Literal["language"] = Field("language", description="language modelling: predict the next token")
+    context: int = Field(256, gt=1, description="tokens of a window, at most the model's limit")
+    truncate: int | None = Field(
+        None,
+        gt=0,
+        description="tokens that gradients go back through: windows are learned in pieces of so many, the state carried on",
     )
-    decode: GenerateOptions | None = Field(None, description="how texts are written where nothing else is said; by default greedily")
+    eval_tokens: int = Field(
+        200_000, ge=0, description="validation tokens scored during training (0: all); the whole split is scored at the end"
+    )
+    prompt: Literal["eos", "frame"] = Field(
+        "eos", description="what precedes a text: [EOS], or the special tokens that the tokenizer's own file adds (frame)"
+    )
+    decode: GenerateOptions | None = Field(None, description="default decoding options; by default greedy")
 
     def build(self) -> "Language":
         return Language(self)
@@ -108,7 +121,7 @@ class Windows:
             labels = np.full_like(data, UNSCORED)
             for place, window in enumerate(own):
                 data[place, : len(window) - 1], labels[place, : len(window) - 1] = window[:-1], window[1:]
-        seq = Seq.packed(lengths.tolist()) if packed else Seq.padded(lengths.tolist())
+        seq = Seq.from_packed(lengths.tolist()) if packed else Seq.from_padded(lengths.tolist())
         return Batch(Input(torch.from_numpy(data), seq), labels=torch.from_numpy(labels), rows=tuple(chosen.tolist()))
 
     def place(self, row: int) -> str:
@@ -116,11 +129,12 @@ class Windows:
         return f"{self.name}, tokens {start:,} to {start + int(self.lengths[row]):,}"
 
 
-class Language(Task):
+class Language(Task[TaskState, Windows]):
     config: LanguageConfig
     offers = ("generate", "chat")
     metric = "bits_per_byte"
     begins_texts = True
+    evaluates_by_block = True
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         return model if isinstance(model.head, LanguageHeadConfig) else model.with_head(LanguageHeadConfig())
@@ -128,46 +142,70 @@ class Language(Task):
     def check(self, model: ModelConfig) -> None:
         if model.encoder is not None and model.decoder is not None:
             raise ConfigError("model: language reads and writes with one stack, and this one has two; take decoder-tiny, say")
-        if not on_paper(model).caps.causal:
+        if not build_meta(model).caps.causal:
             raise ConfigError("model: language predicts the next token, and this model would see it; take a causal one: decoder-tiny, say")
+        if self.config.truncate and build_meta(model).caps.streaming != "exact":
+            raise ConfigError("task.truncate: pieces are read with a state, and this model's is only approximate")
 
-    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
+    def prepare(
+        self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: TaskState | None = None
+    ) -> Prepared[TaskState, Windows]:
         streams = read_streams(data, text, say)
-        context = limit_of(self.config.context, model.max_len)
-        notes = [*streams.notes, *flattered(streams.test, streams.tokenizer)]
+        context = min_limit(self.config.context, model.max_len)
+        notes = [*streams.notes, *note_unknown(streams.test, streams.tokenizer)]
         if context < self.config.context:
             notes.append(f"windows of {context} tokens, the longest that the model can read (task.context asks for {self.config.context})")
         tokenizer = streams.tokenizer
         train, valid, test = (Windows(name, getattr(streams, name), tokenizer, context) for name in ("train", "valid", "test"))
-        for note in notes:
-            say(note)
+        say_all(notes, say)
         return Prepared(
-            self.config, train, valid, test, {"tokenizer": tokenizer}, Sizes(tokenizer.vocab, max_len=context), streams.digest, notes
+            state or TaskState(),
+            train,
+            valid,
+            test,
+            {"tokenizer": tokenizer},
+            Sizes(tokenizer.vocab, max_len=context),
+            streams.digest,
+            notes,
         )
 
-    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> "Windows":
+    def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> "Windows":
         stream = read_stream(data, tokenizers["tokenizer"], say)
-        for note in flattered(stream, tokenizers["tokenizer"]):
+        for note in note_unknown(stream, tokenizers["tokenizer"]):
             say(note)
-        return Windows("test", stream, tokenizers["tokenizer"], limit_of(self.config.context, model.max_len))
+        return Windows("test", stream, tokenizers["tokenizer"], min_limit(self.config.context, model.max_len))
 
     def step(self, model: Model, batch: Batch) -> Loss:
-        return Loss(*token_loss(model, batch))
+        if self.config.truncate is None or batch.source.seq.max_len <= self.config.truncate:
+            return Loss(*token_loss(model, batch))
+        losses = [token_loss(model, piece, state=state) for piece, state in self._read_pieces(model, batch, self.config.truncate)]
+        return Loss(torch.stack([total for total, _ in losses]).sum(), sum(count for _, count in losses))
 
-    def evaluate(
-        self, model: Model, dataset: Dataset, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
-    ) -> Evaluation:
-        assert isinstance(dataset, Windows)
+    def _read_pieces(self, model: Model, batch: Batch, size: int) -> Iterator[tuple[Batch, StateTree]]:
+        """Truncated back-propagation through time: pieces of all windows, and the state without its history."""
+        source, labels = batch.source, labels_of(batch)
+        if source.seq.is_packed:
+            raise ConfigError("task.truncate: windows are cut side by side; leave train.packed out")
+        lengths = source.seq.lengths
+        state = model.init_state(len(lengths), source.seq.max_len)
+        for begin in range(0, source.seq.max_len, size):
+            part = slice(begin, min(begin + size, source.seq.max_len))
+            left = (lengths - begin).clamp(0, part.stop - begin)
+            seq = Seq.from_padded(left, part.stop - begin, torch.minimum(lengths, lengths.new_tensor(begin)) if begin else 0)
+            yield Batch(Input(source.data[:, part], seq), labels=labels[:, part]), state
+            state = state.detach()
+
+    def score(self, model: Model, state: TaskState, dataset: Windows, options: EvalOptions) -> Evaluation:
         rows = np.arange(len(dataset))
-        if quick and 0 < self.config.eval_tokens < len(dataset.stream):
-            rows = np.unique(np.linspace(0, len(dataset) - 1, max(1, self.config.eval_tokens // dataset.context)).astype(np.int64))
-        totals, by_place = self._nats(model, dataset, rows, budget, progress)
+        if options.quick and 0 < self.config.eval_tokens < len(dataset.stream):
+            rows = pick_evenly(len(dataset), max(1, self.config.eval_tokens // dataset.context))
+        totals, by_place = self._nats(model, dataset, rows, options)
         counts = dataset.lengths[rows]
         loss = float(totals.sum() / counts.sum())
         # of a part of the text the bytes are not known: it is taken to have as many a token as the whole
         to_bits = bits_per_byte(1.0, dataset.stream.text_bytes) * len(dataset.stream)
         scores = {"bits_per_byte": loss * to_bits, "loss": loss, "perplexity": perplexity(loss)}
-        if quick:
+        if options.quick:
             return Evaluation(scores, examples=int(counts.sum()), split=dataset.name)
         low, high = mean_interval(totals, counts)
         intervals = {
@@ -175,7 +213,7 @@ class Language(Task):
             "loss": (low, high),
             "perplexity": (perplexity(low), perplexity(high)),
         }
-        details = {
+        details: LanguageDetails = {
             "tokens": len(dataset.stream),
             "bytes": dataset.stream.text_bytes,
             "by_place": by_place,
@@ -185,13 +223,13 @@ class Language(Task):
         return Evaluation(scores, intervals, int(counts.sum()), details, dataset.name)
 
     def _nats(
-        self, model: Model, dataset: Windows, rows: Ints, budget: int, progress: Progress | None
-    ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], list[dict[str, Any]]]:
+        self, model: Model, dataset: Windows, rows: Ints, options: EvalOptions
+    ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], list[Slice]]:
         """The summed loss of each window, and the mean loss after few and after many tokens of context."""
         totals = torch.zeros(len(dataset), dtype=torch.float64)
         places = torch.zeros(2, dataset.context, dtype=torch.float64)  # sums and counts by place in the window
-        with evaluating(model):
-            for batch in each_batch(model, dataset, budget, progress, rows):
+        with eval_mode(model):
+            for batch in iterate_batches(model, dataset, options, rows):
                 logits, labels, scored, seq = scored_logits(model, batch)
                 nats = F.cross_entropy(logits, labels, reduction="none").double().cpu()
                 totals.index_add_(0, torch.tensor(batch.rows)[seq.row.flatten()[scored].cpu()], nats)
@@ -199,21 +237,21 @@ class Language(Task):
                 places[1].index_add_(0, seq.pos.flatten()[scored].cpu(), torch.ones_like(nats))
         edges = [0, *(2**power for power in range(2, 20, 2) if 2**power < dataset.context), dataset.context]
         spans = [(low, high, *places[:, low:high].sum(1).tolist()) for low, high in pairwise(edges)]
-        by_place = [
-            {"low": low + 1, "high": high, "value": s / n, "interval": [None, None], "examples": int(n)} for low, high, s, n in spans if n
+        by_place: list[Slice] = [
+            {"low": low + 1, "high": high, "value": s / n, "interval": [], "examples": int(n)} for low, high, s, n in spans if n
         ]
         return totals.numpy()[rows], by_place
 
-    def _excerpt(self, model: Model, dataset: Windows) -> dict[str, Any]:
+    def _excerpt(self, model: Model, dataset: Windows) -> Excerpt:
         """A piece of the text, and how surprised the model is by each token of it, in bits."""
         batch = dataset.batch([len(dataset) // 2])
-        with evaluating(model):
+        with eval_mode(model):
             logits, labels, _, _ = scored_logits(model, batch.to(next(model.parameters()).device))
             bits = (F.cross_entropy(logits, labels, reduction="none") / np.log(2)).tolist()
-        tokens = shown_tokens(dataset.tokenizer, labels.tolist()[:EXCERPT])
-        return {"tokens": [_spaced(token) for token in tokens], "bits": [round(value, 3) for value in bits[:EXCERPT]]}
+        tokens = readable_tokens(dataset.tokenizer, labels.tolist()[:EXCERPT])
+        return {"tokens": [_space_tokens(token) for token in tokens], "bits": [round(value, 3) for value in bits[:EXCERPT]]}
 
-    def _samples(self, model: Model, dataset: Windows) -> list[dict[str, str]]:
+    def _samples(self, model: Model, dataset: Windows) -> list[Sample]:
         """Pieces of the split, and what the model writes after them."""
         if model.caps.streaming == "none":
             return []
@@ -224,10 +262,8 @@ class Language(Task):
         decode = dataset.tokenizer.decode
         return [{"prompt": decode(prompt), "written": decode(found.tokens)} for prompt, found in zip(prompts, written, strict=True)]
 
-    def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
+    def baselines(self, prepared: Prepared[TaskState, Windows], say: Say) -> list[Baseline]:
         train, test = prepared.train, prepared.test
-        assert isinstance(train, Windows)
-        assert isinstance(test, Windows)
         known = min(len(train.stream), MOST_NGRAM_TOKENS)
         if known < len(train.stream):
             say(f"n-grams are counted in the first {known:,} tokens of {len(train.stream):,}")
@@ -263,7 +299,7 @@ class Language(Task):
     def session(self, model: Model, ids: Sequence[int], room: int) -> Session:
         return Session(model, [ids], room)
 
-    def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
+    def predict(self, model: Model, state: TaskState, tokenizers: Tokenizers, inputs: Inputs, **options: Any) -> list[Prediction]:
         """Continuations; the options are those of `GenerateOptions`."""
         chosen, tokenizer = self.options(options), tokenizers["tokenizer"]
         texts = [example["text"] for example in as_examples(inputs, "text")]
@@ -278,19 +314,18 @@ class Language(Task):
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return language_sections(evaluation)
 
-    def examples(self, prepared: Prepared, count: int = 3) -> list[Example]:
+    def examples(self, prepared: Prepared[TaskState, Windows], count: int = 3) -> list[Example]:
         test = prepared.test
-        assert isinstance(test, Windows)
         rows = np.linspace(0, len(test) - 1, count + 2).astype(np.int64)[1:-1]
         return [{"text": test.tokenizer.decode(test.tokens(row)[1 : PROMPT + 1])} for row in rows.tolist()]
 
-    def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
+    def maps(self, model: Model, state: TaskState, tokenizers: Tokenizers, inputs: Inputs) -> list[AttentionMaps]:
         tokenizer = tokenizers["tokenizer"]
         found = []
         for example in as_examples(inputs, "text"):
-            ids = self.prompt(tokenizers, example["text"])[: limit_of(self.config.context, model.config.max_len)]
-            batch = Batch(Input(torch.tensor([ids]), Seq.padded([len(ids)])))
-            found += attention_maps(model, batch, shown_tokens(tokenizer, ids), title=f"« {example['text']} »")
+            ids = self.prompt(tokenizers, example["text"])[: min_limit(self.config.context, model.config.max_len)]
+            batch = Batch(Input(torch.tensor([ids]), Seq.from_padded([len(ids)])))
+            found += attention_maps(model, batch, readable_tokens(tokenizer, ids), title=f"« {example['text']} »")
         return found
 
 
@@ -311,6 +346,6 @@ def generate_options(options: dict[str, Any], usual: GenerateOptions | None = No
         raise UsageError(": ".join([*map(str, path), message])) from None
 
 
-def _spaced(token: str) -> str:
+def _space_tokens(token: str) -> str:
     """A readable token as running text: spaces are spaces again, line ends are shown and kept."""
     return token.replace("␣", " ").replace("⏎", "⏎\n").replace("⇥", "\t")

@@ -12,23 +12,29 @@ from attentif.data import DataConfig, TokenStream
 from attentif.decode import Generated, GenerateOptions, Token
 from attentif.decode.generate import collect, write
 from attentif.errors import UsageError
+from attentif.tasks.attention import readable_tokens
+from attentif.tasks.base import Baseline, EvalOptions, Evaluation, Prepared, Say, Sizes, TaskState, Tokenizers, say_all
 from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
-from attentif.tasks.fitting import Examples, Fitting, Material, fitting
+from attentif.tasks.details import details_of
+from attentif.tasks.fitted import Examples, FittedData, FittedTask, register_fitted
 from attentif.tasks.language.language import generate_options
-from attentif.tasks.looking import shown_tokens
+from attentif.tasks.language.report import Excerpt, LanguageDetails, Sample, language_sections
 from attentif.tasks.metrics import bits_per_byte, mean_interval, perplexity
-from attentif.tasks.report import language_sections
-from attentif.tasks.streams import flattered, read_stream, read_streams
-from attentif.tasks.task import Baseline, Evaluation, Progress, Say, Tokenizers
-from attentif.text import Tokenizer, TokenizerConfig
-from attentif.text.fitted import Fitted
+from attentif.tasks.streams import note_unknown, read_stream, read_streams
+from attentif.tasks.tokenizers import TokenizerSource
+from attentif.text import Tokenizer
 from attentif.text.ngram import NGram, NGramConfig, TokenText
-from attentif.view.blocks import Section, Table
+from attentif.view.blocks import Cell, Section, Table
 from attentif.view.words import Text, Words, count
 
 PIECE = 256  # tokens that are drawn together for an interval: within a passage they are not independent
 EXCERPT = 200  # tokens of the text shaded by surprise
 SAMPLES, PROMPT, CONTINUATION = 3, 24, 80  # what the report lets it write
+
+
+class NGramDetails(LanguageDetails):
+    ngrams: list[tuple[str, int]]  # distinct n-grams by order
+    discounts: list[list[float]]
 
 
 class Writing:
@@ -49,36 +55,35 @@ class Writing:
             text.append(token)
         self._look()
 
+    def extend(self, tokens: Sequence[int]) -> None:
+        self.texts[0] += tokens
+        self._look()
+
     def select(self, rows: Sequence[int]) -> None:
         self.texts = [list(self.texts[row]) for row in rows]
         self._look()
 
 
-@fitting("language")
-class NGrams(Fitting):
+@register_fitted("language")
+class NGrams(FittedTask):
     config: NGramConfig
     metric = "bits_per_byte"
-    unit = "tokens"
+    unit = Text("jetons", "tokens")
     offers = ("generate", "chat")
 
-    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: Any, say: Say) -> Material:
+    def prepare(self, data: DataConfig, text: TokenizerSource, model: Any, say: Say, state: TaskState | None = None) -> FittedData:
         streams = read_streams(data, text, say)
-        notes = [*streams.notes, *flattered(streams.test, streams.tokenizer)]
-        for note in notes:
-            say(note)
+        notes = [*streams.notes, *note_unknown(streams.test, streams.tokenizer)]
+        say_all(notes, say)
         train, valid, test = (_examples(name, getattr(streams, name), streams.tokenizer) for name in ("train", "valid", "test"))
-        return Material(train, valid, test, {"tokenizer": streams.tokenizer}, streams.digest, notes)
+        return Prepared(TaskState(), train, valid, test, {"tokenizer": streams.tokenizer}, Sizes(), streams.digest, notes)
 
-    def read(self, data: DataConfig, tokenizers: Tokenizers, model: Any, say: Say) -> Examples:
+    def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: Any, say: Say) -> Examples:
         stream = read_stream(data, tokenizers["tokenizer"], say)
-        for note in flattered(stream, tokenizers["tokenizer"]):
-            say(note)
+        say_all(note_unknown(stream, tokenizers["tokenizer"]), say)
         return _examples("test", stream, tokenizers["tokenizer"])
 
-    def evaluate(
-        self, model: Fitted[Any], dataset: Examples, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
-    ) -> Evaluation:
-        assert isinstance(model, NGram)
+    def score(self, model: NGram, state: TaskState, dataset: Examples, options: EvalOptions) -> Evaluation:
         nats = -np.log(model.probabilities(dataset.of.ids))
         starts = np.arange(0, len(nats), PIECE)
         sums, sizes = np.add.reduceat(nats, starts), np.diff([*starts, len(nats)])
@@ -90,7 +95,7 @@ class NGrams(Fitting):
             "loss": (low, high),
             "perplexity": (perplexity(low), perplexity(high)),
         }
-        details = {
+        details: NGramDetails = {
             "tokens": len(nats),
             "bytes": dataset.beside,
             "by_place": [],
@@ -126,19 +131,21 @@ class NGrams(Fitting):
     def session(self, model: NGram, ids: Sequence[int], room: int) -> Writing:
         return Writing(model, [ids])
 
-    def baselines(self, material: Material, say: Say) -> list[Baseline]:
-        train, test = material.train.of, material.test.of
+    def baselines(self, prepared: FittedData, say: Say) -> list[Baseline]:
+        train, test = prepared.train.of, prepared.test.of
         orders = [order for order in (1, 2) if order < self.config.order]
         ids = train.ids[:MOST_NGRAM_TOKENS].astype(np.int64)
         return language_baselines(
-            ids, test.ids.astype(np.int64), vocab=train.vocab, end=train.end, text_bytes=material.test.beside, say=say, orders=orders
+            ids, test.ids.astype(np.int64), vocab=train.vocab, end=train.end, text_bytes=prepared.test.beside, say=say, orders=orders
         )
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
+        if (details := details_of(evaluation, NGramDetails)) is None:
+            return []
         heads: list[Words] = [Text("n-grammes", "n-grams"), Text("différents", "distinct"), "D(1)", "D(2)", "D(≥ 3)"]
-        rows = [
+        rows: list[list[Cell]] = [
             [name.replace("-grams", ""), count(number), *discounts]
-            for (name, number), discounts in zip(evaluation.details["ngrams"], evaluation.details["discounts"], strict=True)
+            for (name, number), discounts in zip(details["ngrams"], details["discounts"], strict=True)
         ]
         caption = Text(
             "Ce qui a été compté, et ce que Kneser-Ney retire à chaque compte pour le donner à ce qui n'a pas été vu.",
@@ -152,15 +159,15 @@ def _examples(name: str, stream: TokenStream, tokenizer: Tokenizer) -> Examples:
     return Examples(name, TokenText(ids, tokenizer.vocab, tokenizer.eos), len(stream), {"tokenizer": tokenizer}, stream.text_bytes)
 
 
-def _excerpt(ids: NDArray[Any], nats: NDArray[np.float64], tokenizer: Tokenizer) -> dict[str, Any]:
+def _excerpt(ids: NDArray[Any], nats: NDArray[np.float64], tokenizer: Tokenizer) -> Excerpt:
     """A piece of the text, and how surprising each token of it is, in bits."""
     start = max(0, len(ids) // 2 - EXCERPT // 2)
     chosen = slice(start, start + EXCERPT)
-    tokens = [token.replace("␣", " ").replace("⏎", "⏎\n") for token in shown_tokens(tokenizer, ids[chosen].tolist())]
+    tokens = [token.replace("␣", " ").replace("⏎", "⏎\n") for token in readable_tokens(tokenizer, ids[chosen].tolist())]
     return {"tokens": tokens, "bits": [round(value / np.log(2), 3) for value in nats[chosen].tolist()]}
 
 
-def _samples(model: NGram, ids: NDArray[Any], tokenizer: Tokenizer) -> list[dict[str, str]]:
+def _samples(model: NGram, ids: NDArray[Any], tokenizer: Tokenizer) -> list[Sample]:
     """Pieces of the split, and what the n-grams write after them."""
     places = np.unique(np.linspace(0, max(len(ids) - PROMPT, 0), SAMPLES + 2).astype(np.int64)[1:-1])
     prompts = [ids[place : place + PROMPT].tolist() for place in places.tolist()]

@@ -10,7 +10,6 @@ ways, may be asked too.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,33 +17,39 @@ import torch.nn.functional as F
 from pydantic import Field
 
 from attentif.data import DataConfig, Roles, Table, load_rows, load_table
-from attentif.errors import ConfigError, DataError
-from attentif.models import Batch, Model, ModelConfig, evaluating
+from attentif.errors import DataError
+from attentif.models import Batch, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
-from attentif.tasks.feed import as_examples, each_batch, fitted, limit_of, on_paper
-from attentif.tasks.language.recall_report import recall_sections
-from attentif.tasks.looking import attention_maps, shown_tokens
-from attentif.tasks.metrics import by_group, by_length, mean_interval, share, share_of
-from attentif.tasks.ragged import UNSCORED, Ints, Ragged, Rows
-from attentif.tasks.rows import EncodedRows
-from attentif.tasks.task import (
+from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.base import (
+    BUDGET,
     TASKS,
     Baseline,
-    Dataset,
+    EvalOptions,
     Evaluation,
     Example,
+    Inputs,
     Loss,
     Prediction,
     Prepared,
-    Progress,
     Say,
     Sizes,
     Task,
     TaskConfig,
+    TaskState,
     Tokenizers,
+    check_one_stack,
+    longest_row,
+    say_all,
 )
-from attentif.tasks.tokens import scored_logits, token_loss
-from attentif.text import Tokenizer, TokenizerConfig
+from attentif.tasks.batches import as_examples, build_meta, iterate_batches, min_limit
+from attentif.tasks.language.recall_report import RecallDetails, RecallError, recall_sections
+from attentif.tasks.metrics import Slice, by_group, by_length, mean_interval, share, share_of
+from attentif.tasks.ragged import UNSCORED, Ints, Ragged
+from attentif.tasks.rows import LabelledTokens
+from attentif.tasks.token_loss import scored_logits, token_loss
+from attentif.tasks.tokenizers import TokenizerSource, fit_tokenizer
+from attentif.text import Tokenizer
 from attentif.view.blocks import AttentionMaps, Section
 from attentif.view.words import Text
 
@@ -58,26 +63,14 @@ MOST_PLACES = 64  # answers of a row that are told apart by their order
 class RecallConfig(TaskConfig):
     """Answers at the places of a text that ask for them."""
 
-    kind: Literal["recall"] = Field("recall", description="answers at the places of a text that ask for them")
-    max_len: int = Field(65_536, gt=1, description="a longer text is refused: cut, it could lose what is asked for")
+    kind: Literal["recall"] = Field("recall", description="predict a token at each position that asks for one")
+    max_len: int = Field(65_536, gt=1, description="maximum tokens of a text; longer ones are refused")
 
     def build(self) -> "Recall":
         return Recall(self)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked(EncodedRows):
-    """One split: texts, and what is to be answered at each place."""
-
-    labels: Ragged
-
-    def batch(self, rows: Rows, *, packed: bool = False) -> Batch:
-        chosen = np.asarray(rows, dtype=np.int64)
-        source = self.ids.input(chosen, packed=packed, pad=self.tokenizer.pad)
-        return Batch(source, labels=self.labels.values(chosen, packed=packed, fill=UNSCORED), rows=tuple(chosen.tolist()))
-
-
-class Recall(Task):
+class Recall(Task[TaskState, LabelledTokens]):
     config: RecallConfig
     metric = "accuracy"
 
@@ -85,32 +78,33 @@ class Recall(Task):
         return model if isinstance(model.head, LanguageHeadConfig) else model.with_head(LanguageHeadConfig())
 
     def check(self, model: ModelConfig) -> None:
-        if model.encoder is not None and model.decoder is not None:
-            raise ConfigError("model: recall reads with one stack, and this model has an encoder and a decoder; take decoder-tiny, say")
-        on_paper(model)
+        check_one_stack(model, "recall", "decoder-tiny")
+        build_meta(model)
 
     # ----------------------------------------------------------------------------------------------------------------- data
 
-    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
+    def prepare(
+        self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: TaskState | None = None
+    ) -> Prepared[TaskState, LabelledTokens]:
         splits = load_table(data, RECALL, say)
-        words = [f"{asking} {_said(answers)}" for asking, answers in zip(splits.train["text"], splits.train["answers"], strict=True)]
-        tokenizer = fitted(text, "tokenizer", words, say)
-        train, valid, test = (self._encoded(table, tokenizer, model) for table in (splits.train, splits.valid, splits.test))
-        for note in splits.notes:
-            say(note)
-        sizes = Sizes(tokenizer.vocab, max_len=max(int(split.lengths.max()) for split in (train, valid, test)))
-        return Prepared(self.config, train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, splits.notes)
+        words = [
+            f"{asking} {_count_answers(answers)}" for asking, answers in zip(splits.train["text"], splits.train["answers"], strict=True)
+        ]
+        tokenizer = fit_tokenizer(text, "tokenizer", words, say)
+        train, valid, test = (self._encode(table, tokenizer, model) for table in (splits.train, splits.valid, splits.test))
+        say_all(splits.notes, say)
+        sizes = Sizes(tokenizer.vocab, max_len=longest_row(train, valid, test))
+        return Prepared(state or TaskState(), train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, splits.notes)
 
-    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Asked:
+    def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> LabelledTokens:
         table, notes = load_rows(data, RECALL, say)
-        for note in notes:
-            say(note)
-        return self._encoded(table, tokenizers["tokenizer"], model)
+        say_all(notes, say)
+        return self._encode(table, tokenizers["tokenizer"], model)
 
-    def _encoded(self, table: Table, tokenizer: Tokenizer, model: ModelConfig) -> Asked:
+    def _encode(self, table: Table, tokenizer: Tokenizer, model: ModelConfig) -> LabelledTokens:
         ids, labels = [], []
         unknown = tokenizer.rust.token_to_id("[UNK]")
-        most = limit_of(self.config.max_len, model.max_len)
+        most = min_limit(self.config.max_len, model.max_len)
         answers = tokenizer.ids_batch(table["answers"], wrap="none")
         for row, (own, answer) in enumerate(zip(tokenizer.ids_batch(table["text"], wrap="none"), answers, strict=True)):
             words, asked = table["text"][row].split(), table["answers"][row].split()
@@ -132,38 +126,35 @@ class Recall(Task):
             # an answer that training never saw cannot be given: it is scored, and wrong
             if unknown is not None:
                 labels[-1][wanted & (answer == unknown)] = tokenizer.pad
-        return Asked(table=table, ids=Ragged.of(ids), labels=Ragged.of(labels), tokenizer=tokenizer)
+        return LabelledTokens(table=table, ids=Ragged.of(ids), labels=Ragged.of(labels), tokenizer=tokenizer)
 
     # ------------------------------------------------------------------------------------------------------------- the loop
 
     def step(self, model: Model, batch: Batch) -> Loss:
         return Loss(*token_loss(model, batch))
 
-    def evaluate(
-        self, model: Model, dataset: Dataset, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
-    ) -> Evaluation:
-        assert isinstance(dataset, Asked)
-        found, nats = self._answers(model, dataset, budget, progress)
+    def score(self, model: Model, state: TaskState, dataset: LabelledTokens, options: EvalOptions) -> Evaluation:
+        found, nats = self._answers(model, dataset, options)
         right = [given == wanted[wanted != UNSCORED] for given, wanted in zip(found, _each(dataset.labels), strict=True)]
         hits, sizes = np.array([int(own.sum()) for own in right]), np.array([len(own) for own in right])
         whole = hits == sizes
         exact, around = share(int(whole.sum()), len(whole))
         scores = {"accuracy": float(hits.sum() / sizes.sum()), "exact_match": exact, "loss": nats / int(sizes.sum())}
-        if quick:
+        if options.quick:
             return Evaluation(scores, examples=len(dataset), split=dataset.name)
         intervals = {"accuracy": mean_interval(hits, sizes), "exact_match": around}
-        details: dict[str, Any] = {"by_order": _by_order(right), "by_length": by_length(dataset.lengths, share_of(whole))}
+        details: RecallDetails = {"by_order": _by_order(right), "by_length": by_length(dataset.lengths, share_of(whole)), "errors": []}
         if groups := dataset.table.columns.get("group"):
             details["by_group"] = by_group(groups, lambda rows: {"accuracy": float(hits[rows].sum() / sizes[rows].sum())})
         details["errors"] = [self._error(dataset, row, found[row]) for row in np.flatnonzero(~whole)[:SHOWN].tolist()]
         return Evaluation(scores, intervals, len(dataset), details, dataset.name)
 
-    def _answers(self, model: Model, dataset: Asked, budget: int, progress: Progress | None) -> tuple[list[Ints], float]:
+    def _answers(self, model: Model, dataset: LabelledTokens, options: EvalOptions) -> tuple[list[Ints], float]:
         """What is answered at the places that ask, row by row, and the summed loss."""
         found: dict[int, Ints] = {}
         nats = 0.0
-        with evaluating(model):
-            for batch in each_batch(model, dataset, budget, progress):
+        with eval_mode(model):
+            for batch in iterate_batches(model, dataset, options):
                 logits, labels, places, seq = scored_logits(model, batch)
                 nats += float(F.cross_entropy(logits, labels, reduction="sum"))
                 chosen, rows = logits.argmax(-1).cpu().numpy(), seq.row.flatten()[places].cpu().numpy()
@@ -171,14 +162,12 @@ class Recall(Task):
                     found[row] = chosen[rows == place]
         return [found[row] for row in range(len(dataset))], nats
 
-    def _error(self, dataset: Asked, row: int, given: Ints) -> dict[str, str]:
-        wanted = _said(dataset.table["answers"][row])
-        return {"text": dataset.table["text"][row], "wanted": wanted, "given": " ".join(shown_tokens(dataset.tokenizer, given))}
+    def _error(self, dataset: LabelledTokens, row: int, given: Ints) -> RecallError:
+        wanted = _count_answers(dataset.table["answers"][row])
+        return {"text": dataset.table["text"][row], "wanted": wanted, "given": " ".join(readable_tokens(dataset.tokenizer, given))}
 
-    def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
+    def baselines(self, prepared: Prepared[TaskState, LabelledTokens], say: Say) -> list[Baseline]:
         train, test = prepared.train, prepared.test
-        assert isinstance(train, Asked)
-        assert isinstance(test, Asked)
         counts = Counter(train.labels.flat[train.labels.flat != UNSCORED].tolist())
         often = max(counts, key=lambda token: (counts[token], -token))
         asked = [own[own != UNSCORED] for own in _each(test.labels)]
@@ -190,40 +179,38 @@ class Recall(Task):
     # -------------------------------------------------------------------------------------------------------------- answers
 
     def predict(
-        self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], *, budget: int = 8192, **options: Any
+        self, model: Model, state: TaskState, tokenizers: Tokenizers, inputs: Inputs, *, budget: int = BUDGET, **options: Any
     ) -> list[Prediction]:
         """The answer at every place of each text; where `answers` are given, at the places that ask."""
         examples = as_examples(inputs, "text")
-        dataset = self._given(model, tokenizers["tokenizer"], examples)
-        found, _ = self._answers(model, dataset, budget, None)
+        dataset = self._read_inputs(model, tokenizers["tokenizer"], examples)
+        found, _ = self._answers(model, dataset, EvalOptions(budget))
         return [
-            Prediction(example["text"], " ".join(shown_tokens(dataset.tokenizer, given)))
+            Prediction(example["text"], " ".join(readable_tokens(dataset.tokenizer, given)))
             for example, given in zip(examples, found, strict=True)
         ]
 
-    def _given(self, model: Model, tokenizer: Tokenizer, examples: Sequence[Example]) -> Asked:
+    def _read_inputs(self, model: Model, tokenizer: Tokenizer, examples: Sequence[Example]) -> LabelledTokens:
         texts = [example["text"] for example in examples]
         answers = [example.get("answers") or text for example, text in zip(examples, texts, strict=True)]  # any word asks
-        places = np.stack([np.zeros(len(texts), np.int64), np.arange(1, len(texts) + 1)], axis=1)
-        return self._encoded(Table("input", {"text": texts, "answers": answers}, ["input"], places), tokenizer, model.config)
+        return self._encode(Table.of_inputs({"text": texts, "answers": answers}), tokenizer, model.config)
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return recall_sections(evaluation)
 
-    def examples(self, prepared: Prepared, count: int = 3) -> list[Example]:
+    def examples(self, prepared: Prepared[TaskState, LabelledTokens], count: int = 3) -> list[Example]:
         test = prepared.test
-        assert isinstance(test, Asked)
         return [{role: test.table[role][row] for role in ("text", "answers")} for row in np.argsort(test.lengths, kind="stable")[:count]]
 
-    def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
+    def maps(self, model: Model, state: TaskState, tokenizers: Tokenizers, inputs: Inputs) -> list[AttentionMaps]:
         found = []
         for example in as_examples(inputs, "text"):
-            one = self._given(model, tokenizers["tokenizer"], [example])
-            found += attention_maps(model, one.batch([0]), shown_tokens(one.tokenizer, one.ids[0]), title=f"« {example['text']} »")
+            one = self._read_inputs(model, tokenizers["tokenizer"], [example])
+            found += attention_maps(model, one.batch([0]), readable_tokens(one.tokenizer, one.ids[0]), title=f"« {example['text']} »")
         return found
 
 
-def _said(answers: str) -> str:
+def _count_answers(answers: str) -> str:
     """The answers alone, without the places where nothing is asked."""
     return " ".join(word for word in answers.split() if word != NOTHING)
 
@@ -232,9 +219,9 @@ def _each(ragged: Ragged) -> list[Ints]:
     return [ragged[row].astype(np.int64) for row in range(len(ragged))]
 
 
-def _by_order(right: Sequence[np.ndarray[Any, Any]]) -> list[dict[str, Any]]:
+def _by_order(right: Sequence[np.ndarray[Any, Any]]) -> list[Slice]:
     """The share of right first answers, second answers, ..."""
-    found = []
+    found: list[Slice] = []
     for place in range(min(MOST_PLACES, max(map(len, right), default=0))):
         own = [bool(row[place]) for row in right if len(row) > place]
         value, around = share(sum(own), len(own))

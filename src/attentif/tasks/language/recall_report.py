@@ -1,17 +1,29 @@
 """What the report says of answers at places: which of them are right, by their order, by length, and the rows that went wrong."""
 
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
+from attentif.tasks.base import Evaluation
+from attentif.tasks.details import Sliced, details_of
+from attentif.tasks.metrics import Slice
 from attentif.tasks.report import WHERE, slices
-from attentif.tasks.task import Evaluation
 from attentif.view.blocks import Block, Cell, FigureBlock, Section, Table
 from attentif.view.words import Text, metric
 
 
+class RecallError(TypedDict):
+    text: str
+    wanted: str
+    given: str
+
+
+class RecallDetails(Sliced):
+    by_order: list[Slice]  # by the position of the answer in its text
+    errors: list[RecallError]
+
+
 def recall_sections(evaluation: Evaluation) -> list[Section]:
-    details = evaluation.details
-    if "by_order" not in details:
+    if (details := details_of(evaluation, RecallDetails)) is None:
         return []
     found: list[Block] = [_by_order(details["by_order"])] if len(details["by_order"]) > 1 else []
     found += slices(details, "exact_match")
@@ -23,7 +35,7 @@ def recall_sections(evaluation: Evaluation) -> list[Section]:
     return sections
 
 
-def _by_order(parts: list[dict[str, Any]]) -> FigureBlock:
+def _by_order(parts: list[Slice]) -> FigureBlock:
     from attentif.view.figures import Axis, Band, banded_curves
 
     low, high = ([part["interval"][end] for part in parts] for end in (0, 1))

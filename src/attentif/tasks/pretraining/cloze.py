@@ -17,13 +17,14 @@ from attentif.errors import ConfigError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.nn.mixers.bidirectional import Bidirectional
 from attentif.nn.seq import Seq
-from attentif.nn.shift import shifted
-from attentif.tasks.feed import on_paper
+from attentif.nn.shift import token_shift
+from attentif.tasks.base import TASKS, Evaluation
+from attentif.tasks.batches import build_meta
 from attentif.tasks.pretraining.masked import Masked, MaskedConfig
 from attentif.tasks.pretraining.masked_report import masked_sections
-from attentif.tasks.pretraining.masking import choose
+from attentif.tasks.pretraining.masking import Vocabulary, choose
+from attentif.tasks.pretraining.passages import Noise, Passages
 from attentif.tasks.ragged import UNSCORED
-from attentif.tasks.task import TASKS, Evaluation
 from attentif.view.blocks import Section
 from attentif.view.words import Text
 
@@ -39,9 +40,9 @@ ABOUT = Text(
 class ClozeConfig(MaskedConfig):
     """Every token, from what was read before it and after it."""
 
-    kind: Literal["cloze"] = Field("cloze", description="every token, from what was read before it and after it")  # type: ignore[assignment]
-    share: float = Field(0.4, gt=0, lt=1, description="tokens that are asked for in each reading, as a share")
-    next_sentence: Literal[False] = Field(False, description="texts are read one by one")
+    kind: Literal["cloze"] = Field("cloze", description="predict each token from its left and right context (Baevski et al. 2019)")  # type: ignore[assignment]
+    share: float = Field(0.4, gt=0, lt=1, description="share of the tokens that are predicted in a step")
+    next_sentence: Literal[False] = Field(False, description="not available: texts are read one by one")
 
     def build(self) -> "Cloze":
         return Cloze(self)
@@ -52,29 +53,34 @@ class Cloze(Masked):
 
     def check(self, model: ModelConfig) -> None:
         super().check(model)
-        if not directions_apart(on_paper(model)):
+        if not directions_apart(build_meta(model)):
             raise ConfigError(
                 "model: cloze tells a token from what was read on either side of it, so the two directions must stay apart: one "
                 'bidirectional layer with join = "concat", and no residual or norm after it; take bi-lstm-attention-tiny, say'
             )
 
-    def spoil(self, ids: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Nothing is spoiled: only asked for."""
-        asked = choose(ids, self.vocabulary, self.config.share, whole_words=self.config.whole_words, generator=generator)
-        return ids, torch.where(asked, ids, UNSCORED)
+    def noise(self, train: Passages) -> Noise:
+        """Nothing is hidden: only asked for."""
+        vocabulary, config = Vocabulary(train.tokenizer), self.config
 
-    def seen(self, model: Model, batch: Batch) -> tuple[Tensor, Seq]:
+        def ask(ids: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+            asked = choose(ids, vocabulary, config.share, whole_words=config.whole_words, generator=generator)
+            return ids, torch.where(asked, ids, UNSCORED)
+
+        return ask
+
+    def hidden_states(self, model: Model, batch: Batch) -> tuple[Tensor, Seq]:
         x, seq = model.hidden(batch)
-        return beside(x, seq), seq
+        return join_neighbours(x, seq), seq
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return masked_sections(evaluation, ABOUT)
 
 
-def beside(x: Tensor, seq: Seq) -> Tensor:
+def join_neighbours(x: Tensor, seq: Seq) -> Tensor:
     """[→h_{t−1} ; ←h_{t+1}] from [→h_t ; ←h_t], zeros beyond the ends of each sequence."""
     ahead, back = x.chunk(2, -1)
-    return torch.cat([shifted(ahead, seq, None), seq.mirrored(shifted(seq.mirrored(back), seq, None))], -1)
+    return torch.cat([token_shift(ahead, seq, None), seq.reverse(token_shift(seq.reverse(back), seq, None))], -1)
 
 
 def directions_apart(model: Model) -> bool:

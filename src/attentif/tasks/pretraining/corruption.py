@@ -27,27 +27,27 @@ def sentinel(number: int) -> str:
     return f"<extra_id_{number}>"
 
 
-def counts(length: int, density: float, mean: float) -> tuple[int, int]:
+def count_hidden(length: int, density: float, mean: float) -> tuple[int, int]:
     """How many tokens are hidden, and in how many spans, of a piece of two tokens or more."""
     hidden = min(max(round(length * density), 1), length - 1)
     return hidden, min(max(round(hidden / mean), 1), hidden, length - hidden)
 
 
-def lengths(length: int, density: float, mean: float) -> tuple[int, int]:
+def corrupted_lengths(length: int, density: float, mean: float) -> tuple[int, int]:
     """Tokens read and written, the [EOS] of each included."""
-    hidden, spans = counts(length, density, mean)
+    hidden, spans = count_hidden(length, density, mean)
     return length - hidden + spans + 1, hidden + spans + 1
 
 
-def hidden_spans(length: int, density: float, mean: float, rng: Generator) -> list[tuple[int, int]]:
+def sample_spans(length: int, density: float, mean: float, rng: Generator) -> list[tuple[int, int]]:
     """Where each span begins and ends."""
-    hidden, spans = counts(length, density, mean)
-    parts = np.stack([cut(length - hidden, spans, rng), cut(hidden, spans, rng)], 1).ravel()
+    hidden, spans = count_hidden(length, density, mean)
+    parts = np.stack([split_randomly(length - hidden, spans, rng), split_randomly(hidden, spans, rng)], 1).ravel()
     ends = np.cumsum(parts)
     return [(int(ends[place - 1]), int(ends[place])) for place in range(1, len(ends), 2)]
 
 
-def cut(items: int, parts: int, rng: Generator) -> Ints:
+def split_randomly(items: int, parts: int, rng: Generator) -> Ints:
     """The sizes of `parts` parts of `items` things, none empty: the borders are any of the items - 1 places, each set as likely."""
     borders = np.sort(rng.choice(items - 1, parts - 1, replace=False)) + 1 if parts > 1 else np.empty(0, dtype=np.int64)
     return np.diff(np.concatenate([[0], borders, [items]])).astype(np.int64)
@@ -72,7 +72,7 @@ class Marks:
             raise UsageError(f"this tokenizer has no sentinels ({sentinel(0)}, ...): it is not one of a run of `denoise`")
         return cls(np.array(found, dtype=np.int64), tokenizer.pad, tokenizer.bos, tokenizer.eos)
 
-    def corrupted(self, tokens: Ints, spans: list[tuple[int, int]]) -> tuple[Ints, Ints]:
+    def corrupt(self, tokens: Ints, spans: list[tuple[int, int]]) -> tuple[Ints, Ints]:
         """What is read, x [EOS], and what is written, [BOS] y [EOS]."""
         if len(spans) > len(self.sentinels):
             raise UsageError(f"{len(spans)} gaps, and the tokenizer has {len(self.sentinels)} sentinels")
@@ -87,7 +87,7 @@ class Marks:
         last = np.array([self.eos])
         return np.concatenate([*read, tokens[done:], last]), np.concatenate([*written, last])
 
-    def filled(self, written: list[int]) -> list[list[int]]:
+    def parse_fills(self, written: list[int]) -> list[list[int]]:
         """The tokens that were written after each sentinel, in the sentinels' order; nothing where one was not written."""
         place = {int(token): number for number, token in enumerate(self.sentinels)}
         fills: list[list[int]] = [[] for _ in self.sentinels]

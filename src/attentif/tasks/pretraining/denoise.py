@@ -7,7 +7,7 @@ gaps of its own, the same ones each time.
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -20,36 +20,40 @@ from attentif.config import problems_of
 from attentif.data import DataConfig, TokenStream
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import ConfigError, DataError, UsageError
-from attentif.models import Batch, Input, Model, ModelConfig, evaluating
+from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
-from attentif.tasks.feed import as_examples, device_of, each_batch, limit_of
-from attentif.tasks.looking import attention_maps, shown_tokens
-from attentif.tasks.metrics import perplexity, share
-from attentif.tasks.pretraining.corruption import Marks, counts, hidden_spans, lengths, sentinel
-from attentif.tasks.pretraining.denoise_report import denoise_baselines, denoise_sections
-from attentif.tasks.ragged import UNSCORED, Ints, Ragged, Rows
-from attentif.tasks.streams import read_stream, read_streams
-from attentif.tasks.task import (
+from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.base import (
     TASKS,
     Baseline,
-    Dataset,
+    EvalOptions,
     Evaluation,
     Example,
+    Inputs,
     Loss,
     Prediction,
     Prepared,
-    Progress,
     Say,
     Sizes,
     Task,
     TaskConfig,
+    TaskState,
     Tokenizers,
+    pick_evenly,
+    say_all,
 )
-from attentif.tasks.tokens import scored_logits, token_loss
-from attentif.tasks.writing.seq2seq import check_reads_and_writes
-from attentif.text import Tokenizer, TokenizerConfig
-from attentif.text.learned import Learned
+from attentif.tasks.batches import as_examples, device_of, iterate_batches, min_limit
+from attentif.tasks.metrics import Slice, perplexity, share
+from attentif.tasks.pretraining.corruption import Marks, corrupted_lengths, count_hidden, sample_spans, sentinel
+from attentif.tasks.pretraining.denoise_report import DenoiseDetails, Fill, Gaps, denoise_baselines, denoise_sections
+from attentif.tasks.ragged import UNSCORED, Ints, Ragged, Rows
+from attentif.tasks.seq2seq.base import check_reads_and_writes
+from attentif.tasks.streams import read_stream, read_streams
+from attentif.tasks.token_loss import scored_logits, token_loss
+from attentif.tasks.tokenizers import TextRecorder, TokenizerSource
+from attentif.text import Tokenizer
+from attentif.text.learned import TrainedTokenizerConfig
 from attentif.view.blocks import AttentionMaps, Section
 
 SHOWN = 6  # pieces with their gaps in the report
@@ -60,11 +64,13 @@ GAP = re.compile(r"_{2,}")  # how somebody who asks marks what is missing
 class DenoiseConfig(TaskConfig):
     """The hidden pieces of a text."""
 
-    kind: Literal["denoise"] = Field("denoise", description="the hidden pieces of a text, by an encoder and a decoder (T5)")
-    context: int = Field(128, gt=1, description="tokens of a piece of text, before some are hidden")
-    density: float = Field(0.15, gt=0, lt=1, description="share of the tokens that is hidden")
-    mean_span: float = Field(3.0, ge=1, description="mean number of tokens hidden together")
-    eval_tokens: int = Field(100_000, ge=0, description="validation tokens scored during training (0: all); all at the end")
+    kind: Literal["denoise"] = Field("denoise", description="span corruption with an encoder and a decoder (T5)")
+    context: int = Field(128, gt=1, description="tokens of a passage before corruption")
+    density: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are masked")
+    mean_span: float = Field(3.0, ge=1, description="mean length of a masked span")
+    eval_tokens: int = Field(
+        100_000, ge=0, description="validation tokens scored during training (0: all); the whole split is scored at the end"
+    )
 
     def build(self) -> "Denoise":
         return Denoise(self)
@@ -72,13 +78,14 @@ class DenoiseConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class Pieces:
-    """One split, a piece of text a row; a batch holds the whole text, from which `step` hides some."""
+    """One split, a piece of text a row. A batch holds the whole text, or, of the training split, one with gaps drawn anew."""
 
     name: str
     stream: TokenStream
     tokenizer: Tokenizer
     config: DenoiseConfig
     context: int
+    live: bool = False  # the training split: gaps are drawn anew in every batch
 
     def __len__(self) -> int:
         whole, rest = divmod(len(self.stream), self.context)
@@ -91,7 +98,7 @@ class Pieces:
     @cached_property
     def lengths(self) -> Ints:
         """What is read and what is written, which depend on the size alone."""
-        both = {size: lengths(size, self.config.density, self.config.mean_span) for size in set(self.sizes.tolist())}
+        both = {size: corrupted_lengths(size, self.config.density, self.config.mean_span) for size in set(self.sizes.tolist())}
         return np.array([both[size] for size in self.sizes.tolist()], dtype=np.int64).reshape(-1, 2)
 
     def tokens(self, row: int) -> Ints:
@@ -102,17 +109,31 @@ class Pieces:
     def batch(self, rows: Rows, *, packed: bool = False) -> Batch:
         chosen = np.asarray(rows, dtype=np.int64)
         whole = Ragged.of([self.tokens(row) for row in chosen.tolist()])
-        return Batch(whole.input(np.arange(len(chosen)), packed=packed, pad=self.tokenizer.pad), rows=tuple(chosen.tolist()))
+        batch = Batch(whole.input(np.arange(len(chosen)), packed=packed, pad=self.tokenizer.pad), rows=tuple(chosen.tolist()))
+        return self.hide(batch, np.random.default_rng(int(torch.randint(2**62, ())))) if self.live else batch
+
+    @cached_property
+    def marks(self) -> Marks:
+        return Marks.of(self.tokenizer)
+
+    def hide(self, batch: Batch, rng: np.random.Generator | None = None) -> Batch:
+        """The batch with gaps: drawn by `rng`, or each row's own."""
+        seq = batch.source.seq
+        flat = batch.source.data[seq.valid].cpu().numpy()
+        pairs = []
+        for row, tokens in zip(batch.rows, np.split(flat, np.cumsum(seq.lengths.cpu().numpy())[:-1]), strict=True):
+            own = np.random.default_rng([0, row]) if rng is None else rng
+            pairs.append(self.marks.corrupt(tokens, sample_spans(len(tokens), self.config.density, self.config.mean_span, own)))
+        return _build_batch(pairs, self.marks, batch.rows, packed=seq.is_packed).to(batch.source.data.device)
 
     def place(self, row: int) -> str:
         start = row * self.context
         return f"{self.name}, tokens {start:,} to {start + int(self.sizes[row]):,}"
 
 
-class Denoise(Task):
+class Denoise(Task[TaskState, Pieces]):
     config: DenoiseConfig
     metric = "token_accuracy"
-    marks: Marks
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         return model if isinstance(model.head, LanguageHeadConfig) else model.with_head(LanguageHeadConfig())
@@ -120,81 +141,72 @@ class Denoise(Task):
     def check(self, model: ModelConfig) -> None:
         check_reads_and_writes(model, self.config.kind)
 
-    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
+    def prepare(
+        self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: TaskState | None = None
+    ) -> Prepared[TaskState, Pieces]:
         context = self._context(model)
         streams = read_streams(data, self._with_sentinels(text, context), say)
         tokenizer, notes = streams.tokenizer, list(streams.notes)
-        self._know(tokenizer, context)
+        marks = self._marks(tokenizer, context)
         train, valid, test = (Pieces(name, getattr(streams, name), tokenizer, self.config, context) for name in ("train", "valid", "test"))
         for split in (train, valid, test):
             if not len(split):
                 raise DataError(f"{split.name} has {len(split.stream)} token: there is nothing to hide")
-        hidden, spans = counts(context, self.config.density, self.config.mean_span)
-        notes.append(f"pieces of {context} tokens, {hidden} of them hidden in {spans} spans; {len(self.marks.sentinels)} sentinels")
-        for note in notes:
-            say(note)
+        hidden, spans = count_hidden(context, self.config.density, self.config.mean_span)
+        notes.append(f"pieces of {context} tokens, {hidden} of them hidden in {spans} spans; {len(marks.sentinels)} sentinels")
+        say_all(notes, say)
         sizes = Sizes(tokenizer.vocab, target_vocab=tokenizer.vocab, max_len=int(train.lengths.max()))
-        return Prepared(self.config, train, valid, test, {"tokenizer": tokenizer}, sizes, streams.digest, notes)
+        return Prepared(
+            state or TaskState(), replace(train, live=True), valid, test, {"tokenizer": tokenizer}, sizes, streams.digest, notes
+        )
 
-    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Pieces:
+    def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Pieces:
         tokenizer, context = tokenizers["tokenizer"], self._context(model)
-        self._know(tokenizer, context)
+        self._marks(tokenizer, context)
         return Pieces("test", read_stream(data, tokenizer, say), tokenizer, self.config, context)
 
     def _context(self, model: ModelConfig) -> int:
         """Tokens of a piece: what is read is never longer, once something is hidden."""
-        return limit_of(self.config.context, model.max_len and model.max_len - 1, model.max_target_len)
+        return min_limit(self.config.context, model.max_len and model.max_len - 1, model.max_target_len)
 
-    def _with_sentinels(self, text: TokenizerConfig | Tokenizers, context: int) -> TokenizerConfig | Tokenizers:
+    def _with_sentinels(self, text: TokenizerSource, context: int) -> TokenizerSource:
         """A tokenizer still to be trained gets as many sentinels as a piece needs."""
-        if not isinstance(text, Learned):
+        own = text.source if isinstance(text, TextRecorder) else text
+        if not isinstance(own, TrainedTokenizerConfig):
             return text
-        needed = [sentinel(n) for n in range(counts(context, self.config.density, self.config.mean_span)[1])]
+        needed = [sentinel(n) for n in range(count_hidden(context, self.config.density, self.config.mean_span)[1])]
         try:
-            return text.changed(special=[*text.special, *(name for name in needed if name not in text.special)])
+            more = own.replace(special=[*own.special, *(name for name in needed if name not in own.special)])
+            return replace(text, source=more) if isinstance(text, TextRecorder) else more
         except ValidationError as error:
-            _, message = problems_of(error, type(text))[0]
+            _, message = problems_of(error, type(own))[0]
             raise ConfigError(
                 f"task.context: pieces of {context} tokens need {len(needed)} sentinels, and tokenizer.{message}; shorten the pieces"
             ) from None
 
-    def _know(self, tokenizer: Tokenizer, context: int) -> None:
-        self.marks = Marks.of(tokenizer)
-        needed = counts(context, self.config.density, self.config.mean_span)[1]
-        if len(self.marks.sentinels) < needed:
-            raise UsageError(
-                f"task.context: pieces of {context} tokens need {needed} sentinels, the tokenizer has {len(self.marks.sentinels)}"
-            )
+    def _marks(self, tokenizer: Tokenizer, context: int) -> Marks:
+        """The special tokens; refused where there are fewer sentinels than a piece needs."""
+        marks = Marks.of(tokenizer)
+        needed = count_hidden(context, self.config.density, self.config.mean_span)[1]
+        if len(marks.sentinels) < needed:
+            raise UsageError(f"task.context: pieces of {context} tokens need {needed} sentinels, the tokenizer has {len(marks.sentinels)}")
+        return marks
 
     # ------------------------------------------------------------------------------------------------------------- the loop
 
     def step(self, model: Model, batch: Batch) -> Loss:
-        """Gaps drawn anew from torch's generator, which the loop seeds for each step."""
-        return Loss(*token_loss(model, self.hidden(batch, np.random.default_rng(int(torch.randint(2**62, ()))))))
+        return Loss(*token_loss(model, batch))
 
-    def hidden(self, batch: Batch, rng: np.random.Generator | None = None) -> Batch:
-        """The batch with gaps: drawn by `rng`, or each row's own."""
-        seq = batch.source.seq
-        flat = batch.source.data[seq.valid].cpu().numpy()
-        pairs = []
-        for row, tokens in zip(batch.rows, np.split(flat, np.cumsum(seq.lengths.cpu().numpy())[:-1]), strict=True):
-            own = np.random.default_rng([0, row]) if rng is None else rng
-            pairs.append(self.marks.corrupted(tokens, hidden_spans(len(tokens), self.config.density, self.config.mean_span, own)))
-        return _paired(pairs, self.marks, batch.rows, packed=seq.is_packed).to(batch.source.data.device)
-
-    def evaluate(
-        self, model: Model, dataset: Dataset, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
-    ) -> Evaluation:
-        assert isinstance(dataset, Pieces)
+    def score(self, model: Model, state: TaskState, dataset: Pieces, options: EvalOptions) -> Evaluation:
         rows = np.arange(len(dataset))
-        if quick and 0 < self.config.eval_tokens < len(dataset.stream):
-            rows = np.unique(np.linspace(0, len(dataset) - 1, max(1, self.config.eval_tokens // dataset.context)).astype(np.int64))
+        if options.quick and 0 < self.config.eval_tokens < len(dataset.stream):
+            rows = pick_evenly(len(dataset), max(1, self.config.eval_tokens // dataset.context))
         nats, count, hits, total = 0.0, 0, 0, 0
         by_span: dict[int, list[int]] = defaultdict(lambda: [0, 0])  # by tokens of a gap: right ones, all
-        special = torch.from_numpy(np.append(self.marks.sentinels, self.marks.eos)).to(device_of(model))
-        with evaluating(model):
-            for batch in each_batch(model, dataset, budget, progress, rows):
-                logits, labels, _, _ = scored_logits(model, self.hidden(batch))
+        special = torch.from_numpy(np.append(dataset.marks.sentinels, dataset.marks.eos)).to(device_of(model))
+        with eval_mode(model):
+            for batch in iterate_batches(model, dataset, options, rows):
+                logits, labels, _, _ = scored_logits(model, dataset.hide(batch))
                 nats += float(F.cross_entropy(logits, labels, reduction="sum"))
                 count += len(labels)
                 right, marks = logits.argmax(-1) == labels, torch.isin(labels, special)
@@ -203,116 +215,116 @@ class Denoise(Task):
         loss = nats / count
         accuracy, around = share(hits, total)
         scores = {"token_accuracy": accuracy, "loss": loss, "perplexity": perplexity(loss)}
-        if quick:
+        if options.quick:
             return Evaluation(scores, examples=len(rows), split=dataset.name)
-        details = {"by_span": _by_span(by_span), "gaps": self._gaps(model, dataset), "tokens": total}
+        details: DenoiseDetails = {"by_span": _by_span(by_span), "gaps": self._gaps(model, dataset), "tokens": total}
         return Evaluation(scores, {"token_accuracy": around}, len(rows), details, dataset.name)
 
-    def _gaps(self, model: Model, dataset: Pieces) -> list[dict[str, Any]]:
+    def _gaps(self, model: Model, dataset: Pieces) -> list[Gaps]:
         """Pieces of the split in words: what was read, what stood in the gaps, what the model put there."""
-        rows = np.unique(np.linspace(0, len(dataset) - 1, SHOWN).astype(np.int64))
-        batch = self.hidden(dataset.batch(rows.tolist()).to(device_of(model)))
-        found, shown = self._fills(model, batch.source), []
-        decode = lambda tokens: _in_words(dataset.tokenizer, tokens)
+        rows = pick_evenly(len(dataset), SHOWN)
+        batch = dataset.hide(dataset.batch(rows.tolist()).to(device_of(model)))
+        found = _fill_gaps(model, dataset.marks, batch.source)
+        shown: list[Gaps] = []
+        decode = lambda tokens: _decode(dataset.tokenizer, tokens)
         for place, row in enumerate(rows.tolist()):
             tokens = dataset.tokens(row)
-            spans = hidden_spans(len(tokens), self.config.density, self.config.mean_span, np.random.default_rng([0, row]))
+            spans = sample_spans(len(tokens), self.config.density, self.config.mean_span, np.random.default_rng([0, row]))
             ends = [0, *(end for span in spans for end in span), len(tokens)]
             texts = [decode(tokens[ends[at] : ends[at + 1]]) for at in range(0, len(ends), 2)]
-            fills = [{"true": decode(tokens[a:b]), "found": decode(found[place][n])} for n, (a, b) in enumerate(spans)]
+            fills: list[Fill] = [{"true": decode(tokens[a:b]), "found": decode(found[place][n])} for n, (a, b) in enumerate(spans)]
             shown.append({"texts": texts, "fills": fills})
         return shown
 
-    def _fills(self, model: Model, source: Input) -> list[list[list[int]]]:
-        """For each row, the tokens that the model writes for each sentinel."""
-        room = 2 * max(source.seq.max_len, 8)
-        options = GenerateOptions(max_tokens=min(room, model.config.max_target_len or room))
-        written = generate(model, [[self.marks.bos]] * source.seq.batch, options, source=source, stop_tokens=[self.marks.eos])
-        return [self.marks.filled(answer.tokens) for answer in written]
-
-    def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
+    def baselines(self, prepared: Prepared[TaskState, Pieces], say: Say) -> list[Baseline]:
         train, test = prepared.train, prepared.test
-        assert isinstance(train, Pieces)
-        assert isinstance(test, Pieces)
         known = np.concatenate([train.tokens(row) for row in range(len(train))])
         asked, before = [], []
         for row in range(len(test)):
             tokens = test.tokens(row)
-            for a, b in hidden_spans(len(tokens), self.config.density, self.config.mean_span, np.random.default_rng([0, row])):
+            for a, b in sample_spans(len(tokens), self.config.density, self.config.mean_span, np.random.default_rng([0, row])):
                 asked.append(tokens[a:b])
                 before.append(tokens[a - 1 : b - 1])  # the first part is a visible one: a > 0
         return denoise_baselines(known, np.concatenate(asked), np.concatenate(before), test.tokenizer.vocab, say)
 
     # -------------------------------------------------------------------------------------------------------------- answers
 
-    def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
+    def predict(self, model: Model, state: TaskState, tokenizers: Tokenizers, inputs: Inputs, **options: Any) -> list[Prediction]:
         """Texts whose gaps, written ___, are filled; `details` has what was put in each."""
         tokenizer = tokenizers["tokenizer"]
-        self.marks = Marks.of(tokenizer)
-        found = []
+        marks, found = Marks.of(tokenizer), []
         for example in as_examples(inputs, "text"):
             texts = GAP.split(example["text"])
-            read = self._asked(tokenizer, texts)
-            source = Input(torch.from_numpy(read)[None], Seq.padded([len(read)]))
-            fills = [tokenizer.decode(fill).strip() for fill in self._fills(model, source)[0][: len(texts) - 1]]
+            read = _encode_gaps(tokenizer, marks, texts)
+            source = Input(torch.from_numpy(read)[None], Seq.from_padded([len(read)]))
+            fills = [tokenizer.decode(fill).strip() for fill in _fill_gaps(model, marks, source)[0][: len(texts) - 1]]
             whole = "".join(piece for pair in zip(texts, [*fills, ""], strict=True) for piece in pair)
             found.append(Prediction(example["text"], whole, details={"gaps": fills}))
         return found
 
-    def _asked(self, tokenizer: Tokenizer, texts: Sequence[str]) -> Ints:
-        """The tokens of a text in pieces, sentinels between them."""
-        if len(texts) == 1:
-            raise UsageError("the text has no gap: write ___ for what is missing")
-        if len(texts) - 1 > len(self.marks.sentinels):
-            raise UsageError(f"the text has {len(texts) - 1} gaps, and this model fills at most {len(self.marks.sentinels)}")
-        pieces = [np.asarray(ids, dtype=np.int64) for ids in tokenizer.ids_batch([text.rstrip() for text in texts], wrap="none")]
-        marks = [*np.split(self.marks.sentinels[: len(texts) - 1], len(texts) - 1), np.array([self.marks.eos])]
-        return np.concatenate([part for pair in zip(pieces, marks, strict=True) for part in pair])
-
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return denoise_sections(evaluation)
 
-    def examples(self, prepared: Prepared, count: int = 3) -> list[Example]:
+    def examples(self, prepared: Prepared[TaskState, Pieces], count: int = 3) -> list[Example]:
         """Beginnings of test pieces, with one gap."""
         test = prepared.test
-        assert isinstance(test, Pieces)
         decode = test.tokenizer.decode
-        rows = np.unique(np.linspace(0, len(test) - 1, count + 2).astype(np.int64)[1:-1])
+        rows = pick_evenly(len(test), count + 2)[1:-1]
         own = [test.tokens(row)[:18] for row in rows.tolist()]
         return [{"text": f"{decode(tokens[:6])} ___ {decode(tokens[8:])}"} for tokens in own if len(tokens) > 8]
 
-    def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
+    def maps(self, model: Model, state: TaskState, tokenizers: Tokenizers, inputs: Inputs) -> list[AttentionMaps]:
         tokenizer, found = tokenizers["tokenizer"], []
-        for example, answer in zip(as_examples(inputs, "text"), self.predict(model, tokenizers, inputs), strict=True):
-            read = self._asked(tokenizer, GAP.split(example["text"]))
-            written = [np.array([self.marks.bos])]
+        marks = Marks.of(tokenizer)
+        for example, answer in zip(as_examples(inputs, "text"), self.predict(model, state, tokenizers, inputs), strict=True):
+            read = _encode_gaps(tokenizer, marks, GAP.split(example["text"]))
+            written = [np.array([marks.bos])]
             for number, fill in enumerate(answer.details["gaps"]):
                 written += [
-                    self.marks.sentinels[number : number + 1],
+                    marks.sentinels[number : number + 1],
                     np.asarray(tokenizer.ids_batch([f" {fill}"], wrap="none")[0], np.int64),
                 ]
-            pair = (read, np.concatenate([*written, np.array([self.marks.eos])]))
-            tokens = shown_tokens(tokenizer, pair[1])
-            batch = _paired([pair], self.marks, (0,), packed=False)
+            pair = (read, np.concatenate([*written, np.array([marks.eos])]))
+            tokens = readable_tokens(tokenizer, pair[1])
+            batch = _build_batch([pair], marks, (0,), packed=False)
             title = f"« {example['text']} » → « {answer.output} »"
-            found += attention_maps(model, batch, tokens[:-1], source=shown_tokens(tokenizer, read), writes=tokens[1:], title=title)
+            found += attention_maps(model, batch, tokens[:-1], source=readable_tokens(tokenizer, read), writes=tokens[1:], title=title)
         return found
 
 
-def _in_words(tokenizer: Tokenizer, tokens: Ints | list[int]) -> str:
+def _encode_gaps(tokenizer: Tokenizer, marks: Marks, texts: Sequence[str]) -> Ints:
+    """The tokens of a text in pieces, sentinels between them."""
+    if len(texts) == 1:
+        raise UsageError("the text has no gap: write ___ for what is missing")
+    if len(texts) - 1 > len(marks.sentinels):
+        raise UsageError(f"the text has {len(texts) - 1} gaps, and this model fills at most {len(marks.sentinels)}")
+    pieces = [np.asarray(ids, dtype=np.int64) for ids in tokenizer.ids_batch([text.rstrip() for text in texts], wrap="none")]
+    between = [*np.split(marks.sentinels[: len(texts) - 1], len(texts) - 1), np.array([marks.eos])]
+    return np.concatenate([part for pair in zip(pieces, between, strict=True) for part in pair])
+
+
+def _fill_gaps(model: Model, marks: Marks, source: Input) -> list[list[list[int]]]:
+    """For each row, the tokens that the model writes for each sentinel."""
+    room = 2 * max(source.seq.max_len, 8)
+    options = GenerateOptions(max_tokens=min(room, model.config.max_target_len or room))
+    written = generate(model, [[marks.bos]] * source.seq.batch, options, source=source, stop_tokens=[marks.eos])
+    return [marks.parse_fills(answer.tokens) for answer in written]
+
+
+def _decode(tokenizer: Tokenizer, tokens: Ints | list[int]) -> str:
     """Tokens as text, ¶ where one document ends and the next begins."""
     ids = np.asarray(tokens, dtype=np.int64)
     return " ¶ ".join(tokenizer.decode(part) for part in np.split(ids, np.flatnonzero(ids == tokenizer.sep)))
 
 
-def _paired(pairs: Sequence[tuple[Ints, Ints]], marks: Marks, rows: tuple[int, ...], *, packed: bool) -> Batch:
+def _build_batch(pairs: Sequence[tuple[Ints, Ints]], marks: Marks, rows: tuple[int, ...], *, packed: bool) -> Batch:
     """What is read and what is written as one batch, the decoder's input one place before its labels."""
     source, target = (Ragged.of([pair[side] for pair in pairs]) for side in (0, 1))
     every = np.arange(len(pairs))
     return Batch(
         source.input(every, packed=packed, pad=marks.pad),
-        target.trimmed(last=1).input(every, packed=packed, pad=marks.pad),
-        target.trimmed(first=1).values(every, packed=packed, fill=UNSCORED),
+        target.trim(last=1).input(every, packed=packed, pad=marks.pad),
+        target.trim(first=1).values(every, packed=packed, fill=UNSCORED),
         rows,
     )
 
@@ -326,13 +338,13 @@ def _count_spans(right: Any, marks: Any, by_span: dict[int, list[int]]) -> None:
             by_span[int(end - start)][1] += int(end - start)
 
 
-def _by_span(by_span: dict[int, list[int]], most: int = 8) -> list[dict[str, Any]]:
+def _by_span(by_span: dict[int, list[int]], most: int = 8) -> list[Slice]:
     """In the form of `metrics.by_length`; long gaps together."""
     parts = [(size, size, [size]) for size in range(1, most)] + [(most, max(by_span, default=most), [s for s in by_span if s >= most])]
-    found = []
+    found: list[Slice] = []
     for low, high, sizes in parts:
         right, total = (sum(by_span[size][side] for size in sizes if size in by_span) for side in (0, 1))
         if total:
             value, around = share(right, total)
-            found.append({"low": low, "high": max(low, high), "value": value, "interval": list(around), "examples": total})
+            found.append({"low": low, "high": max(low, high), "value": value, "interval": [*around], "examples": total})
     return found

@@ -1,14 +1,15 @@
 """Denoising's baselines and its part of the report."""
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.tasks.baselines import timed
-from attentif.tasks.metrics import share
+from attentif.tasks.base import Baseline, Evaluation, Say
+from attentif.tasks.baselines import measure_time
+from attentif.tasks.details import details_of
+from attentif.tasks.metrics import Slice, share
 from attentif.tasks.report import WHERE, length_figure
-from attentif.tasks.task import Baseline, Evaluation, Say
 from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
 from attentif.view.words import Text, Words
 
@@ -22,12 +23,12 @@ def denoise_baselines(known: Ints, hidden: Ints, before: Ints, vocab: int, say: 
         (Text("jeton le plus fréquent", "most frequent token"), lambda: np.full(len(hidden), usual)),
         (
             Text("jeton le plus fréquent après le précédent", "most frequent token after the one before"),
-            lambda: _following(known, before, usual),
+            lambda: _most_frequent_next(known, before, usual),
         ),
     ]
     found = []
     for name, guess in systems:
-        with timed() as clock:
+        with measure_time() as clock:
             hits = int((guess() == hidden).sum())
         accuracy, around = share(hits, len(hidden))
         found.append(Baseline(name, {"token_accuracy": accuracy}, {"token_accuracy": around}, clock.seconds))
@@ -35,7 +36,7 @@ def denoise_baselines(known: Ints, hidden: Ints, before: Ints, vocab: int, say: 
     return found
 
 
-def _following(known: Ints, before: Ints, usual: int) -> Ints:
+def _most_frequent_next(known: Ints, before: Ints, usual: int) -> Ints:
     """The token that follows each most often; `usual` after one that nothing follows."""
     size = int(known.max()) + 1
     pairs, seen = np.unique(known[:-1] * size + known[1:], return_counts=True)
@@ -46,9 +47,26 @@ def _following(known: Ints, before: Ints, usual: int) -> Ints:
     return best[before]
 
 
+class Fill(TypedDict):
+    true: str
+    found: str
+
+
+class Gaps(TypedDict):
+    """A piece of text: what is visible, and what is hidden between."""
+
+    texts: list[str]
+    fills: list[Fill]
+
+
+class DenoiseDetails(TypedDict):
+    by_span: list[Slice]  # token accuracy by the size of the gap
+    gaps: list[Gaps]
+    tokens: int
+
+
 def denoise_sections(evaluation: Evaluation) -> list[Section]:
-    details = evaluation.details
-    if "gaps" not in details:
+    if (details := details_of(evaluation, DenoiseDetails)) is None:
         return []
     blocks: list[Block] = []
     if len(details["by_span"]) > 1:
@@ -60,12 +78,12 @@ def denoise_sections(evaluation: Evaluation) -> list[Section]:
         "¶ stands between two documents.",
     )
     heads: list[Words] = [Text("texte, trous remplis par le modèle", "text, gaps filled by the model")]
-    rows: list[list[Cell]] = [[_filled(entry)] for entry in details["gaps"]]
+    rows: list[list[Cell]] = [[_show_fills(entry)] for entry in details["gaps"]]
     sections = [Section(Text("Les trous du texte", "The gaps of the text"), [Paragraph(about), Table(heads, rows)])]
     return [Section(WHERE, blocks), *sections] if blocks else sections
 
 
-def _filled(entry: dict[str, Any]) -> Cell:
+def _show_fills(entry: Gaps) -> Cell:
     tokens, values = [], []
     for place, text in enumerate(entry["texts"]):
         tokens.append(text)

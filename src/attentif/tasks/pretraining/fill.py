@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 
 from attentif.errors import NonFiniteError, UsageError
-from attentif.models import Batch, Input, Model, evaluating
+from attentif.models import Batch, Input, Model, eval_mode
 from attentif.nn.seq import Seq
-from attentif.tasks.feed import device_of
-from attentif.tasks.looking import shown_tokens
+from attentif.tasks.attention import readable_tokens
+from attentif.tasks.batches import device_of
 from attentif.text import Tokenizer
 
 MARKS = r"\[mask\]|<mask>|_{3,}"  # what people write for a hidden word, whatever the tokenizer's own mark
@@ -54,7 +54,7 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int
         raise UsageError(f"the text hides no word: write {mask} (or ___) where one is to be found, as in « Le film est {mask}. »")
     if len(ids) > longest:
         raise UsageError(f"the text has {len(ids):,} tokens, and this model reads {longest:,}: make it shorter")
-    p = probabilities(model, Batch(Input(torch.tensor([ids]), Seq.padded([len(ids)]))), hidden, seen)
+    p = probabilities(model, Batch(Input(torch.tensor([ids]), Seq.from_padded([len(ids)]))), hidden, seen)
     if p.isnan().any():
         raise NonFiniteError
     best = p.topk(min(count, p.shape[-1]))
@@ -62,9 +62,9 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int
     places = []
     for number, (tokens, shares) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True)):
         others = (pieces[:number], pieces[number + 1 :])
-        texts = [joined(around, [*others[0], Piece.of(tokenizer, token), *others[1]]) for token in tokens]
-        places.append(tuple(map(Guess, shown_tokens(tokenizer, tokens), shares, texts, tokens)))
-    return Filled(text, joined(around, pieces), tuple(places))
+        texts = [join_pieces(around, [*others[0], Piece.of(tokenizer, token), *others[1]]) for token in tokens]
+        places.append(tuple(map(Guess, readable_tokens(tokenizer, tokens), shares, texts, tokens)))
+    return Filled(text, join_pieces(around, pieces), tuple(places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Piece:
         return cls(tokenizer.decode([token]).strip() or name, spaced and not name.startswith(SPACES))
 
 
-def joined(around: Sequence[str], pieces: Sequence[Piece]) -> str:
+def join_pieces(around: Sequence[str], pieces: Sequence[Piece]) -> str:
     """The parts of a text with a token between each two."""
     whole = around[0]
     for piece, after in zip(pieces, around[1:], strict=True):
@@ -93,7 +93,7 @@ def joined(around: Sequence[str], pieces: Sequence[Piece]) -> str:
 
 def probabilities(model: Model, batch: Batch, places: Sequence[int], seen: Seen = Model.hidden) -> torch.Tensor:
     """(places, V), of the tokens that may stand at some places of one text, by the vectors that are `seen` there."""
-    with evaluating(model):
+    with eval_mode(model):
         x, seq = seen(model, batch.to(device_of(model)))
         logits: torch.Tensor = model.head(x.flatten(0, -2)[list(places)], seq).float().cpu()
     return logits.softmax(-1)

@@ -1,18 +1,19 @@
 """Baselines of hidden tokens, and the report's pages on them."""
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
-from attentif.tasks.baselines import timed
+from attentif.tasks.base import Baseline, Evaluation, Say
+from attentif.tasks.baselines import measure_time
+from attentif.tasks.details import details_of
 from attentif.tasks.metrics import perplexity
+from attentif.tasks.pretraining.base import Spoiled
 from attentif.tasks.pretraining.masking import Vocabulary
 from attentif.tasks.pretraining.neighbours import Neighbours
 from attentif.tasks.pretraining.passages import Passages
-from attentif.tasks.pretraining.reading import Spoiled
 from attentif.tasks.ragged import UNSCORED
-from attentif.tasks.task import Baseline, Evaluation, Say
-from attentif.view.blocks import Block, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
 from attentif.view.words import Text, Words, percent
 
 ABOUT = Text(
@@ -29,12 +30,12 @@ def masked_baselines(train: Passages, test: Spoiled, vocabulary: Vocabulary, say
     places = np.flatnonzero(labels != UNSCORED)  # never the first or the last: those are special tokens
     wanted, left, right = labels[places], read[places - 1], read[places + 1]
     found = []
-    with timed() as clock:
+    with measure_time() as clock:
         special = vocabulary.special.nonzero().squeeze(1).numpy()
         counts = Neighbours(train.running_text(), vocabulary.tokenizer.vocab, special)
         p = (counts.counts[wanted] + 1.0) / (len(counts.tokens) + counts.vocab)
     systems = [(Text("jeton le plus fréquent", "commonest token"), np.full(len(wanted), int(counts.counts.argmax())), p, clock.seconds)]
-    with timed() as clock:
+    with measure_time() as clock:
         guess, p = counts.guess(left, right), counts.probability(left, wanted, right)
     name = Text("ce qui se lit d'ordinaire entre les deux voisins", "what usually stands between the two neighbours")
     systems.append((name, guess, p, clock.seconds))
@@ -46,28 +47,42 @@ def masked_baselines(train: Passages, test: Spoiled, vocabulary: Vocabulary, say
     return found
 
 
+class HiddenPassage(TypedDict):
+    """A passage, what is hidden of it, and what the model guesses."""
+
+    tokens: list[str]
+    places: list[int]
+    true: list[str]
+    probability: list[float]  # of the true token
+    guesses: list[list[str]]
+    probabilities: list[list[float]]
+
+
+class MaskedDetails(TypedDict):
+    hidden: list[HiddenPassage]
+
+
 def masked_sections(evaluation: Evaluation, about: Text = ABOUT) -> list[Section]:
-    shown = evaluation.details.get("hidden", [])
-    if not shown:
+    if not (details := details_of(evaluation, MaskedDetails)) or not details["hidden"]:
         return []
     body: list[Block] = [Paragraph(about)]
-    for passage in shown:
+    for passage in details["hidden"]:
         body += [_passage(passage), _guesses(passage)]
     return [Section(Text("Ce que le modèle devine", "What the model guesses"), body)]
 
 
-def _passage(passage: dict[str, Any]) -> Tokens:
+def _passage(passage: HiddenPassage) -> Tokens:
     values = [0.0] * len(passage["tokens"])
     for place, p in zip(passage["places"], passage["probability"], strict=True):
         values[place] = p
     return Tokens([token.replace("␣", " ").replace("⏎", "⏎\n") for token in passage["tokens"]], values, whole=1.0)
 
 
-def _guesses(passage: dict[str, Any]) -> Table:
+def _guesses(passage: HiddenPassage) -> Table:
     heads: list[Words] = [Text("lu", "read"), Text("vrai", "true"), Text("ses chances", "its chances"), Text("propositions", "guesses")]
-    rows = []
+    rows: list[list[Cell]] = []
     for place, true, p, names, likely in zip(
-        *(passage[k] for k in ("places", "true", "probability", "guesses", "probabilities")), strict=True
+        passage["places"], passage["true"], passage["probability"], passage["guesses"], passage["probabilities"], strict=True
     ):
         guesses = [Text(*(f"{name} {percent(chance)[lang]}" for lang in ("fr", "en"))) for name, chance in zip(names, likely, strict=True)]
         together = Text(*(" · ".join(guess[lang] for guess in guesses) for lang in ("fr", "en")))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attentif.tasks.ragged import UNSCORED
 from attentif.text import Tokenizer
-from attentif.text.explain import is_byte_level, model_of, readable
+from attentif.text.explain import format_token, is_byte_level, read_model
 from attentif.text.kinds import BYTES
 
 MASK, RANDOM = 0.8, 0.1  # shares of the chosen tokens; the rest stays as it is
@@ -48,9 +48,9 @@ class Vocabulary:
     @cached_property
     def inside(self) -> tuple[Tensor, Tensor]:
         """(V,) each: tokens that may go on with a word, and tokens after which a word may go on."""
-        model, byte_level = model_of(self.tokenizer)["type"], is_byte_level(self.tokenizer)
+        model, byte_level = read_model(self.tokenizer)["type"], is_byte_level(self.tokenizer)
         tokens = [self.tokenizer.rust.id_to_token(number) or "" for number in range(self.tokenizer.vocab)]
-        words = [readable(token, byte_level) for token in tokens]
+        words = [format_token(token, byte_level) for token in tokens]
         ordinary = [word for word, special in zip(words, self.special.tolist(), strict=True) if not special]
         if model == "WordPiece":
             opens, closes = [word.startswith("##") for word in words], [True] * len(words)

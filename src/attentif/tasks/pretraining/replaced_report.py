@@ -3,18 +3,19 @@
 AUC = P(a replaced token gets a higher score than one of the author's)        ties count for a half
 """
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.tasks.baselines import timed
+from attentif.tasks.base import Baseline, Evaluation, Say
+from attentif.tasks.baselines import measure_time
+from attentif.tasks.details import details_of
 from attentif.tasks.metrics import Interval, mean_interval
+from attentif.tasks.pretraining.base import Spoiled
 from attentif.tasks.pretraining.neighbours import Neighbours
-from attentif.tasks.pretraining.reading import Spoiled
 from attentif.tasks.ragged import UNSCORED
-from attentif.tasks.task import Baseline, Evaluation, Say
-from attentif.view.blocks import Block, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
 from attentif.view.words import Text, Words, percent
 
 Floats = NDArray[np.float64]
@@ -28,7 +29,7 @@ def detection_scores(logits: Floats, spoiled: Spoiled) -> tuple[dict[str, float]
     logits, replaced = logits[asked], labels[asked] == 1
     right = ((logits > 0) == replaced).astype(np.float64)
     nats = np.logaddexp(0, np.where(replaced, -logits, logits))
-    wins = above(logits[replaced], logits[~replaced])
+    wins = rank_shares(logits[replaced], logits[~replaced])
     by_row = lambda values, rows: np.bincount(rows, weights=values, minlength=len(spoiled))
     hits, tokens = by_row(wins, row[replaced]), by_row(np.ones_like(wins), row[replaced])
     everything = by_row(np.ones_like(right), row)
@@ -42,7 +43,7 @@ def detection_scores(logits: Floats, spoiled: Spoiled) -> tuple[dict[str, float]
     return scores, intervals | ({"auc": mean_interval(hits, tokens)} if len(wins) else {})
 
 
-def above(scores: Floats, others: Floats) -> Floats:
+def rank_shares(scores: Floats, others: Floats) -> Floats:
     """For each score, the share of the others that lie below it, ties by half."""
     ranked = np.sort(others)
     return (np.searchsorted(ranked, scores, side="left") + np.searchsorted(ranked, scores, side="right")) / (2 * max(len(ranked), 1))
@@ -54,7 +55,7 @@ def replaced_baselines(counts: Neighbours, test: Spoiled, say: Say) -> list[Base
     share = float((labels[labels != UNSCORED] == 1).mean())
     nothing = np.full(len(ids), np.log(max(share, 1e-9) / (1 - share)))
     systems: list[tuple[Text, Floats, float]] = [(Text("rien n'est remplacé", "nothing is replaced"), nothing, 0.0)]
-    with timed() as clock:
+    with measure_time() as clock:
         places = np.flatnonzero(labels != UNSCORED)
         surprise = np.zeros(len(ids))
         surprise[places] = -np.log(counts.probability(ids[places - 1], ids[places], ids[places + 1]))
@@ -75,9 +76,21 @@ def replaced_baselines(counts: Neighbours, test: Spoiled, say: Say) -> list[Base
     return found
 
 
+class ReplacedPassage(TypedDict):
+    """A passage, which of its tokens were replaced, and what the model thinks of each."""
+
+    tokens: list[str]
+    probability: list[float]
+    places: list[int]
+    true: list[str]
+
+
+class ReplacedDetails(TypedDict):
+    replaced: list[ReplacedPassage]
+
+
 def replaced_sections(evaluation: Evaluation) -> list[Section]:
-    shown = evaluation.details.get("replaced", [])
-    if not shown:
+    if not (details := details_of(evaluation, ReplacedDetails)) or not details["replaced"]:
         return []
     about = Text(
         "Des passages du test dont quelques jetons ont été remplacés. Un jeton est d'autant plus foncé que le modèle le croit remplacé ; "
@@ -91,9 +104,9 @@ def replaced_sections(evaluation: Evaluation) -> list[Section]:
         Text("jeton de l'auteur", "the author's token"),
         Text("cru remplacé à", "held to be replaced at"),
     ]
-    for passage in shown:
+    for passage in details["replaced"]:
         body.append(_passage(passage))
-        rows = [
+        rows: list[list[Cell]] = [
             [passage["tokens"][place], true, percent(passage["probability"][place])]
             for place, true in zip(passage["places"], passage["true"], strict=True)
         ]
@@ -102,6 +115,6 @@ def replaced_sections(evaluation: Evaluation) -> list[Section]:
     return [Section(Text("Ce que le modèle soupçonne", "What the model suspects"), body)]
 
 
-def _passage(passage: dict[str, Any]) -> Tokens:
+def _passage(passage: ReplacedPassage) -> Tokens:
     tokens = [token.replace("␣", " ").replace("⏎", "⏎\n") for token in passage["tokens"]]
     return Tokens(tokens, passage["probability"], whole=1.0)

@@ -1,6 +1,7 @@
 """Forecasting: from the last steps of a series, or of many, to the next ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,36 +18,40 @@ from attentif.data.series import Series, load_series
 from attentif.data.series_rows import Decimal, Fill, Wanted
 from attentif.data.steps import Step
 from attentif.errors import ConfigError, DataError
-from attentif.models import Batch, Input, Model, ModelConfig, evaluating
+from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.frontends.series import SeriesConfig
 from attentif.models.heads.horizon import HorizonHeadConfig, pinball
-from attentif.tasks.feed import counted, device_of, each_batch, on_paper
-from attentif.tasks.looking import attention_maps
-from attentif.tasks.metrics import Floats
-from attentif.tasks.series.forecast_answers import answers, as_example, asked, window_before
-from attentif.tasks.series.forecast_baselines import forecast_baselines
-from attentif.tasks.series.forecast_details import details_of
-from attentif.tasks.series.forecast_report import forecast_sections
-from attentif.tasks.series.forecast_scores import Tally, seasonal_error
-from attentif.tasks.series.rollout import as_read, direct, futures, one_step, roll_out
-from attentif.tasks.series.windows import Cuts, Scaled, Windows, cut, reading_series, standardised, starts_of, training_scale
-from attentif.tasks.task import (
+from attentif.tasks.attention import attention_maps
+from attentif.tasks.base import (
     TASKS,
     Baseline,
-    Dataset,
+    EvalOptions,
     Evaluation,
     Example,
+    Inputs,
     Loss,
     Prediction,
     Prepared,
-    Progress,
     Say,
     Sizes,
     Task,
     TaskConfig,
+    TaskState,
     Tokenizers,
+    check_one_stack,
+    say_all,
 )
-from attentif.text import TokenizerConfig
+from attentif.tasks.batches import build_meta, device_of, format_count, iterate_batches
+from attentif.tasks.metrics import Floats
+from attentif.tasks.narrow import labels_of, narrow
+from attentif.tasks.series.forecast_answers import make_example, predict_file, read_input, window_ending
+from attentif.tasks.series.forecast_baselines import forecast_baselines
+from attentif.tasks.series.forecast_details import collect_details
+from attentif.tasks.series.forecast_report import forecast_sections
+from attentif.tasks.series.forecast_scores import Tally, seasonal_error
+from attentif.tasks.series.rollout import normalise_input, predict_direct, predict_next, roll_out, sample_futures
+from attentif.tasks.series.windows import Cuts, Scaled, Windows, adapt_to_series, cut_by_time, standardise, training_scale, window_starts
+from attentif.tasks.tokenizers import TokenizerSource
 from attentif.view.blocks import AttentionMaps, Section
 
 PATHS = 100  # drawn futures of a one-step model with quantiles
@@ -74,15 +79,9 @@ class ForecastConfig(TaskConfig):
         None, description='column of dates, or of each part: { year = "an", month = "mois" }; by default data.columns.date, or by its name'
     )
     series: str | None = Field(None, description="column that names the series of a long table; by default data.columns.series")
-    names: list[str] = Field([], description="the series of a long table; filled in by training")
-    step: list[int] = Field([], description="from row to row in training, in seconds and in months; filled in")
-    left_out: list[str] = Field([], description="those that training could not use, as --skip-bad allowed; filled in")
-    mean: list[list[float]] = Field([], description="of each series and channel in training; filled in")
-    deviation: list[list[float]] = Field([], description="the same; filled in")
-    naive: list[list[float]] = Field([], description="error of the seasonal forecast within training, for MASE; filled in")
 
     @model_validator(mode="after")
-    def _coherent(self) -> Self:
+    def _check_options(self) -> Self:
         if self.quantiles and (sorted(set(self.quantiles)) != self.quantiles or not all(0 < q < 1 for q in self.quantiles)):
             raise ValueError("quantiles: lie between 0 and 1 and rise: [0.1, 0.5, 0.9]")
         if self.quantiles and 0.5 not in self.quantiles:
@@ -102,13 +101,29 @@ class ForecastConfig(TaskConfig):
         return self.quantiles.index(0.5) if self.quantiles else 0
 
 
-class Forecast(Task):
+@dataclass(frozen=True)
+class ForecastState(TaskState):
+    """What was read in training, by which columns, and its scale by series and channel."""
+
+    columns: tuple[str, ...] = ()
+    date: str | Mapping[str, str] | None = None
+    series: str | None = None  # column that names the series of a long table
+    names: tuple[str, ...] = ()  # the series of a long table
+    left_out: tuple[str, ...] = ()  # those that training could not use, as --skip-bad allowed
+    step: tuple[int, int] | None = None  # from row to row, in seconds and in months
+    period: int | None = None  # steps of a season
+    mean: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (series, channels)
+    deviation: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    naive: Floats = field(default_factory=lambda: np.empty((0, 0)))  # error of the seasonal forecast within training, for MASE
+
+
+class Forecast(Task[ForecastState, Windows]):
     config: ForecastConfig
+    state_type = ForecastState
     offers = ("forecast",)
     metric = "mse"
     reads = "series"
     needs_tokenizer = False
-    _linear_by_step: Sequence[float] = ()  # once the baselines are measured
 
     # ------------------------------------------------------------------------------------------------- model and data
 
@@ -118,23 +133,22 @@ class Forecast(Task):
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """Any preset of the toolkit is a body: measurements in place of tokens, a head of the horizon in place of its own."""
-        model = reading_series(model)
+        model = adapt_to_series(model)
         rollout = self.config.mode == "rollout"
         if not isinstance(model.head, HorizonHeadConfig):
             model = model.with_head(HorizonHeadConfig(pool="each" if rollout else "last"))
         elif rollout != (model.head.pool == "each"):
-            model = model.with_head(model.head.changed(pool="each" if rollout else "last"))
+            model = model.with_head(model.head.replace(pool="each" if rollout else "last"))
         return model
 
     def check(self, model: ModelConfig) -> None:
         config, frontend = self.config, model.frontend
-        if model.encoder is not None and model.decoder is not None:
-            raise ConfigError("model: forecast reads with one stack, and this model has an encoder and a decoder; take patchtst-tiny, say")
+        check_one_stack(model, "forecast", "patchtst-tiny")
         if not isinstance(frontend, SeriesConfig):
             raise ConfigError(f'model.frontend: forecast reads measurements: kind = "series", not {frontend.kind!r}')
         if frontend.patch > config.look_back:
             raise ConfigError(f"model.frontend.patch: {frontend.patch} steps are more than task.look_back, {config.look_back}")
-        built = on_paper(model)
+        built = build_meta(model)
         if config.mode == "rollout":
             if frontend.patch > 1:
                 raise ConfigError("model.frontend.patch: a forecast that is rolled out reads step by step: patch = 1")
@@ -144,56 +158,56 @@ class Forecast(Task):
         if model.max_len is not None and places > model.max_len:
             raise ConfigError(f"task.look_back: it makes {places} tokens, and this model reads {model.max_len}; or take longer patches")
 
-    def prepare(self, data: DataConfig, text: TokenizerConfig | Tokenizers, model: ModelConfig, say: Say) -> Prepared:
+    def prepare(
+        self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: ForecastState | None = None
+    ) -> Prepared[ForecastState, Windows]:
         config = self.config
-        series, notes = load_series(data, self.wanted(), say)
-        series, left_out = self._learnable(series, data, notes)
-        cuts = cut(series, config.split, (data.fraction("valid"), data.fraction("test")), notes)
+        series, notes = load_series(data, self.request(state), say)
+        series, left_out = self._drop_unusable(series, data, notes)
+        cuts = cut_by_time(series, config.split, (data.fraction("valid"), data.fraction("test")), notes)
         mean, deviation = training_scale(series, cuts)
-        scaled = standardised(series, mean, deviation)
+        scaled = standardise(series, mean, deviation)
         naive_of = lambda season: [seasonal_error(scaled.values[cuts.part(number, 0)], season) for number in range(len(series.names))]
         seasons = [season for season in series.step.seasons if season <= config.look_back] or series.step.seasons[:1]
-        period = config.period or min(seasons, key=lambda season: float(np.mean(naive_of(season))))
+        period = (config.period if state is None else state.period) or min(seasons, key=lambda season: float(np.mean(naive_of(season))))
         why = f"of {' and '.join(map(str, seasons))} the one that repeats best in training" if len(seasons) > 1 else "as the step suggests"
-        notes.append(f"season: {counted(period, 'step')}" + ("" if config.period else f", {why} (task.period)"))
+        notes.append(f"season: {format_count(period, 'step')}" + ("" if config.period else f", {why} (task.period)"))
         if short := int((np.diff(cuts.rows)[:, 0] <= period).sum()):
             which = f" of {short:,} of {len(series.names):,} series" if len(series.names) > 1 else ""
             notes.append(f"training{which} is no longer than a season: MASE is the error over that of the value before")
         naive = naive_of(period)
-        splits = [self._windows(scaled, name, starts_of(cuts, place, config.look_back, config.horizon), model)
+        splits = [self._windows(scaled, name, window_starts(cuts, place, config.look_back, config.horizon), model)
                   for place, name in enumerate(("train", "valid", "test"))]  # fmt: skip
         train, valid, test = splits
         if 0 < data.limit < len(train):
             notes.append(f"trained on {data.limit:,} of {len(train):,} windows, as data.limit asks")
-            train = self._windows(scaled, "train", train.starts[train.some(data.limit)], model)
+            train = self._windows(scaled, "train", train.starts[train.pick(data.limit)], model)
         notes.append(
             f"windows of {config.look_back} + {config.horizon} steps: {len(train):,} train, {len(valid):,} valid, {len(test):,} test"
         )
-        for note in notes:
-            say(note)
-        self.config = config.changed(
-            columns=series.columns, date=series.date, series=config.series or data.column("series"), names=series.names, period=period,
-            step=[series.step.seconds, series.step.months], left_out=left_out,
-            mean=mean.tolist(), deviation=deviation.tolist(), naive=[own.tolist() for own in naive],
-        )  # fmt: skip
-        assert isinstance(model.frontend, SeriesConfig)
-        channels = len(series.columns)
+        say_all(notes, say)
+        if state is None:
+            column = config.series or data.column("series")
+            step = (series.step.seconds, series.step.months)
+            read = (tuple(series.columns), series.date, column, tuple(series.names), tuple(left_out))
+            state = ForecastState(*read, step, period, mean, deviation, np.array(naive))
+        frontend, channels = narrow(model.frontend, SeriesConfig), len(series.columns)
         head = {
             "horizon": 1 if config.mode == "rollout" else config.horizon,
-            "channels": 1 if model.frontend.independent else channels,
-            "places": model.frontend.tokens(config.look_back),
+            "channels": 1 if frontend.independent else channels,
+            "places": frontend.tokens(config.look_back),
             "quantiles": len(config.quantiles) or 1,
         }
         sizes = Sizes(frontend={"channels": channels}, head=head, max_len=train.tokens)
-        return Prepared(self.config, train, valid, test, {}, sizes, series.digest, notes)
+        return Prepared(state, train, valid, test, {}, sizes, series.digest, notes)
 
-    def _learnable(self, series: Series, data: DataConfig, notes: list[str]) -> tuple[Series, list[str]]:
+    def _drop_unusable(self, series: Series, data: DataConfig, notes: list[str]) -> tuple[Series, list[str]]:
         """The series that move and have windows in each split; and the names of the others, no more than data.skip_bad allows."""
         total, problems = len(series.names), dict[int, DataError]()
         for number in range(total):
             own = series.only([number])
             try:
-                cuts = cut(own, self.config.split, (data.fraction("valid"), data.fraction("test")), [])
+                cuts = cut_by_time(own, self.config.split, (data.fraction("valid"), data.fraction("test")), [])
                 self._check_lengths(own, cuts)
                 training_scale(own, cuts)
             except DataError as problem:
@@ -210,13 +224,17 @@ class Forecast(Task):
         kept = [number for number in range(total) if number not in problems]
         return series.only(kept), [series.names[number] for number in problems]
 
-    def load(self, data: DataConfig, say: Say | None = None) -> tuple[Series, list[str]]:
+    def migrate_state(self, folder: Path, table: Mapping[str, Any]) -> ForecastState:
+        arrays = {key: np.array(table[key]) for key in ("mean", "deviation", "naive")}
+        return super().migrate_state(folder, {**table, **arrays, "step": table["step"] or None})
+
+    def load_series(self, state: ForecastState, data: DataConfig, say: Say | None = None) -> tuple[Series, list[str]]:
         """Other rows, as far apart as those of training, without the series that it left out."""
-        series, notes = load_series(data, self.wanted(), say)
-        trained = Step(*self.config.step) if self.config.step else series.step
+        series, notes = load_series(data, self.request(state), say)
+        trained = Step(*state.step) if state.step else series.step
         if series.step != trained and not self.config.uneven:
             raise DataError(f"rows are {series.step.name} apart, and those of training {trained.name}", file=series.files[0])
-        kept = [number for number, name in enumerate(series.names) if name not in self.config.left_out]
+        kept = [number for number, name in enumerate(series.names) if name not in state.left_out]
         if not kept:
             raise DataError(f"the series {series.names[0]!r} was left out of training: nothing is known of it", file=series.files[0])
         if len(kept) == len(series.names):
@@ -224,38 +242,37 @@ class Forecast(Task):
         notes.append(f"{len(series.names) - len(kept):,} of {len(series.names):,} series left out, as in training")
         return series.only(kept), notes
 
-    def read(self, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Windows:
-        series, notes = self.load(data, say)
-        for note in notes:
-            say(note)
+    def read(self, state: ForecastState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Windows:
+        series, notes = self.load_series(state, data, say)
+        say_all(notes, say)
         config = self.config
         whole = Cuts(np.stack([series.borders[:-1], series.borders[:-1], series.borders[:-1], series.borders[1:]], axis=1))
-        windows = self._windows(self.scaled(series), "test", starts_of(whole, 2, config.look_back, config.horizon), model)
+        windows = self._windows(self.scale(state, series), "test", window_starts(whole, 2, config.look_back, config.horizon), model)
         if not len(windows):
             raise DataError(f"has {len(series):,} rows, and a window takes {config.look_back} + {config.horizon}", file=series.files[0])
         return windows
 
-    def wanted(self) -> Wanted:
-        config = self.config
+    def request(self, state: ForecastState | None = None) -> Wanted:
+        """The columns of training, or those of the configuration before."""
+        config, read = self.config, state or self.config
         return Wanted(
-            columns=config.columns, date=config.date, series=config.series, date_format=config.date_format, decimal=config.decimal,
+            columns=list(read.columns), date=read.date, series=read.series, date_format=config.date_format, decimal=config.decimal,
             fill=config.fill, uneven=config.uneven,
         )  # fmt: skip
 
     def _windows(self, scaled: Scaled, name: str, starts: NDArray[np.int64], model: ModelConfig) -> Windows:
-        frontend, config = model.frontend, self.config
-        assert isinstance(frontend, SeriesConfig)
+        frontend, config = narrow(model.frontend, SeriesConfig), self.config
         steps = config.look_back + (config.horizon - 1 if config.mode == "rollout" else 0)
         times = scaled.values.shape[1] if frontend.independent else 1
         return Windows(name, scaled, starts, config.look_back, config.horizon, frontend.tokens(steps) * times)
 
-    def scaled(self, series: Series) -> Scaled:
+    def scale(self, state: ForecastState, series: Series) -> Scaled:
         """Other rows on the scale of training; a series that training has not seen has none."""
-        known = {name: place for place, name in enumerate(self.config.names)}
+        known = {name: place for place, name in enumerate(state.names)}
         if unknown := [name for name in series.names if name not in known]:
-            raise DataError(f"the series {unknown[0]!r} was not in training ({', '.join(self.config.names[:10])})", file=series.files[0])
+            raise DataError(f"the series {unknown[0]!r} was not in training ({', '.join(state.names[:10])})", file=series.files[0])
         places = [known[name] for name in series.names]
-        return standardised(series, np.array(self.config.mean)[places], np.array(self.config.deviation)[places])
+        return standardise(series, state.mean[places], state.deviation[places])
 
     def _check_lengths(self, series: Series, cuts: Cuts) -> None:
         config = self.config
@@ -275,8 +292,10 @@ class Forecast(Task):
     # --------------------------------------------------------------------------------------------- training and scores
 
     def step(self, model: Model, batch: Batch) -> Loss:
-        assert batch.labels is not None
-        given, true = one_step(model, batch) if self.config.mode == "rollout" else (direct(model, batch.source), batch.labels)
+        if self.config.mode == "rollout":
+            given, true = predict_next(model, batch)
+        else:
+            given, true = predict_direct(model, batch.source), labels_of(batch)
         return Loss(self._loss(given, true), true.numel())
 
     def _loss(self, given: Tensor, true: Tensor) -> Tensor:
@@ -289,84 +308,73 @@ class Forecast(Task):
         """(B, horizon, channels, quantiles): the model's own way, quantiles in order."""
         if self.config.mode == "rollout":
             return roll_out(model, source, self.config.horizon, self.median)[0].sort(-1).values
-        return direct(model, source).sort(-1).values  # lines that cross are rearranged (Chernozhukov et al. 2010)
+        return predict_direct(model, source).sort(-1).values  # lines that cross are rearranged (Chernozhukov et al. 2010)
 
     def median(self, given: Tensor) -> Tensor:
         return given[..., self.config.middle]
 
-    def evaluate(
-        self, model: Model, dataset: Dataset, *, budget: int = 8192, quick: bool = False, progress: Progress | None = None
-    ) -> Evaluation:
-        assert isinstance(dataset, Windows)
-        tally = Tally(dataset, self.naive(dataset))
+    def score(self, model: Model, state: ForecastState, dataset: Windows, options: EvalOptions) -> Evaluation:
+        tally = Tally(dataset, self.naive(state, dataset))
         total = inside = 0.0
-        with evaluating(model):
-            for batch in each_batch(model, dataset, budget, progress):
-                assert batch.labels is not None
+        with eval_mode(model):
+            for batch in iterate_batches(model, dataset, options):
                 given = self.forecast(model, batch.source)
-                total += float(self._loss(given, batch.labels))
-                inside += float(((given[..., 0] <= batch.labels) & (batch.labels <= given[..., -1])).sum())
-                tally.add(batch.rows, self.median(given).cpu().numpy(), batch.labels.cpu().numpy())
+                total += float(self._loss(given, labels_of(batch)))
+                inside += float(((given[..., 0] <= labels_of(batch)) & (labels_of(batch) <= given[..., -1])).sum())
+                tally.add(batch.rows, self.median(given).cpu().numpy(), labels_of(batch).cpu().numpy())
         scored = len(dataset) * dataset.horizon * dataset.scaled.values.shape[1]
         scores = tally.scores()
         if self.config.quantiles and self.config.mode == "direct":  # a one-step model's are of the next step alone
             scores |= {"pinball": total / scored, "coverage": inside / scored}
-        if quick:
+        if options.quick:
             return Evaluation(scores | {"loss": total / scored}, examples=len(dataset), split=dataset.name)
-        details = details_of(self, model, dataset, tally, budget)
+        details = collect_details(self, model, state, dataset, tally, options)
         return Evaluation(scores, tally.intervals(), len(dataset), details, dataset.name)
 
-    def naive(self, windows: Windows) -> Floats:
-        places = [self.config.names.index(name) for name in windows.scaled.series.names]
-        return np.array(self.config.naive)[places]
+    def naive(self, state: ForecastState, windows: Windows) -> Floats:
+        return state.naive[[state.names.index(name) for name in windows.scaled.series.names]]
 
     def bands(self, model: Model, batch: Batch) -> NDArray[np.float32]:
         """Forecasts with their quantiles (B, horizon, channels, Q); those of a one-step model are of futures drawn step by step."""
         config = self.config
-        with evaluating(model):
+        with eval_mode(model):
             source = batch.to(device_of(model)).source
             if config.mode == "direct" or len(config.quantiles) < 2:
                 return self.forecast(model, source).cpu().numpy()
-            return futures(model, source, config.horizon, torch.tensor(config.quantiles), PATHS).cpu().numpy()
+            return sample_futures(model, source, config.horizon, torch.tensor(config.quantiles), PATHS).cpu().numpy()
 
-    def baselines(self, prepared: Prepared, say: Say) -> list[Baseline]:
-        train, valid, test = prepared.train, prepared.valid, prepared.test
-        assert isinstance(train, Windows)
-        assert isinstance(valid, Windows)
-        assert isinstance(test, Windows)
-        found, self._linear_by_step = forecast_baselines(train, valid, test, self.naive(test), self.config.period or 1, say)
-        return found
+    def baselines(self, prepared: Prepared[ForecastState, Windows], say: Say) -> list[Baseline]:
+        state = prepared.state
+        return forecast_baselines(*prepared.splits, self.naive(state, prepared.test), state.period or 1, say)
 
     # ----------------------------------------------------------------------------------------------------------- answers
 
-    def predict(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example], **options: Any) -> list[Prediction]:
+    def predict(self, model: Model, state: ForecastState, tokenizers: Tokenizers, inputs: Inputs, **options: Any) -> list[Prediction]:
         """The steps after the last row of each file, with their dates; quantiles where the model was trained to give them."""
-        return [prediction for given in inputs for prediction in answers(self, model, given)]
+        return [prediction for given in inputs for prediction in predict_file(self, model, state, given)]
 
     def inputs(self, file: Path, column: str | None = None) -> list[str | Example]:
         """A file is one input: its last rows are read."""
         return [str(file)]
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
-        return forecast_sections(evaluation, self._linear_by_step)
+        return forecast_sections(evaluation)
 
-    def examples(self, prepared: Prepared, count: int = 1) -> list[Example]:
+    def examples(self, prepared: Prepared[ForecastState, Windows], count: int = 1) -> list[Example]:
         """The window in the middle of the test."""
-        assert isinstance(prepared.test, Windows)
-        return [as_example(prepared.test, len(prepared.test) // 2)]
+        return [make_example(prepared.test, len(prepared.test) // 2)]
 
-    def maps(self, model: Model, tokenizers: Tokenizers, inputs: Sequence[str | Example]) -> list[AttentionMaps]:
+    def maps(self, model: Model, state: ForecastState, tokenizers: Tokenizers, inputs: Inputs) -> list[AttentionMaps]:
         """Which patches (or steps) attend to which, in the last window of each input; of the first channel where channels are apart."""
-        frontend = model.config.frontend
-        assert isinstance(frontend, SeriesConfig)
+        frontend = narrow(model.config.frontend, SeriesConfig)
         count = frontend.tokens(self.config.look_back)
         if count > MOST_PLACES or self.config.mode == "rollout":
             return []
         found = []
         for given in inputs:
-            scaled, name, _ = asked(self, given)
+            scaled, name, _ = read_input(self, state, given)
             end = len(scaled.series)
-            batch = Batch(as_read(model, window_before(self, scaled, end).source))
+            batch = Batch(normalise_input(model, window_ending(self, scaled, end).source))
             dates = scaled.series.dates[end - 1 - frontend.step * np.arange(count)[::-1]]
             found += attention_maps(model, batch, [f"… {scaled.series.when(date)}" for date in dates], title=name)
         return found

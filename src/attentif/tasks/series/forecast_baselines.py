@@ -7,16 +7,17 @@ as they are, from the last value (NLinear), or from the window's mean; which of 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.tasks.baselines import timed
+from attentif.tasks.base import Baseline, Say
+from attentif.tasks.baselines import measure_time
 from attentif.tasks.metrics import Floats
-from attentif.tasks.series.forecast_scores import Tally, in_chunks, last_season, last_value, tallied
+from attentif.tasks.series.forecast_scores import Tally, in_chunks, last_season, last_value, tally_errors
 from attentif.tasks.series.windows import Windows
-from attentif.tasks.task import Baseline, Say
 from attentif.view.words import Text
 
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)  # λ for each example, on the standardised scale
@@ -28,28 +29,28 @@ CENTRES: dict[str, Callable[[NDArray[Any]], Any]] = {
 }
 
 
-def forecast_baselines(
-    train: Windows, valid: Windows, test: Windows, naive: Floats, period: int, say: Say
-) -> tuple[list[Baseline], list[float]]:
+def forecast_baselines(train: Windows, valid: Windows, test: Windows, naive: Floats, period: int, say: Say) -> list[Baseline]:
     """Scored on all test windows; and the error of the linear one, the hardest to beat, step by step."""
     horizon = test.horizon
-    found = [_measured(Text("dernière valeur", "last value"), say, lambda: tallied(test, naive, lambda read: last_value(read, horizon)))]
+    found = [
+        _measure(Text("dernière valeur", "last value"), say, lambda: tally_errors(test, naive, lambda read: last_value(read, horizon)))
+    ]
     if 1 < period <= test.look_back:
         name = Text(f"saison précédente (période {period})", f"last season (period {period})")
-        found.append(_measured(name, say, lambda: tallied(test, naive, lambda read: last_season(read, horizon, period))))
+        found.append(_measure(name, say, lambda: tally_errors(test, naive, lambda read: last_season(read, horizon, period))))
     elif period > 1:
         say(f"baseline last season: left out, as a season of {period} steps is longer than the look-back of {test.look_back}")
     say("baseline linear: choosing its centre and its ridge on validation")
-    with timed() as clock:
-        linear = Linear.chosen(train, valid, naive)
-        tally = tallied(test, naive, linear)
+    with measure_time() as clock:
+        linear = Linear.choose(train, valid, naive)
+        tally = tally_errors(test, naive, linear)
     name = Text("linéaire (moindres carrés, choisi sur la validation)", "linear (ridge, chosen on validation)")
     say(f"baseline linear: {linear.centre}, ridge {linear.ridge:g}")
-    return [*found, _baseline(name, tally, clock.seconds, say)], tally.by_step()
+    return [*found, replace(_baseline(name, tally, clock.seconds, say), by_step=tally.by_step())]
 
 
-def _measured(name: Text, say: Say, score: Callable[[], Tally]) -> Baseline:
-    with timed() as clock:
+def _measure(name: Text, say: Say, score: Callable[[], Tally]) -> Baseline:
+    with measure_time() as clock:
         tally = score()
     return _baseline(name, tally, clock.seconds, say)
 
@@ -73,7 +74,7 @@ class Linear:
         return given.transpose(0, 2, 1) + middle
 
     @classmethod
-    def chosen(cls, train: Windows, valid: Windows, naive: Floats) -> "Linear":
+    def choose(cls, train: Windows, valid: Windows, naive: Floats) -> "Linear":
         """The one with the lowest squared error on validation."""
         best: tuple[float, Linear] | None = None
         for centre in CENTRES:
@@ -81,7 +82,7 @@ class Linear:
             for ridge in RIDGES:
                 penalty = np.append(np.full(len(gram) - 1, ridge), 0.0)  # the constant is free
                 candidate = cls(np.linalg.solve(gram / count + np.diag(penalty), cross / count), centre, ridge)
-                score = tallied(valid, naive, candidate).scores()["mse"]
+                score = tally_errors(valid, naive, candidate).scores()["mse"]
                 if best is None or score < best[0]:
                     best = score, candidate
         assert best is not None
@@ -94,7 +95,7 @@ def moments(train: Windows, centre: str) -> tuple[Floats, Floats, int]:
     size = train.look_back + 1
     gram, cross, count = np.zeros((size, size)), np.zeros((size, train.horizon)), 0
     keep = np.zeros(len(train), dtype=bool)
-    keep[train.some(max(1, MOST_WINDOWS // channels))] = True
+    keep[train.pick(max(1, MOST_WINDOWS // channels))] = True
     for rows in in_chunks(train):
         read, true = train.read_and_true(rows[keep[rows]])
         middle = CENTRES[centre](read)

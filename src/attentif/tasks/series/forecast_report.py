@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Literal, TypedDict
 
-from attentif.tasks.task import Evaluation
-from attentif.view.blocks import Block, FigureBlock, Paragraph, Section, Table
+from attentif.tasks.base import Evaluation
+from attentif.tasks.details import details_of
+from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table
 from attentif.view.words import Text, Words, count, metric, number
 
 RANKS = {
@@ -21,20 +22,60 @@ SYSTEMS = {
 }
 
 
-def forecast_sections(evaluation: Evaluation, linear_by_step: Sequence[float] = ()) -> list[Section]:
-    details = evaluation.details
-    if "forecasts" not in details:
+class ChannelError(TypedDict):
+    channel: str
+    mse: float
+    mae: float
+    mase: float
+
+
+class ModesCompared(TypedDict):
+    """Squared error by step on some windows: all steps at once, and on the model's own answers, `block` steps at a time."""
+
+    block: int
+    windows: int
+    direct: list[float]
+    rolled: list[float]
+
+
+class ShownChannel(TypedDict):
+    name: str
+    values: list[float]
+    given: list[list[float]]  # by quantile
+
+
+class ShownForecast(TypedDict):
+    rank: str
+    mse: float
+    place: str
+    series: str
+    dates: list[str]
+    channels: list[ShownChannel]
+
+
+class ForecastDetails(TypedDict):
+    by_step: dict[str, list[float]]
+    by_channel: list[ChannelError]
+    rolled: ModesCompared
+    forecasts: list[ShownForecast]
+    quantiles: list[float]
+    mode: str
+
+
+def forecast_sections(evaluation: Evaluation) -> list[Section]:
+    linear = next((own.by_step for own in evaluation.baselines if own.by_step), ())
+    if (details := details_of(evaluation, ForecastDetails)) is None:
         return []
     sections = [
         Section(Text("Prévisions", "Forecasts"), _forecasts(details)),
-        Section(Text("L'erreur, pas après pas", "The error, step after step"), _errors(details, linear_by_step)),
+        Section(Text("L'erreur, pas après pas", "The error, step after step"), _errors(details, linear)),
     ]
     if len(details["by_channel"]) > 1:
         sections.append(Section(Text("Série par série", "Channel by channel"), _channels(details)))
     return sections
 
 
-def _forecasts(details: dict[str, Any]) -> list[Block]:
+def _forecasts(details: ForecastDetails) -> list[Block]:
     from attentif.view.figures.forecast import Panel, forecasts
 
     about = Text(
@@ -54,7 +95,7 @@ def _forecasts(details: dict[str, Any]) -> list[Block]:
     return blocks
 
 
-def _errors(details: dict[str, Any], linear_by_step: Sequence[float]) -> list[Block]:
+def _errors(details: ForecastDetails, linear_by_step: Sequence[float]) -> list[Block]:
     from attentif.view.figures.forecast import error_by_step
 
     by_step = details["by_step"] | ({"linear": linear_by_step} if linear_by_step else {})
@@ -87,10 +128,10 @@ def _errors(details: dict[str, Any], linear_by_step: Sequence[float]) -> list[Bl
     return [*blocks, FigureBlock(title, partial(error_by_step, compared), about.with_(n=count(both["windows"])))]
 
 
-def _channels(details: dict[str, Any]) -> list[Block]:
-    keys = ("mse", "mae", "mase")
+def _channels(details: ForecastDetails) -> list[Block]:
+    keys: tuple[Literal["mse", "mae", "mase"], ...] = ("mse", "mae", "mase")
     heads: list[Words] = [Text("série", "channel"), *(metric(key).name for key in keys)]
-    rows = [[entry["channel"], *(number(entry[key], 3) for key in keys)] for entry in details["by_channel"]]
+    rows: list[list[Cell]] = [[entry["channel"], *(number(entry[key], 3) for key in keys)] for entry in details["by_channel"]]
     return [
         Table(
             heads,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from attentif.tasks.metrics import Floats, Interval, mean_interval
 from attentif.tasks.ragged import Ints
+from attentif.tasks.series.forecast_report import ChannelError
 from attentif.tasks.series.windows import Floats32, Windows
 
 CHUNK = 2_000_000  # numbers that a baseline works out at once
@@ -67,7 +68,7 @@ class Tally:
         """The squared error of each step of the horizon."""
         return (self.squared.mean(1) / self.count).tolist()
 
-    def by_channel(self) -> list[dict[str, Any]]:
+    def by_channel(self) -> list[ChannelError]:
         columns = self.windows.scaled.series.columns
         means = (self.squared.mean(0) / self.count, self.absolute.mean(0) / self.count, self.relative / self.count)
         return [
@@ -88,7 +89,7 @@ def in_chunks(windows: Windows) -> Iterator[Ints]:
         yield np.arange(start, min(start + size, len(windows)))
 
 
-def tallied(windows: Windows, naive: Floats, forecast: Callable[[Floats32], NDArray[Any]]) -> Tally:
+def tally_errors(windows: Windows, naive: Floats, forecast: Callable[[Floats32], NDArray[Any]]) -> Tally:
     """The errors of a rule that gives (n, horizon, channels) from what was read (n, look-back, channels)."""
     tally = Tally(windows, naive)
     for rows in in_chunks(windows):

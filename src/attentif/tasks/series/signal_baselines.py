@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from attentif.tasks.baselines import timed
+from attentif.tasks.base import Baseline, Say
+from attentif.tasks.baselines import measure_time
 from attentif.tasks.metrics import classification_scores, confusion
 from attentif.tasks.ragged import Ints
-from attentif.tasks.task import Baseline, Say
 from attentif.view.words import Text
 
 KERNELS = 500
@@ -27,7 +27,7 @@ def signal_baselines(
 ) -> list[Baseline]:
     """Scored on the test signals; shorter ones are filled up with zeros."""
     longest = max(len(signal) for signal in (*train, *test))
-    seen, asked = (_filled(signals, longest) for signals in (train, test))
+    seen, asked = (_fill(signals, longest) for signals in (train, test))
     systems: list[tuple[Text, Callable[[], Ints]]] = [
         (Text("classe majoritaire", "majority class"), lambda: np.full(len(true), np.bincount(known, minlength=classes).argmax())),
         (Text("spectre + régression logistique", "spectrum + logistic regression"), lambda: _spectrum(seen, known, asked)),
@@ -35,7 +35,7 @@ def signal_baselines(
     ]
     found = []
     for name, predict in systems:
-        with timed() as clock:
+        with measure_time() as clock:
             predicted = predict()
         scores, intervals = classification_scores(confusion(true, predicted, classes))
         found.append(Baseline(name, scores, intervals, clock.seconds))
@@ -43,7 +43,7 @@ def signal_baselines(
     return found
 
 
-def _filled(signals: Sequence[Floats32], longest: int) -> Floats32:
+def _fill(signals: Sequence[Floats32], longest: int) -> Floats32:
     """(n, channels, steps)"""
     whole = np.zeros((len(signals), signals[0].shape[1], longest), dtype=np.float32)
     for row, signal in enumerate(signals):
@@ -68,8 +68,8 @@ def _rocket(seen: Floats32, known: Ints, asked: Floats32) -> Ints:
 
     kernels = random_kernels(seen.shape[1], seen.shape[2])
     fitted = make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(-2, 4, 7)))
-    fitted.fit(convolved(seen, kernels), known)
-    return np.asarray(fitted.predict(convolved(asked, kernels)), dtype=np.int64)
+    fitted.fit(convolve(seen, kernels), known)
+    return np.asarray(fitted.predict(convolve(asked, kernels)), dtype=np.int64)
 
 
 Kernel = tuple[torch.Tensor, float, int, int]  # weights (1, channels, length), bias, dilation, padding
@@ -88,7 +88,7 @@ def random_kernels(channels: int, steps: int, count: int = KERNELS, seed: int = 
     return found
 
 
-def convolved(signals: Floats32, kernels: Sequence[Kernel]) -> Floats32:
+def convolve(signals: Floats32, kernels: Sequence[Kernel]) -> Floats32:
     """(n, 2 · kernels): the maximum and the share above 0 of each."""
     x = torch.from_numpy(signals)
     features = []

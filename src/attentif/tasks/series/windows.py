@@ -38,11 +38,11 @@ class Scaled:
     def calendar(self) -> Ints:
         return calendar(self.series.dates)
 
-    def number_of(self, row: int) -> int:
+    def find_series(self, row: int) -> int:
         """Which series a row belongs to."""
         return int(np.searchsorted(self.series.borders, row, side="right")) - 1
 
-    def restored(self, values: NDArray[Any], number: int) -> NDArray[np.float64]:
+    def unscale(self, values: NDArray[Any], number: int) -> NDArray[np.float64]:
         """Values (..., channels) of one series as the file has them."""
         return values * self.deviation[number] + self.mean[number]
 
@@ -69,7 +69,7 @@ class Windows:
         """What is read, with the calendar beside it up to the last step of the horizon, and as labels what comes."""
         chosen = np.asarray(rows, dtype=np.int64)
         steps = self.starts[chosen][:, None] + np.arange(self.look_back + self.horizon)
-        return as_batch(self.scaled.values[steps], self.scaled.calendar[steps], self.look_back, chosen)
+        return build_batch(self.scaled.values[steps], self.scaled.calendar[steps], self.look_back, chosen)
 
     def read_and_true(self, rows: Rows) -> tuple[Floats32, Floats32]:
         """What these windows read (n, look-back, channels), and what came (n, horizon, channels)."""
@@ -82,24 +82,24 @@ class Windows:
         first = int(self.starts[row]) + self.look_back
         return f"{self.scaled.series.place(first)} ({self.scaled.series.when(self.scaled.series.dates[first])})"
 
-    def some(self, count: int) -> Ints:
+    def pick(self, count: int) -> Ints:
         """At most so many windows, evenly spaced over the split."""
         return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(np.int64))
 
 
-def reading_series(model: ModelConfig) -> ModelConfig:
+def adapt_to_series(model: ModelConfig) -> ModelConfig:
     """Any preset of the toolkit as a body for series: measurements in place of tokens, its positions kept."""
     frontend = model.frontend
     if not isinstance(frontend, TokensConfig) or model.target is not None:
         return model
-    return model.changed(frontend=SeriesConfig(position=frontend.position, norm=frontend.norm))
+    return model.replace(frontend=SeriesConfig(position=frontend.position, norm=frontend.norm))
 
 
-def as_batch(values: Floats32, dates: Ints, look_back: int, rows: Ints) -> Batch:
+def build_batch(values: Floats32, dates: Ints, look_back: int, rows: Ints) -> Batch:
     """Windows (n, steps, channels) of which `look_back` steps are read, with their calendar (n, steps, 4)."""
     whole, beside = torch.from_numpy(values), torch.from_numpy(dates)
-    seq = Seq.padded(torch.full((len(whole),), look_back))
-    known = Input(beside, Seq.padded(torch.full((len(whole),), beside.shape[1])))
+    seq = Seq.from_padded(torch.full((len(whole),), look_back))
+    known = Input(beside, Seq.from_padded(torch.full((len(whole),), beside.shape[1])))
     return Batch(Input(whole[:, :look_back], seq, beside=known), labels=whole[:, look_back:], rows=tuple(rows.tolist()))
 
 
@@ -113,7 +113,7 @@ class Cuts:
         return slice(int(self.rows[number, split]), int(self.rows[number, split + 1]))
 
 
-def cut(series: Series, counts: Sequence[int], fractions: tuple[float, float], notes: list[str]) -> Cuts:
+def cut_by_time(series: Series, counts: Sequence[int], fractions: tuple[float, float], notes: list[str]) -> Cuts:
     """By the files themselves where valid or test are files, by so many rows, or by shares of valid and test, in the order of time."""
     found = []
     for name, rows in series.each():
@@ -149,7 +149,7 @@ def cut(series: Series, counts: Sequence[int], fractions: tuple[float, float], n
     return cuts
 
 
-def starts_of(cuts: Cuts, split: int, look_back: int, horizon: int) -> Ints:
+def window_starts(cuts: Cuts, split: int, look_back: int, horizon: int) -> Ints:
     """The first rows of the windows of a split: 0 train, 1 valid, 2 test."""
     found = []
     for number in range(len(cuts.rows)):
@@ -159,7 +159,7 @@ def starts_of(cuts: Cuts, split: int, look_back: int, horizon: int) -> Ints:
     return np.concatenate(found)
 
 
-def standardised(series: Series, mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> Scaled:
+def standardise(series: Series, mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> Scaled:
     values = np.empty(series.values.shape, dtype=np.float32)
     for number, (_, rows) in enumerate(series.each()):
         values[rows] = (series.values[rows] - mean[number]) / deviation[number]

@@ -1,5 +1,5 @@
-"""Dialogue by rules, before anything was learned: ELIZA."""
+"""Rule-based dialogue: ELIZA."""
 
-from attentif.text.dialogue.eliza import LANGUAGES, Eliza, Script, load_script
+from attentif.text.dialogue.eliza import LANGUAGES, Eliza, ElizaScript, load_script
 
-__all__ = ["LANGUAGES", "Eliza", "Script", "load_script"]
+__all__ = ["LANGUAGES", "Eliza", "ElizaScript", "load_script"]

@@ -1,4 +1,4 @@
-"""ELIZA: a conversation by patterns and templates (Weizenbaum 1966). An engine of this project's own, and scripts of its own.
+"""ELIZA: conversation by patterns and templates (Weizenbaum 1966), with its own engine and scripts.
 
     1  the text is cut into clauses; the first clause with a keyword is answered
     2  its keywords are tried by rank, the highest first; of each the decomposition patterns, in order:  "* je rêve de *"
@@ -34,7 +34,7 @@ REMEMBERED = 8  # answers put away at most
 
 
 class Rule(Config):
-    """What a clause with the keyword may look like, and what to say then."""
+    """A pattern of a clause with the keyword, and the answers to it."""
 
     pattern: str = Field(description="words; * stands for any number of them, @group for one of a group")
     answers: tuple[str, ...] = Field(strict=False, min_length=1, description="templates, used in turn; {1} is what the first * stood for")
@@ -42,15 +42,15 @@ class Rule(Config):
 
 
 class Keyword(Config):
-    """A word to look for."""
+    """Words to look for, and their rules."""
 
     words: tuple[str, ...] = Field(strict=False, min_length=1, description="any of these")
     rank: int = Field(0, ge=0, description="the highest rank of a clause is answered first")
     rules: tuple[Rule, ...] = Field(strict=False, min_length=1, description="tried in order")
 
 
-class Script(Config):
-    """All that the engine knows: a TOML file."""
+class ElizaScript(Config):
+    """The rules of a language: a TOML file."""
 
     hello: str = Field(description="the first thing it says")
     goodbye: str = Field(description="the last")
@@ -88,19 +88,19 @@ class Script(Config):
         return {full: short for short, full in self.elided.items()}
 
 
-def load_script(source: str | Path) -> Script:
-    """The script of a language ("fr", "en"), or one of your own from a TOML file."""
+def load_script(source: str | Path) -> ElizaScript:
+    """Load the script of a language ("fr", "en"), or one of your own from a TOML file."""
     if str(source) in LANGUAGES:
         source = Path(__file__).with_name(f"{source}.toml")
     elif not Path(source).suffix:
         raise UsageError(f"ELIZA speaks {' and '.join(LANGUAGES)}, not {str(source)!r}; a script of your own is a TOML file")
-    return Document([read_toml(Path(source))]).build(Script)
+    return Document([read_toml(Path(source))]).build(ElizaScript)
 
 
 class Eliza:
     """One conversation."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ElizaScript) -> None:
         self.script = script
         self.turns: dict[tuple[str, ...], int] = {}  # how often each list of templates was used
         self.memory: deque[str] = deque(maxlen=REMEMBERED)
@@ -111,7 +111,7 @@ class Eliza:
         return self.script.hello
 
     def answer(self, text: str) -> str:
-        """What to say to this."""
+        """Answer a text."""
         words = self._read(text)
         if " ".join(word for word in words if word not in CLAUSE_ENDS) in self.script.quit:
             self.ended = True
@@ -122,59 +122,63 @@ class Eliza:
                 key=lambda w: (-self.script.keyword_of[w].rank, clause.index(w)),
             )
             for word in found:
-                if (said := self._by(self.script.keyword_of[word], clause)) is not None:
+                if (said := self._apply_keyword(self.script.keyword_of[word], clause)) is not None:
                     return said
-        return self.memory.popleft() if self.memory else self._next(self.script.go_on)[0]
+        return self.memory.popleft() if self.memory else self._rotate(self.script.go_on)[0]
 
     def _read(self, text: str) -> list[str]:
         words = [word.lower().replace("’", "'") for word in WORD.findall(unicodedata.normalize("NFC", text))]
-        return [part for word in words for part in self._named(word).split()]
+        return [part for word in words for part in self._split_word(word).split()]
 
-    def _named(self, word: str) -> str:
-        """What the script calls a word; a pronoun behind a hyphen is a word of its own: suis-je."""
+    def _split_word(self, word: str) -> str:
+        """Map a word to its synonym; a pronoun after a hyphen is a word of its own: suis-je."""
         before, _, last = word.rpartition("-")
         return self.script.same.get(word, f"{before} {last}" if before and last in self.script.reflect else word)
 
-    def _by(self, keyword: Keyword, clause: Sequence[str], depth: int = 0) -> str | None:
+    def _apply_keyword(self, keyword: Keyword, clause: Sequence[str], depth: int = 0) -> str | None:
         for rule in keyword.rules:
             parts = match(rule.pattern.split(), clause, self.script.groups, self.script.elided)
             if parts is None:
                 continue
-            fillable = [answer for answer in self._next(rule.answers) if all(parts[int(hole) - 1] for hole in HOLE.findall(answer))]
+            fillable = [answer for answer in self._rotate(rule.answers) if all(parts[int(hole) - 1] for hole in HOLE.findall(answer))]
             if not fillable:
                 continue
             template = fillable[0]
             if template.startswith("="):
-                return self._by(self.script.keyword_of[template[1:]], clause, depth + 1) if depth < len(self.script.keywords) else None
-            said = self._filled(template, parts)
+                return (
+                    self._apply_keyword(self.script.keyword_of[template[1:]], clause, depth + 1)
+                    if depth < len(self.script.keywords)
+                    else None
+                )
+            said = self._fill(template, parts)
             if not rule.memory:
                 return said
             self.memory.append(said)  # and the next rule answers now
         return None
 
-    def _next(self, templates: tuple[str, ...]) -> tuple[str, ...]:
-        """The templates, the one whose turn it is first."""
+    def _rotate(self, templates: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the templates, starting with the one whose turn it is."""
         turn = self.turns.get(templates, 0) % len(templates)
         self.turns[templates] = turn + 1
         return templates[turn:] + templates[:turn]
 
-    def _filled(self, template: str, parts: Sequence[Sequence[str]]) -> str:
-        said = HOLE.sub(lambda hole: joined(self._seen(parts[int(hole[1]) - 1])), template)
-        said = self._elided(re.sub(r"\s+([.,…])", r"\1", re.sub(r"\s+", " ", said)).strip())
+    def _fill(self, template: str, parts: Sequence[Sequence[str]]) -> str:
+        said = HOLE.sub(lambda hole: join_words(self._reflect(parts[int(hole[1]) - 1])), template)
+        said = self._elide(re.sub(r"\s+([.,…])", r"\1", re.sub(r"\s+", " ", said)).strip())
         return said[:1].upper() + said[1:]
 
-    def _elided(self, said: str) -> str:
-        """de un chien is d'un chien"""
+    def _elide(self, said: str) -> str:
+        """Elide: "de un chien" becomes "d'un chien"."""
         short = self.script.short
         return re.sub(rf"\b({'|'.join(short)}) (?={VOWEL})", lambda word: short[word[1]], said) if short else said
 
-    def _seen(self, words: Sequence[str]) -> list[str]:
+    def _reflect(self, words: Sequence[str]) -> list[str]:
         seen = [self.script.reflect.get(word, word) for word in words]
         return [*seen[:-1], *(self.script.reflect_last.get(word, seen[-1]) for word in words[-1:])]
 
 
 def clauses(words: Sequence[str]) -> list[list[str]]:
-    """Words between marks."""
+    """Split words at punctuation marks."""
     found: list[list[str]] = [[]]
     for word in words:
         if word in CLAUSE_ENDS:
@@ -187,7 +191,7 @@ def clauses(words: Sequence[str]) -> list[list[str]]:
 def match(
     pattern: Sequence[str], words: Sequence[str], groups: dict[str, list[str]], elided: dict[str, str] | None = None
 ) -> list[list[str]] | None:
-    """What each * and @group of a pattern stands for, every * as short as it can be; None where it does not match."""
+    """Match words to a pattern: the words of each * (shortest first) and @group, or None."""
     if not pattern:
         return [] if not words else None
     first, rest = pattern[0], pattern[1:]
@@ -202,6 +206,6 @@ def match(
     return found if found is None or not first.startswith("@") else [[words[0]], *found]
 
 
-def joined(words: Sequence[str]) -> str:
-    """Words with spaces between them, but beside an apostrophe: l'eau, it's."""
+def join_words(words: Sequence[str]) -> str:
+    """Join words with spaces, except beside an apostrophe: l'eau, it's."""
     return " ".join(words).replace("' ", "'").replace(" '", "'")

@@ -22,7 +22,7 @@ from attentif.view.figures.projection import embedding_projection, principal
 from attentif.view.figures.routing import expert_shares, token_routing
 from attentif.view.figures.scaling import Growth, Law, scaling
 from attentif.view.figures.scores import contenders
-from attentif.view.figures.training import Points, learning_rate, loss_curves, metric_curves, smoothed
+from attentif.view.figures.training import Points, learning_rate, loss_curves, metric_curves, smooth
 
 __all__ = [
     "Axis",
@@ -66,6 +66,6 @@ __all__ = [
     "principal",
     "reliability",
     "scaling",
-    "smoothed",
+    "smooth",
     "token_routing",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from attentif.view.figures.axes import Axis, needed
+from attentif.view.figures.axes import Axis, require_data
 from attentif.view.figures.bands import Band, banded_curves
 from attentif.view.words import Lang, Text, W, percent
 
@@ -19,7 +19,7 @@ def error_accumulation(
     curves: Mapping[W, Sequence[float]], error: float | None = None, *, axis: Axis = RIGHT, lang: Lang = "en"
 ) -> go.Figure:
     """A share at each position, a line a system; with `error`, the law (1 − ε)ᵗ for comparison."""
-    needed([value for values in curves.values() for value in values], "errors need a position at least")
+    require_data([value for values in curves.values() for value in values], "errors need a position at least")
     bands = [Band(name, list(range(1, len(values) + 1)), values) for name, values in curves.items()]
     if error is not None:
         longest = max(map(len, curves.values()))

@@ -7,7 +7,7 @@ from typing import Any
 
 from attentif.errors import UsageError
 from attentif.view.figures.labels import percent_axis, plain
-from attentif.view.words import Lang, Metric, Number, Text, Words, count, fixed, number, percent, with_unit
+from attentif.view.words import Lang, Metric, Number, Text, Words, count, number, percent, with_decimals, with_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Axis:
         """What values are multiplied by before they are drawn."""
         return 100.0 if self.share else 1.0
 
-    def drawn(self, values: Iterable[float | None]) -> list[float | None]:
+    def plottable(self, values: Iterable[float | None]) -> list[float | None]:
         """Values as they are drawn; what no axis can hold (nan, infinity, 0 on a logarithmic one) becomes a gap."""
         shown = lambda v: v is not None and math.isfinite(v) and not (self.log and v <= 0)
         return [self.scale * float(value) if value is not None and shown(value) else None for value in values]
 
     def write(self, value: float) -> Number:
         if self.decimals is not None:
-            return fixed(value, self.decimals)
+            return with_decimals(value, self.decimals)
         return percent(value) if self.share else number(value, 3)
 
     def layout(self, lang: Lang, values: Iterable[float | None] = ()) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Axis:
         ticks = list(self.ticks)
         if self.log:
             options |= {"type": "log"}
-            ticks = ticks or log_ticks([value / self.scale for value in self.drawn(values) if value is not None])
+            ticks = ticks or log_ticks([value / self.scale for value in self.plottable(values) if value is not None])
         if ticks:
             written = [count(int(tick)) if self.ticks and float(tick).is_integer() else self._short(tick) for tick in ticks]
             options |= {"tickvals": [self.scale * tick for tick in ticks], "ticktext": [words[lang] for words in written]}
@@ -86,7 +86,7 @@ RIGHT_ANSWERS = Axis(Text("réponses justes", "right answers"), share=True)
 DIFFERENCE = Axis(Text("plus grand écart relatif", "largest relative difference"), log=True)
 
 
-def needed(values: Sized, what: str) -> None:
+def require_data(values: Sized, what: str) -> None:
     """A figure of nothing is a mistake of whoever asks for it: `needed(points, "a Pareto front needs a point")`."""
     if not len(values):
         raise UsageError(f"there is nothing to draw: {what}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from attentif.view.blocks import Score
-from attentif.view.figures.axes import Axis, needed
+from attentif.view.figures.axes import Axis, require_data
 from attentif.view.figures.labels import plain
 from attentif.view.theme import BAND, LINE, MARKER, THIN_LINE, Look, figure, look
 from attentif.view.words import Lang, Words
@@ -33,7 +33,7 @@ class Band:
 
 def banded_curves(bands: Sequence[Band], x: Axis, y: Axis, *, height: int = 440, lang: Lang = "en") -> go.Figure:
     """A line a band, with its bounds shaded in the same colour; what is not a number leaves a gap."""
-    needed(bands, "curves need a band at least")
+    require_data(bands, "curves need a band at least")
     across = x.layout(lang, [value for band in bands for value in band.x])
     up = y.layout(lang, [value for band in bands for values in (band.y, band.low, band.high) if values is not None for value in values])
     fig = figure(lang, height=height, xaxis=across, yaxis=up, showlegend=True, hovermode="x unified")
@@ -47,8 +47,8 @@ def banded_curves(bands: Sequence[Band], x: Axis, y: Axis, *, height: int = 440,
 
 def _middle(band: Band, x: Axis, y: Axis, style: Look, name: str) -> go.Scatter:
     return go.Scatter(
-        x=x.drawn(band.x),
-        y=y.drawn(band.y),
+        x=x.plottable(band.x),
+        y=y.plottable(band.y),
         name=name,
         legendgroup=name,
         mode="lines+markers" if len(band.x) < FEW and not band.baseline else "lines",
@@ -65,8 +65,8 @@ def _between(band: Band, x: Axis, y: Axis, style: Look, name: str) -> go.Scatter
     bounds = [Score(*row) for row in zip(band.y, band.low, band.high, strict=True)]
     if y.share:
         bounds = [score.as_share() for score in bounds]
-    ends = (y.drawn(score.low for score in bounds), y.drawn(score.high for score in bounds))
-    rows = [row for row in zip(x.drawn(band.x), *ends, strict=True) if None not in row]
+    ends = (y.plottable(score.low for score in bounds), y.plottable(score.high for score in bounds))
+    rows = [row for row in zip(x.plottable(band.x), *ends, strict=True) if None not in row]
     there, low, high = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
     return go.Scatter(
         x=[*there, *there[::-1]],

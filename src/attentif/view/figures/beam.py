@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from attentif.decode import Search
-from attentif.view.figures.axes import needed
+from attentif.view.figures.axes import require_data
 from attentif.view.figures.labels import plain
 from attentif.view.theme import LINE, MARKER, NEUTRAL, SERIES, figure
 from attentif.view.words import Lang, Text, number
@@ -26,7 +26,7 @@ class Hypothesis:
 def hypotheses_of(search: Search, name: Callable[[int], str]) -> list[Hypothesis]:
     """The tree that a search kept (`search_trees(..., tree=True)`); its best text is the answer. `name` writes a token."""
     nodes = search.tree or []
-    needed(nodes, "the search kept no tree: search_trees(..., tree=True)")
+    require_data(nodes, "the search kept no tree: search_trees(..., tree=True)")
     best = search.complete[0].log_prob
     place = next(place for place, node in enumerate(nodes) if node.fate == "complete" and node.log_prob == best)
     branch = set()
@@ -41,7 +41,7 @@ def hypotheses_of(search: Search, name: Callable[[int], str]) -> list[Hypothesis
 
 def beam_tree(hypotheses: Sequence[Hypothesis], *, lang: Lang = "en") -> go.Figure:
     """Steps from the left to the right; hypotheses given up end in grey, the answer is drawn thick."""
-    needed(hypotheses, "a beam needs a hypothesis at least")
+    require_data(hypotheses, "a beam needs a hypothesis at least")
     depth = _depths(hypotheses)
     height = _heights(hypotheses)
     kinds = {

@@ -5,7 +5,7 @@ The calibration error compares, in bins of confidence, what the model announces 
     ECE = Σ_b  n_b / n · | acc_b - conf_b |
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,4 +98,22 @@ def calibration(measured: Reliability, *, lang: Lang = "en") -> go.Figure:
     honest = go.Scatter(x=[0, 100], y=[0, 100], mode="lines", line={"dash": "dot", "width": 1.5, "color": NEUTRAL}, hoverinfo="skip")
     fig.add_trace(honest.update(name=Text("calibration parfaite", "perfect calibration")[lang]))
     fig.add_annotation(x=3, y=97, xanchor="left", yanchor="top", showarrow=False, text=f"<b>ECE {percent(measured.ece)[lang]}</b>")
+    return fig
+
+
+def precision_recall(curves: Mapping[str, Sequence[Sequence[float]]], *, lang: Lang = "en") -> go.Figure:
+    """Precision against recall at every threshold, a line a class; points are (recall, precision, threshold)."""
+    axis: dict[str, Any] = {"range": [0, 102]} | percent_axis(lang)
+    fig = figure(
+        lang,
+        height=420,
+        xaxis={"title": {"text": metric("recall").name[lang]}} | axis,
+        yaxis={"title": {"text": metric("precision").name[lang]}} | axis,
+    )
+    above = Text("à partir de", "from")[lang]
+    for name, points in zip(distinct([*curves]), curves.values(), strict=True):
+        recall, precision, threshold = zip(*points, strict=True)
+        line = go.Scatter(x=[100 * x for x in recall], y=[100 * y for y in precision], mode="lines", name=name, line={"width": 2.5})
+        said = [f"{above} p = {percent(value)[lang]}" for value in threshold]
+        fig.add_trace(line.update(text=said, hovertemplate="%{x:.1f} → %{y:.1f}<br>%{text}", showlegend=True))
     return fig

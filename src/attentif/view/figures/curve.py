@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from attentif.view.blocks import Score
 from attentif.view.figures.labels import metric_axis, metric_scale, plain
-from attentif.view.figures.scores import whiskers, written
+from attentif.view.figures.scores import format_score, whiskers
 from attentif.view.theme import figure
 from attentif.view.words import Lang, Text, Words, count, metric
 
@@ -49,7 +49,7 @@ def label_curve(key: str, lines: Sequence[Line], *, lang: Lang = "en") -> go.Fig
             mode="lines+markers",
             line={"width": 3 if line.ours else 1.5, "dash": "solid" if line.ours else "dot"},
             marker={"size": 8 if line.ours else 5},
-            customdata=[f"{plain(line.name, lang)}<br>{written(score, of)[lang]}" for score in scores],
+            customdata=[f"{plain(line.name, lang)}<br>{format_score(score, of)[lang]}" for score in scores],
             hovertemplate="%{customdata}<extra></extra>",
         )
         if any(score.low is not None for score in scores):

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from attentif.view.figures.axes import Axis, needed
+from attentif.view.figures.axes import Axis, require_data
 from attentif.view.figures.bands import Band, banded_curves
 from attentif.view.figures.labels import distinct
 from attentif.view.words import Lang, Text, W
@@ -18,7 +18,7 @@ MOST_NAMED = 60
 
 def gates_over_time(tokens: Sequence[str], gates: Mapping[W, ArrayLike], *, title: Axis = OPEN, lang: Lang = "en") -> go.Figure:
     """The median over units (T, N) of each gate, and the middle half of the units around it."""
-    needed(tokens, "gates need a token at least")
+    require_data(tokens, "gates need a token at least")
     places = list(range(len(tokens)))
     bands = []
     for name, values in gates.items():

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from attentif.view.figures.axes import needed
+from attentif.view.figures.axes import require_data
 from attentif.view.figures.labels import distinct, plain
 from attentif.view.theme import figure
 from attentif.view.words import Lang, Words
@@ -28,7 +28,7 @@ def heat_map(
 ) -> go.Figure:
     """(rows, columns); `signed` shades both sides of zero alike, `most` is the value of the deepest shade. nan is left blank."""
     table = np.asarray(values, dtype=np.float64)
-    needed(table.reshape(-1), "a map needs a row and a column at least")
+    require_data(table.reshape(-1), "a map needs a row and a column at least")
     if table.shape != (len(rows), len(columns)):
         raise ValueError(f"a map of {table.shape} with {len(rows)} rows and {len(columns)} columns")
     z = np.round(table, 3 if np.nanmax(np.abs(table), initial=0) <= 1 else 4).astype(np.float32)  # half the bytes

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import plotly.graph_objects as go
 
 from attentif.view.blocks import Score
-from attentif.view.figures.axes import Axis, needed
+from attentif.view.figures.axes import Axis, require_data
 from attentif.view.figures.labels import plain
 from attentif.view.figures.scores import BAR_HEIGHT, whiskers
 from attentif.view.theme import LINE, MARKER, NEUTRAL, SERIES, SMALL_MARKER, figure
@@ -25,7 +25,7 @@ class Estimate:
     stressed: bool = True  # in colour; the others in grey
 
 
-def bounded(score: Score, axis: Axis) -> Number:
+def format_interval(score: Score, axis: Axis) -> Number:
     """ "0.91 [0.89; 0.93]" """
     if score.low is None or score.high is None:
         return axis.write(score.value)
@@ -35,7 +35,7 @@ def bounded(score: Score, axis: Axis) -> Number:
 
 def intervals(estimates: Sequence[Estimate], axis: Axis, *, reference: float | None = None, lang: Lang = "en") -> go.Figure:
     """Rows in the order given, the first on top; a dotted line at `reference`: 0 for differences, chance for scores."""
-    needed(estimates, "intervals need an estimate at least")
+    require_data(estimates, "intervals need an estimate at least")
     if axis.share:
         estimates = [replace(estimate, score=estimate.score.as_share()) for estimate in estimates]
     rows = list(enumerate(reversed(estimates)))  # plotly draws the first row at the bottom
@@ -54,19 +54,19 @@ def intervals(estimates: Sequence[Estimate], axis: Axis, *, reference: float | N
         fig.add_trace(_seeds(chosen, axis))
         fig.add_trace(_means(chosen, axis, lang).update(marker={"color": SERIES["light"][0] if stressed else NEUTRAL}))
     for row, estimate in rows:  # the name stands above its interval, so that it needs no margin on a phone
-        label = f"{plain(estimate.name, lang)}  <b>{bounded(estimate.score, axis)[lang]}</b>"
+        label = f"{plain(estimate.name, lang)}  <b>{format_interval(estimate.score, axis)[lang]}</b>"
         fig.add_annotation(x=0, xref="paper", y=row + ABOVE, text=label, xanchor="left", yanchor="bottom", showarrow=False, align="left")
     return fig
 
 
 def _means(rows: Sequence[tuple[int, Estimate]], axis: Axis, lang: Lang) -> go.Scatter:
     return go.Scatter(
-        x=axis.drawn(estimate.score.value for _, estimate in rows),
+        x=axis.plottable(estimate.score.value for _, estimate in rows),
         y=[row for row, _ in rows],
         mode="markers",
         marker={"size": MARKER + 3},
         error_x=whiskers([estimate.score for _, estimate in rows], axis.scale) | {"thickness": LINE, "width": 7},
-        customdata=[f"{plain(estimate.name, lang)}<br>{bounded(estimate.score, axis)[lang]}" for _, estimate in rows],
+        customdata=[f"{plain(estimate.name, lang)}<br>{format_interval(estimate.score, axis)[lang]}" for _, estimate in rows],
         hovertemplate="%{customdata}<extra></extra>",
     )
 
@@ -75,7 +75,7 @@ def _seeds(rows: Sequence[tuple[int, Estimate]], axis: Axis) -> go.Scatter:
     """Each seed's own value, below the interval."""
     places = [(row, value) for row, estimate in rows for value in estimate.seeds]
     return go.Scatter(
-        x=axis.drawn(value for _, value in places),
+        x=axis.plottable(value for _, value in places),
         y=[row - ABOVE for row, _ in places],
         mode="markers",
         marker={"size": SMALL_MARKER + 1, "color": NEUTRAL, "symbol": "line-ns-open", "line": {"width": 2}},

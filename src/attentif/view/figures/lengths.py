@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from attentif.view.blocks import Score
 from attentif.view.figures.labels import metric_axis, metric_scale, plain
-from attentif.view.figures.scores import whiskers, written
+from attentif.view.figures.scores import format_score, whiskers
 from attentif.view.theme import figure
 from attentif.view.words import IN_TOKENS, Lang, Text, count, metric
 
@@ -28,7 +28,7 @@ def by_length(metric_key: str, buckets: Sequence[Bucket], unit: Text = IN_TOKENS
     scale = metric_scale(of)
     spans = [str(b.low) if b.low == b.high else f"{b.low}–{b.high}" for b in buckets]
     names = [f"{span}<br>n = {count(b.examples)[lang]}" for span, b in zip(spans, buckets, strict=True)]
-    labels = [written(b.score, of)[lang] for b in buckets]
+    labels = [format_score(b.score, of)[lang] for b in buckets]
     length = Text(f"longueur ({unit.fr})", f"length ({unit.en})")
     fig = figure(
         lang,

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import plotly.graph_objects as go
 
-from attentif.view.figures.axes import needed
+from attentif.view.figures.axes import require_data
 from attentif.view.figures.labels import plain
 from attentif.view.theme import CLEAR, FONT_SIZE, LINE, NEUTRAL, SERIES, figure
 from attentif.view.words import Lang, Text
@@ -34,7 +34,7 @@ def merge_steps(pieces: Sequence[str], merges: Sequence[tuple[str, str]]) -> lis
 
 def bpe_merges(steps: Sequence[Sequence[str]], *, lang: Lang = "en") -> go.Figure:
     """A row a step, a box a piece as wide as it is long; what the step has just joined is in colour."""
-    needed([piece for step in steps for piece in step], "merges need a word of a piece at least")
+    require_data([piece for step in steps for piece in step], "merges need a word of a piece at least")
     width = max(sum(map(len, step)) for step in steps)
     fig = figure(
         lang,

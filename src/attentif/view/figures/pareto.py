@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from attentif.view.blocks import Score
-from attentif.view.figures.axes import Axis, needed
-from attentif.view.figures.intervals import bounded
+from attentif.view.figures.axes import Axis, require_data
+from attentif.view.figures.intervals import format_interval
 from attentif.view.figures.labels import plain
 from attentif.view.figures.scores import whiskers
 from attentif.view.theme import FONT_SIZE, LINE, MARKER, NEUTRAL, SERIES, figure
@@ -46,7 +46,7 @@ def front(choices: Sequence[Choice], worth: Axis) -> list[Choice]:
 
 def pareto(choices: Sequence[Choice], cost: Axis, worth: Axis, *, lang: Lang = "en") -> go.Figure:
     """The front in colour, joined by steps; what it dominates in grey; intervals as whiskers."""
-    needed(choices, "a Pareto front needs a system at least")
+    require_data(choices, "a Pareto front needs a system at least")
     best = front(choices, worth)
     across = cost.layout(lang, [one.cost.value for one in choices])
     up = worth.layout(lang, [one.worth.value for one in choices])
@@ -67,10 +67,13 @@ def pareto(choices: Sequence[Choice], cost: Axis, worth: Axis, *, lang: Lang = "
 
 def _dots(choices: Sequence[Choice], cost: Axis, worth: Axis, lang: Lang) -> go.Scatter:
     costs, worths = [one.cost for one in choices], [one.worth for one in choices]
-    about = [f"{plain(one.name, lang)}<br>{bounded(one.worth, worth)[lang]}<br>{bounded(one.cost, cost)[lang]}" for one in choices]
+    about = [
+        f"{plain(one.name, lang)}<br>{format_interval(one.worth, worth)[lang]}<br>{format_interval(one.cost, cost)[lang]}"
+        for one in choices
+    ]
     return go.Scatter(
-        x=cost.drawn(score.value for score in costs),
-        y=worth.drawn(score.value for score in worths),
+        x=cost.plottable(score.value for score in costs),
+        y=worth.plottable(score.value for score in worths),
         error_x=whiskers(costs, cost.scale) | {"thickness": 1, "width": 4},
         error_y=whiskers(worths, worth.scale) | {"thickness": 1, "width": 4},
         mode="markers",
@@ -82,7 +85,7 @@ def _dots(choices: Sequence[Choice], cost: Axis, worth: Axis, lang: Lang) -> go.
 
 def _name(fig: go.Figure, choices: Sequence[Choice], cost: Axis, worth: Axis, lang: Lang) -> None:
     """A name beside each point, where it covers no other name and no other point."""
-    known = [one for one in choices if None not in (*cost.drawn([one.cost.value]), *worth.drawn([one.worth.value]))]
+    known = [one for one in choices if None not in (*cost.plottable([one.cost.value]), *worth.plottable([one.worth.value]))]
     known.sort(key=lambda one: one.cost.value)
     names = [plain(one.name, lang) for one in known]
     places = [(_along(cost, one.cost.value), _along(worth, one.worth.value)) for one in known]
@@ -93,7 +96,7 @@ def _name(fig: go.Figure, choices: Sequence[Choice], cost: Axis, worth: Axis, la
 
 def _along(axis: Axis, value: float) -> float:
     """Where a value stands on its axis: plotly places annotations of a logarithmic axis by their exponents."""
-    (drawn,) = axis.drawn([value])
+    (drawn,) = axis.plottable([value])
     if drawn is None:
         return math.nan
     return math.log10(drawn) if axis.log else drawn
@@ -122,7 +125,7 @@ def sides(places: Sequence[tuple[float, float]], names: Sequence[str], heights: 
     found = []
     for number, (at, name) in enumerate(zip(pixels, names, strict=True)):
         others = [*taken, *dots[:number], *dots[number + 1 :]]
-        best = min(SIDES, key=lambda side: sum(_shared(side.box(at, name), other) for other in others))
+        best = min(SIDES, key=lambda side: sum(_overlap_area(side.box(at, name), other) for other in others))
         found.append(best)
         taken.append(best.box(at, name))
     return found
@@ -133,7 +136,7 @@ def _pixel(value: float, values: Sequence[float], size: int) -> float:
     return size * (value - low) / (high - low) if high > low else size / 2
 
 
-def _shared(one: Box, other: Box) -> float:
+def _overlap_area(one: Box, other: Box) -> float:
     """The area that two boxes have in common."""
     wide = min(one[2], other[2]) - max(one[0], other[0])
     high = min(one[3], other[3]) - max(one[1], other[1])

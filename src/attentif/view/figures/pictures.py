@@ -17,6 +17,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from attentif.extras import require_extra
 from attentif.view.blocks import AttentionMaps, FigureBlock, Picture
 from attentif.view.figures.labels import plain
 from attentif.view.theme import SERIES, figure
@@ -102,14 +103,14 @@ def overlay_blocks(maps: AttentionMaps) -> list[FigureBlock]:
 
 def overlay(picture: Picture, weights: Mapping[str, Floats], *, lang: Lang = "en") -> go.Figure:
     """Where the class token looks (or all patches, on average): a row a layer, a column a head."""
-    tiles = [[_over(picture, _looked_at(picture, head)) for head in layer] for layer in weights.values()]
+    tiles = [[_over(picture, _attended_patches(picture, head)) for head in layer] for layer in weights.values()]
     heads = max((len(row) for row in tiles), default=0)
     return _mosaic(tiles, [str(head) for head in range(1, heads + 1)], list(weights), Text("tête", "head"), lang=lang)
 
 
 def rollout_overlay(picture: Picture, weights: Mapping[str, Floats], *, lang: Lang = "en") -> go.Figure:
     """The picture itself, then attention rolled out to each layer."""
-    tiles = [_over(picture, np.zeros(picture.grid))] + [_over(picture, _looked_at(picture, rolled)) for rolled in rollout(weights)]
+    tiles = [_over(picture, np.zeros(picture.grid))] + [_over(picture, _attended_patches(picture, rolled)) for rolled in rollout(weights)]
     names: list[Words] = [Text("image", "picture"), *(str(layer) for layer in range(1, len(weights) + 1))]
     return _mosaic([tiles], names, [""], Text("couche", "layer"), lang=lang)
 
@@ -144,7 +145,7 @@ def from_the_first(names: Sequence[str]) -> bool:
     return numbers == list(range(1, len(names) + 1))
 
 
-def _looked_at(picture: Picture, weights: Floats) -> Floats:
+def _attended_patches(picture: Picture, weights: Floats) -> Floats:
     """(rows, columns) of patches: the class token's row of (T, T), or the mean of all rows."""
     return _patches(picture, weights[0] if picture.first else np.asarray(weights).mean(0))
 
@@ -198,6 +199,7 @@ def _mosaic(
 
 
 def _png(pixels: Bytes) -> str:
+    require_extra("PIL")
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from attentif.view.figures.axes import needed
+from attentif.view.figures.axes import require_data
 from attentif.view.figures.heat import heat_map
 from attentif.view.words import Lang, Text
 
@@ -21,7 +21,7 @@ def position_encodings(table: ArrayLike, *, lang: Lang = "en") -> go.Figure:
 def position_similarity(table: ArrayLike, *, lang: Lang = "en") -> go.Figure:
     """(T, D) → (T, T): the cosine between the encodings of two positions. Bands along the diagonal depend on distance alone."""
     values = np.atleast_2d(np.asarray(table, dtype=np.float64))
-    needed(values.reshape(-1), "encodings need a position at least")
+    require_data(values.reshape(-1), "encodings need a position at least")
     unit = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
     numbers = [str(i) for i in range(len(values))]
     return heat_map(unit @ unit.T, numbers, numbers, (PLACE, PLACE), signed=True, most=1.0, lang=lang)

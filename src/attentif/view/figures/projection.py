@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from attentif.view.figures.axes import needed
+from attentif.view.figures.axes import require_data
 from attentif.view.figures.labels import plain
 from attentif.view.theme import FONT_SIZE, MARKER, figure, look
 from attentif.view.words import Lang, Text, Words, percent
@@ -32,9 +32,9 @@ def embedding_projection(
 ) -> go.Figure:
     """Points by label; those of a group share a colour and a symbol. Rows with nan are left out."""
     table = np.asarray(vectors, dtype=np.float64)
-    needed(table.reshape(-1), "a projection needs a vector at least")
+    require_data(table.reshape(-1), "a projection needs a vector at least")
     known = [place for place in range(len(labels)) if np.isfinite(table[place]).all()]
-    needed(known, "no vector is a number")
+    require_data(known, "no vector is a number")
     points, shares = principal(table[known])
     title = Text("composante {n} ({share} de la variance)", "component {n} ({share} of the variance)")
     axes: list[dict[str, Any]] = [

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from attentif.view.figures.axes import needed
+from attentif.view.figures.axes import require_data
 from attentif.view.figures.heat import heat_map
 from attentif.view.words import Lang, Text
 
@@ -15,7 +15,7 @@ EXPERT = Text("expert", "expert")
 
 def expert_shares(shares: Mapping[str, Sequence[float]], *, lang: Lang = "en") -> go.Figure:
     """The share of the choices that fell on each expert, a row a layer; equal shares are one shade."""
-    needed(list(shares), "a routing needs a layer at least")
+    require_data(list(shares), "a routing needs a layer at least")
     width = max(map(len, shares.values()))
     table = [[*values, *[float("nan")] * (width - len(values))] for values in shares.values()]
     return heat_map(table, list(shares), _numbers(width), (Text("couche", "layer"), EXPERT), lang=lang)
@@ -24,7 +24,7 @@ def expert_shares(shares: Mapping[str, Sequence[float]], *, lang: Lang = "en") -
 def token_routing(tokens: Sequence[str], chosen: ArrayLike, weights: ArrayLike, experts: int, *, lang: Lang = "en") -> go.Figure:
     """Which experts each token went to, (T, k), and with what weight: a row a token, a column an expert."""
     picked, weighed = np.asarray(chosen, dtype=np.int64), np.asarray(weights, dtype=np.float64)
-    needed(tokens, "a routing needs a token at least")
+    require_data(tokens, "a routing needs a token at least")
     table = np.zeros((len(tokens), experts))
     np.put_along_axis(table, picked, weighed, axis=1)
     return heat_map(table, tokens, _numbers(experts), (Text("jeton", "token"), EXPERT), lang=lang)

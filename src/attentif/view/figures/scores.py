@@ -13,7 +13,7 @@ from attentif.view.words import THIN_SPACE, Lang, Metric, Number, metric
 BAR_HEIGHT = 62  # a bar and its name above it
 
 
-def written(score: Score, of: Metric, between: str = " ") -> Number:
+def format_score(score: Score, of: Metric, between: str = " ") -> Number:
     """A score with its interval: 97.3% [96.8; 97.9]."""
     value = of.write(score.value)
     if score.low is None or score.high is None:
@@ -22,7 +22,7 @@ def written(score: Score, of: Metric, between: str = " ") -> Number:
     return Number(f"{value.fr}{between}[{' ; '.join(bare('fr'))}]", f"{value.en}{between}[{'; '.join(bare('en'))}]")
 
 
-def ranked(systems: Sequence[Contender], of: Metric) -> list[Contender]:
+def sort_best_first(systems: Sequence[Contender], of: Metric) -> list[Contender]:
     """The best first; those without that score last."""
     sign = -1 if of.higher_is_better else 1
     return sorted(systems, key=lambda system: sign * system.scores[of.key].value if of.key in system.scores else float("inf"))
@@ -48,7 +48,7 @@ def _bars(of: Metric, rows: Sequence[tuple[int, Contender]], *, lang: Lang) -> g
         width=0.36,
         error_x=whiskers(scores, scale),
         customdata=[
-            f"{plain(contender.name, lang)}: {written(score, of)[lang]}" for (_, contender), score in zip(rows, scores, strict=True)
+            f"{plain(contender.name, lang)}: {format_score(score, of)[lang]}" for (_, contender), score in zip(rows, scores, strict=True)
         ],
         hovertemplate="%{customdata}<extra></extra>",
         showlegend=False,
@@ -58,12 +58,16 @@ def _bars(of: Metric, rows: Sequence[tuple[int, Contender]], *, lang: Lang) -> g
 def contenders(metric_key: str, systems: Sequence[Contender], *, lang: Lang = "en") -> go.Figure:
     """Bars from zero, the best on top, ours in colour, each with its interval; systems without that score are left out."""
     of = metric(metric_key)
-    rows = [system for system in ranked(systems, of) if metric_key in system.scores][::-1]  # plotly draws the first row at the bottom
+    rows = [system for system in sort_best_first(systems, of) if metric_key in system.scores][
+        ::-1
+    ]  # plotly draws the first row at the bottom
     span = {"range": [0, 101]} if of.share else {}
     fig = figure(
         lang,
         height=(70 if of.higher_is_better else 90) + BAR_HEIGHT * max(1, len(rows)),
-        xaxis={"title": {"text": plain(of.warned("\n"), lang).replace("\n", "<br>")}, "rangemode": "tozero"} | span | metric_axis(of, lang),
+        xaxis={"title": {"text": plain(of.name_with_direction("\n"), lang).replace("\n", "<br>")}, "rangemode": "tozero"}
+        | span
+        | metric_axis(of, lang),
         yaxis={"visible": False, "range": [-0.5, len(rows) - 0.25]},
         margin={"l": 20, "r": 26},  # half of the labels of both ends of the axis
     )

@@ -14,7 +14,7 @@ STEP = Text("pas", "step")
 FEW = 30  # points under which each one is marked
 
 
-def smoothed(values: Sequence[float], window: int) -> list[float]:
+def smooth(values: Sequence[float], window: int) -> list[float]:
     """Exponential mean over about `window` values, without the bias of its start (Kingma & Ba 2015, section 3).
 
     m_t = Σ_{i≤t} βᵗ⁻ⁱ x_i / Σ_{i≤t} βᵗ⁻ⁱ,   β = 1 - 1/window
@@ -38,9 +38,9 @@ def loss_curves(train: Points, valid: Points = (), *, lang: Lang = "en") -> go.F
     """Training loss, raw and smoothed, beside the validation loss."""
     fig = figure(lang, xaxis={"title": {"text": STEP[lang]}}, yaxis={"title": {"text": metric("loss").name[lang]}}, hovermode="x unified")
     steps = [step for step, _ in train]
-    smooth = smoothed([value for _, value in train], window=max(2, len(train) // 30))
+    smoothed = smooth([value for _, value in train], window=max(2, len(train) // 30))
     smooth_name = Text("apprentissage, lissée", "training, smoothed")[lang]
-    fig.add_trace(_lines(list(zip(steps, smooth, strict=True)), smooth_name))
+    fig.add_trace(_lines(list(zip(steps, smoothed, strict=True)), smooth_name))
     fig.add_trace(_lines(valid, SPLITS["valid"][lang]))
     raw = _lines(train, Text("apprentissage, brute", "training, raw")[lang])
     fig.add_trace(raw.update(mode="lines", line={"width": 1}, opacity=0.6, zorder=-1))

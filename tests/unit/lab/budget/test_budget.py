@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from attentif.errors import UsageError
 from attentif.lab.budget import Budget, Setting, Solved, amount_words, measure, solve
 from attentif.lab.budget import budget as budgets
-from attentif.lab.budget.sizes import Sizing, on_meta, parameters
+from attentif.lab.budget.sizes import Sizing, build_on_meta, parameters
 from attentif.lab.machine import measures_memory
 from attentif.models import Batch, Model, ModelConfig
 from attentif.models.batch import Input
 from attentif.models.config import resolve
 from attentif.nn.seq import Seq
-from attentif.tasks.task import Loss, Sizes
+from attentif.tasks.base import Loss, Sizes
 from attentif.training.config import TrainConfig
 
 T, ROWS, VOCAB = 16, 32, 64
@@ -56,7 +56,7 @@ class Rows:
         return ROWS
 
     def batch(self, rows: Any, *, packed: bool = False) -> Batch:
-        read = Input(torch.randint(0, VOCAB, (len(rows), T)), Seq.padded([T] * len(rows)))
+        read = Input(torch.randint(0, VOCAB, (len(rows), T)), Seq.from_padded([T] * len(rows)))
         return Batch(read, read if self.target else None)
 
     def place(self, row: int) -> str:
@@ -135,7 +135,7 @@ def test_amounts_are_said_as_people_say_them() -> None:
 def test_parameters_of_every_family_come_within_two_percent(base: str) -> None:
     found = solved(base, "params=300k")
     assert abs(found.error) <= 0.02
-    model = on_meta(found.model.with_sizes(vocab=VOCAB))
+    model = build_on_meta(found.model.with_sizes(vocab=VOCAB))
     assert found.amount == found.parameters == parameters(model).body
     assert found.parameters + found.embedding_parameters == sum(p.numel() for p in model.parameters())
     assert found.changed["model.width"] == found.model.width
@@ -171,9 +171,9 @@ def test_experts_that_a_token_does_not_use_are_said_apart() -> None:
 def test_an_output_of_its_own_is_counted_apart_as_a_tied_one_is() -> None:
     for tied in (True, False):
         config = resolve({"base": "decoder-tiny", "head": {"tied": tied}}).with_sizes(vocab=VOCAB)
-        found = parameters(on_meta(config))
+        found = parameters(build_on_meta(config))
         assert found.embedding == VOCAB * config.width * (1 if tied else 2)
-        assert found.body == parameters(on_meta(resolve({"base": "decoder-tiny"}).with_sizes(vocab=VOCAB))).body
+        assert found.body == parameters(build_on_meta(resolve({"base": "decoder-tiny"}).with_sizes(vocab=VOCAB))).body
 
 
 def test_depth_gives_way_where_width_alone_cannot() -> None:
@@ -201,7 +201,7 @@ def test_every_width_offered_can_be_built_and_every_other_says_none() -> None:
         sizing = Sizing(resolve({"base": base}))
         for width in range(8, 200, 6):
             found = sizing.at(width)
-            assert found is None or parameters(on_meta(found.with_sizes(vocab=VOCAB, classes=2))).body > 0
+            assert found is None or parameters(build_on_meta(found.with_sizes(vocab=VOCAB, classes=2))).body > 0
 
 
 def test_the_model_at_its_own_size_is_unchanged() -> None:
@@ -217,8 +217,8 @@ def test_tokens_are_met_by_steps_and_the_model_stays() -> None:
     assert found.changed["train.steps"] == 781  # of 128 tokens
     assert found.amount == 781 * 128
     assert found.model == resolve({"base": "gru-tiny"})
-    TrainConfig(steps=5).changed(**{key.removeprefix("train."): value for key, value in found.changed.items()})
-    with pytest.raises(UsageError, match=r"60 tokens cannot be met: a step reads 128 tokens; make train\.batch_tokens smaller"):
+    TrainConfig(steps=5).replace(**{key.removeprefix("train."): value for key, value in found.changed.items()})
+    with pytest.raises(UsageError, match=r"60.*128.*train\.batch_tokens"):
         solved("gru-tiny", "tokens=60")
 
 
@@ -253,7 +253,7 @@ def test_a_measurement_that_was_disturbed_is_made_again(bad: Any, monkeypatch: p
         assert abs(solve_it().error) <= 0.10
         assert any("something else uses this machine; once more" in line for line in lines)
     else:
-        with pytest.raises(UsageError, match="measurements contradict each other, for something else uses this machine") as caught:
+        with pytest.raises(UsageError, match="measurements contradict") as caught:
             solve_it()
         assert "\n" not in str(caught.value)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attentif.config import Layer
-from attentif.lab.compare.content import Kept
+from attentif.lab.compare.cache_key import MeasurementFile
 from attentif.lab.compare.plan import plan
 from attentif.lab.compare.suite import load_suite
 
@@ -16,6 +16,6 @@ def test_models_that_read_the_same_data_are_sized_with_the_task_that_read_them(r
     models = [{"name": name, "base": "encoder-tiny", "layers": layers} for name, layers in (("shallow", 1), ("deep", 2))]
     values = {"recipe": recipe, "models": models, "seeds": 1, "change": {"data": {"limit": 40}, "train": {"steps": 2}}}
     (part,) = load_suite([Layer(values, "test")]).parts
-    planned = plan(part, threads=1, kept=Kept(tmp_path / "sizes.json"), say=lambda _: None)
+    planned = plan(part, threads=1, kept=MeasurementFile(tmp_path / "sizes.json"), say=lambda _: None)
     shallow, deep = planned.models
     assert 0 < shallow.flops_per_token < deep.flops_per_token

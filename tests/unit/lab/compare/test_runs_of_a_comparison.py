@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from attentif.config import Layer
-from attentif.lab.compare.content import DIGITS, Kept, Wanted, digest
+from attentif.lab.compare.cache_key import DIGITS, MeasurementFile, RunSpec, digest
 from attentif.lab.compare.gather import curve_of, timeless
 from attentif.lab.compare.plan import Planned
-from attentif.lab.compare.rates import Trial, best_rate, record, shortened
+from attentif.lab.compare.rates import Trial, best_rate, record_search, shorten
 from attentif.lab.compare.suite import Part, SearchConfig
 from attentif.training.config import RunConfig, TrainConfig
 from attentif.training.load import run_config
@@ -37,11 +37,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTENTIF_CACHE", str(tmp_path / "cache"))
 
 
-def wanted(config: RunConfig, within: Path, data: str = "d", plugins: tuple[Path, ...] = ()) -> Wanted:
-    return Wanted("label", "lstm-0", within, config, data, plugins)
+def wanted(config: RunConfig, within: Path, data: str = "d", plugins: tuple[Path, ...] = ()) -> RunSpec:
+    return RunSpec("label", "lstm-0", within, config, data, plugins)
 
 
-def finish(one: Wanted) -> None:
+def finish(one: RunSpec) -> None:
     path = one.folder.path
     (path / "checkpoints").mkdir(parents=True)
     for name in ("config.toml", "model.safetensors", "results.json", "checkpoints/x", "lock"):
@@ -54,9 +54,9 @@ def test_a_run_is_known_by_its_configuration_its_data_and_the_program(config: Ru
     same = [wanted(config, tmp_path), wanted(config, tmp_path / "elsewhere")]
     assert len({one.key for one in same}) == 1
     others = [
-        wanted(config.changed(train=config.train.changed(seed=1)), tmp_path),
-        wanted(config.changed(train=config.train.changed(lr=2e-3)), tmp_path),
-        wanted(config.changed(model=config.model.changed(dropout=0.2)), tmp_path),
+        wanted(config.replace(train=config.train.replace(seed=1)), tmp_path),
+        wanted(config.replace(train=config.train.replace(lr=2e-3)), tmp_path),
+        wanted(config.replace(model=config.model.replace(dropout=0.2)), tmp_path),
         wanted(config, tmp_path, data="other"),
         wanted(config, tmp_path, plugins=(plugin,)),
     ]
@@ -103,9 +103,9 @@ def test_a_trial_that_was_never_scored_is_no_run_and_a_run_will_do_for_a_trial(c
 
 def test_what_was_measured_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "part" / "sizes.json"
-    Kept(file).put("key", {"width": 3})
-    assert Kept(file).get("key") == {"width": 3}
-    assert "other" not in Kept(file)
+    MeasurementFile(file).set("key", {"width": 3})
+    assert MeasurementFile(file).get("key") == {"width": 3}
+    assert "other" not in MeasurementFile(file)
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
 
 
@@ -113,15 +113,15 @@ def test_what_was_measured_is_kept(tmp_path: Path) -> None:
 def test_of_a_damaged_file_of_measurements_nothing_is_known(damage: str, tmp_path: Path) -> None:
     file = tmp_path / "sizes.json"
     file.write_text(damage)
-    assert Kept(file).get("key") is None
-    Kept(file).put("key", 1)
-    assert Kept(file).get("key") == 1
+    assert MeasurementFile(file).get("key") is None
+    MeasurementFile(file).set("key", 1)
+    assert MeasurementFile(file).get("key") == 1
 
 
 def test_a_trial_is_a_share_of_a_run_whatever_limits_it() -> None:
-    half = shortened(TrainConfig(epochs=3, min_steps=300, minutes=4, eval_every=40), 0.5)
+    half = shorten(TrainConfig(epochs=3, min_steps=300, minutes=4, eval_every=40), 0.5)
     assert (half.epochs, half.min_steps, half.minutes, half.eval_every) == (1.5, 150, 2, 20)
-    assert shortened(TrainConfig(steps=1, eval_every=1.0), 0.25).steps == 1
+    assert shorten(TrainConfig(steps=1, eval_every=1.0), 0.25).steps == 1
 
 
 @pytest.mark.parametrize(("higher", "expected"), [(True, 3e-3), (False, 1e-2)])
@@ -142,14 +142,14 @@ def test_rates_at_which_no_score_has_moved_yet_are_told_apart_by_their_loss(
     rates = (1e-3, 3e-3, 1e-2)
     found = []
     for rate, loss in zip(rates, losses, strict=True):
-        one = wanted(config.changed(train=config.train.changed(lr=rate)), tmp_path)
+        one = wanted(config.replace(train=config.train.replace(lr=rate)), tmp_path)
         finish(one)
         valid = {"exact_match": 0.0} | ({} if loss is None else {"loss": loss})
         one.folder.results.write_text(json.dumps({"valid": valid, "steps": 10}))
         found.append(Trial("transformer", rate, one))
     part = Part("numbers", "numbers", [], [0], budget=None, lr=SearchConfig(rates=list(rates)), notes=[])
     planned = Planned(part, [], "d", {}, "translate", "exact_match", higher_is_better=True, notes=[])
-    made = record(planned, found, {}, set(), tmp_path)
+    made = record_search(planned, found, {}, set(), tmp_path)
     assert made is not None
     assert (made["metric"], made["chosen"]) == (metric, {"transformer": expected})
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attentif.lab.experiment import Settings
-from attentif.lab.experiments.l17_senses import COMPANY, FAITHFUL, OWN, measure, sentences, themes_of_both, told_apart
+from attentif.lab.experiments.l17_senses import COMPANY, FAITHFUL, OWN, measure, measure_separation, sentences, themes_of_both
 
 THEMES = 6
 
@@ -25,7 +25,7 @@ def test_the_words_beside_an_ambiguous_one_are_of_its_senses_theme_unless_mixed(
 
 def test_uses_with_one_vector_are_as_near_whatever_their_sense() -> None:
     senses = np.tile([0, 1], 20)
-    found = told_apart(np.tile([[0.3, -0.1, 0.2]], (40, 1)).astype(np.float32), np.zeros(40, dtype=np.int64), senses)
+    found = measure_separation(np.tile([[0.3, -0.1, 0.2]], (40, 1)).astype(np.float32), np.zeros(40, dtype=np.int64), senses)
     assert found["nearest"] == pytest.approx(19 / 39)  # of the others, those of the same sense
     assert found["same"] == pytest.approx(found["other"]) == pytest.approx(1.0)
 
@@ -33,7 +33,7 @@ def test_uses_with_one_vector_are_as_near_whatever_their_sense() -> None:
 def test_uses_that_lie_apart_by_sense_are_told_apart() -> None:
     words, senses = np.repeat([0, 1], 20), np.tile([0, 1], 20)
     noise = np.random.default_rng(0).normal(0, 0.05, (40, 2))
-    found = told_apart((np.eye(2)[senses] + noise).astype(np.float32), words, senses)
+    found = measure_separation((np.eye(2)[senses] + noise).astype(np.float32), words, senses)
     assert found["nearest"] == 1.0
     assert found["same"] > 0.9 > 0.3 > found["other"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attentif.lab.experiments.l24_subwords import IRREGULAR, SUFFIXES, as_text, in_pieces, lexicon, written
+from attentif.lab.experiments.l24_subwords import IRREGULAR, SUFFIXES, as_text, in_pieces, lexicon, spell
 from attentif.tasks.ragged import UNSCORED
 from attentif.text.kinds import BPE, WordPiece
 
@@ -29,7 +29,7 @@ def test_the_class_is_asked_at_the_last_piece_of_each_word() -> None:
 @pytest.mark.parametrize("split", [True, False])
 def test_of_a_sum_the_whole_answer_is_asked_for_and_its_end(split: bool) -> None:
     sums = np.array([[12, 34], [56, 78], [10, 99]] * 3)
-    tokenizer = BPE(split_digits=split).fit(written(sums))
+    tokenizer = BPE(split_digits=split).fit(spell(sums))
     tokens, targets = as_text(tokenizer, sums)
     for row, wanted, (a, b) in zip(tokens, targets, sums.tolist(), strict=True):
         asked = wanted[wanted != UNSCORED].tolist()

@@ -8,8 +8,8 @@ import pytest
 import attentif
 from attentif.errors import UsageError
 from attentif.lab.profile import Profile, lengths_of
-from attentif.lab.profile.crossings import crossing, rounded, sentence
-from attentif.lab.profile.measure import LeftOut, Point, expected, first_look
+from attentif.lab.profile.crossings import crossing, round_length, sentence
+from attentif.lab.profile.measure import LeftOut, Point, extrapolate, first_look
 from attentif.lab.profile.report import Settings
 from attentif.lab.profile.subjects import subject
 from attentif.view.words import Text
@@ -84,14 +84,14 @@ def test_a_win_that_begins_after_lengths_that_decide_nothing_is_said_from_there_
 
 
 def test_lengths_are_said_with_two_digits():
-    assert [rounded(n) for n in (7.4, 64, 1934, 16384)] == [7, 64, 1900, 16000]
+    assert [round_length(n) for n in (7.4, 64, 1934, 16384)] == [7, 64, 1900, 16000]
 
 
 def test_a_slow_length_is_foreseen():
-    assert expected({512: 1.0}, 1024) == 0
-    assert expected({512: 1.0, 1024: 4.0}, 2048) == pytest.approx(16)
-    assert expected({256: 1.0, 1024: 16.0}, 2048) == pytest.approx(64)
-    assert expected({512: 1.0, 1024: 100.0}, 2048) == pytest.approx(800)  # nothing is worse than cubic
+    assert extrapolate({512: 1.0}, 1024) == 0
+    assert extrapolate({512: 1.0, 1024: 4.0}, 2048) == pytest.approx(16)
+    assert extrapolate({256: 1.0, 1024: 16.0}, 2048) == pytest.approx(64)
+    assert extrapolate({512: 1.0, 1024: 100.0}, 2048) == pytest.approx(800)  # nothing is worse than cubic
 
 
 def test_lengths_beyond_a_limit_are_left_out_and_said(monkeypatch):

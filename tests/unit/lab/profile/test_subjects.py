@@ -45,7 +45,7 @@ def test_a_decoding_step_continues_what_was_read() -> None:
     with torch.no_grad():
         from attentif.nn.seq import Seq
 
-        whole = one.mixer.eval()(x, Seq.padded([7]))
+        whole = one.mixer.eval()(x, Seq.from_padded([7]))
         step = one.decoding(6).step()
     assert isinstance(step, torch.Tensor)
     torch.testing.assert_close(step[:, 0], whole[:, 6], atol=1e-5, rtol=1e-4)
@@ -70,5 +70,5 @@ def test_what_cannot_be_profiled_is_said_in_one_line(given: str, said: str) -> N
 
 
 def test_a_preset_that_cannot_have_this_width_says_so() -> None:
-    with pytest.raises(UsageError, match="gpt2 cannot be built at width 250"):
+    with pytest.raises(UsageError, match=r"gpt2.*250"):
         subject("gpt2", width=250, longest=16)

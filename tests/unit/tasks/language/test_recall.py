@@ -9,9 +9,10 @@ import torch
 from attentif.data import DataConfig
 from attentif.errors import ConfigError, DataError
 from attentif.models import ModelConfig, build, resolve
-from attentif.tasks.language.recall import Asked, Recall, RecallConfig
+from attentif.tasks.base import Prepared
+from attentif.tasks.language.recall import Recall, RecallConfig
 from attentif.tasks.ragged import UNSCORED
-from attentif.tasks.task import Prepared
+from attentif.tasks.rows import LabelledTokens
 from attentif.text import TOKENIZERS
 
 quiet = lambda line: None
@@ -36,7 +37,7 @@ def prepared(task: Recall, file: Path, base: str = "decoder-tiny") -> Prepared:
 def test_only_the_places_that_ask_are_scored(file: Path) -> None:
     task = Recall(RecallConfig())
     ready = prepared(task, file)
-    assert isinstance(ready.train, Asked)
+    assert isinstance(ready.train, LabelledTokens)
     row = next(row for row in range(len(ready.train)) if ready.train.lengths[row] == 6)
     labels = ready.train.labels[row]
     assert (labels[:4] == UNSCORED).all()
@@ -55,7 +56,7 @@ def test_every_kind_of_memory_can_be_asked(base: str, file: Path) -> None:
     loss = task.step(built, ready.train.batch([0, 1]))
     loss.total.backward()
     assert loss.count == int((ready.train.batch([0, 1]).labels != UNSCORED).sum())
-    found = task.evaluate(built, ready.test)
+    found = task.evaluate(built, ready.state, ready.test)
     assert set(found.scores) == {"accuracy", "exact_match", "loss"}
     assert task.sections(found) is not None
 
@@ -63,11 +64,11 @@ def test_every_kind_of_memory_can_be_asked(base: str, file: Path) -> None:
 def test_the_scores_are_those_of_answers_and_of_whole_rows(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Recall(RecallConfig())
     ready = prepared(task, file)
-    assert isinstance(ready.test, Asked)
+    assert isinstance(ready.test, LabelledTokens)
     truth = [labels[labels != UNSCORED].copy() for labels in (ready.test.labels[row] for row in range(len(ready.test)))]
     truth[0][-1] += 1
     monkeypatch.setattr(Recall, "_answers", lambda *_: (truth, 0.0))
-    found = task.evaluate(None, ready.test)  # type: ignore[arg-type]
+    found = task.evaluate(None, ready.state, ready.test)  # type: ignore[arg-type]
     asked = sum(map(len, truth))
     assert found.scores["accuracy"] == pytest.approx(1 - 1 / asked)
     assert found.scores["exact_match"] == pytest.approx(1 - 1 / len(truth))
@@ -87,7 +88,7 @@ def test_answers_to_new_texts_are_given_at_the_places_that_ask(file: Path) -> No
     task = Recall(RecallConfig())
     ready = prepared(task, file)
     built = build(ready.sizes.fill(task.adapt(model()))).eval()
-    one, whole = task.predict(built, ready.tokenizers, [{"text": "k1 v2 k1", "answers": "_ _ v2"}, "k1 v2 k1"])
+    one, whole = task.predict(built, ready.state, ready.tokenizers, [{"text": "k1 v2 k1", "answers": "_ _ v2"}, "k1 v2 k1"])
     assert len(one.output.split()) == 1
     assert len(whole.output.split()) == 3
     assert whole.output.split()[-1] == one.output
@@ -113,7 +114,7 @@ def test_an_answer_that_training_never_saw_counts_as_wrong(tmp_path: Path, file:
     test.write_text("text,answers\nk1 v1 k1,_ _ v9\n")
     task = Recall(RecallConfig())
     ready = task.prepare(DataConfig(train=str(file), valid=str(file), test=str(test)), WORDS, model(), quiet)
-    assert isinstance(ready.test, Asked)
+    assert isinstance(ready.test, LabelledTokens)
     assert ready.test.labels[0][-1] == ready.tokenizers["tokenizer"].pad
     assert np.count_nonzero(ready.test.labels.flat != UNSCORED) == 1
 

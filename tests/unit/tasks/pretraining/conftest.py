@@ -9,7 +9,7 @@ import torch
 from attentif.data import DataConfig
 from attentif.models import Model, build, resolve
 from attentif.tasks import Prepared, Task
-from attentif.tasks.task import TaskConfig
+from attentif.tasks.base import TaskConfig
 from attentif.text import TOKENIZERS
 
 THINGS = ["film", "récit", "décor", "dialogue", "rôle", "jeu"]

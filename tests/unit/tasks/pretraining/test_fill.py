@@ -5,7 +5,7 @@ import torch
 
 from attentif.errors import UsageError
 from attentif.models import Model, build, resolve
-from attentif.tasks.pretraining.fill import Piece, fill, joined
+from attentif.tasks.pretraining.fill import Piece, fill, join_pieces
 from attentif.text import Tokenizer
 from attentif.text.kinds import BPE, WordPiece
 
@@ -33,7 +33,7 @@ def test_a_text_keeps_what_its_writer_wrote(tokenizer: Tokenizer) -> None:
 
 
 def test_a_piece_that_goes_on_with_a_word_is_joined_to_it() -> None:
-    assert joined(["Le ", " dort, ", "."], [Piece("chat", False), Piece("ez", True)]) == "Le chat dort,ez."
+    assert join_pieces(["Le ", " dort, ", "."], [Piece("chat", False), Piece("ez", True)]) == "Le chat dort,ez."
 
 
 def test_tokens_know_whether_they_begin_a_word(tokenizer: Tokenizer) -> None:

@@ -65,7 +65,7 @@ def test_a_packed_batch_holds_the_same_tokens(tokenizer, stream):
 def pairs_of(pairs, draws):
     """(first text, second text, whether it is said to follow), over and over."""
     generator = torch.Generator().manual_seed(5)
-    own = pairs.drawn_by(generator)
+    own = pairs.with_generator(generator)
     for _ in range(draws):
         batch = own.batch(np.arange(len(pairs)))
         for ids, segments, valid, strange in zip(

@@ -1,6 +1,7 @@
 """Forecasts: modes, scores against their definitions, answers with dates that go on."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from torch.testing import assert_close
 
 from attentif.data import DataConfig
 from attentif.errors import ConfigError, DataError
-from attentif.models import resolve
+from attentif.models import build, resolve
 from attentif.models.frontends.series import SeriesConfig
 from attentif.models.heads.horizon import HorizonHeadConfig
+from attentif.tasks.predictors import Ensemble
 from attentif.tasks.series.forecast import ForecastConfig
 from attentif.tasks.series.forecast_baselines import Linear, moments
-from attentif.tasks.series.rollout import direct, drawn, futures, one_step, roll_out, rolled
+from attentif.tasks.series.rollout import predict_direct, predict_next, roll_blocks, roll_out, sample_futures, sample_quantiles
 from attentif.tasks.series.windows import Windows
 from attentif.view.page import Page, render
 
@@ -46,17 +48,18 @@ def test_a_rolled_out_model_reads_its_own_answers_as_it_would_the_truth(tmp_path
     assert given.shape == (2, 6, 2, 3)
     assert_close(chosen, given[..., 1], **CLOSE)
     assert batch.labels is not None
-    told, _ = one_step(model, type(batch)(batch.source, labels=chosen))  # its own answers in place of the truth
+    told, _ = predict_next(model, type(batch)(batch.source, labels=chosen))  # its own answers in place of the truth
     assert_close(told[:, -6:], given, **CLOSE)
 
 
-def test_a_forecast_of_several_members_is_the_mean_of_theirs(tmp_path: Path) -> None:
-    task, prepared, model = make(tmp_path, model=PATCHES | {"members": 3}, quantiles=[0.1, 0.5, 0.9])
+def test_the_forecast_of_an_ensemble_is_the_mean_of_its_networks(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, model=PATCHES, quantiles=[0.1, 0.5, 0.9])
     assert task.averages
     assert not ForecastConfig(mode="rollout").build().averages
     source = prepared.test.batch([0, 5]).source
-    each = [direct(member, source) for member in model.members]
-    assert_close(direct(model, source), torch.stack(each).mean(0), **CLOSE)
+    networks = [model, build(model.config).eval()]
+    each = [predict_direct(network, source) for network in networks]
+    assert_close(predict_direct(Ensemble(networks), source), torch.stack(each).mean(0), **CLOSE)
     assert not torch.equal(each[0], each[1])
 
 
@@ -69,22 +72,18 @@ def test_a_normalised_one_step_model_is_trained_on_the_horizon_alone(tmp_path: P
 def test_a_direct_model_rolled_out_in_one_block_is_direct(tmp_path: Path) -> None:
     task, prepared, model = make(tmp_path, model=PATCHES)
     source = prepared.test.batch([0, 1]).source
-    assert_close(rolled(model, source, 6, 6, task.median), direct(model, source), **CLOSE)
-    blocks = rolled(model, source, 6, 2, task.median)
-    assert_close(blocks[:, :2], direct(model, source)[:, :2], **CLOSE)
+    assert_close(roll_blocks(model, source, 6, 6, task.median), predict_direct(model, source), **CLOSE)
+    blocks = roll_blocks(model, source, 6, 2, task.median)
+    assert_close(blocks[:, :2], predict_direct(model, source)[:, :2], **CLOSE)
     again = torch.cat([source.data, blocks[:, :2, :, 0]], 1)[:, 2:]
-    from dataclasses import replace
-
-    assert_close(blocks[:, 2:4], direct(model, replace(source, data=again))[:, :2], **CLOSE)
+    assert_close(blocks[:, 2:4], predict_direct(model, replace(source, data=again))[:, :2], **CLOSE)
 
 
 def test_a_shift_of_the_window_shifts_the_forecast_of_a_normalised_model(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     _, prepared, model = make(tmp_path, model=PATCHES)
     source = prepared.test.batch([0]).source
-    moved = direct(model, replace(source, data=3 * source.data + 7))
-    assert_close(moved, 3 * direct(model, source) + 7, rtol=1e-3, atol=1e-3)
+    moved = predict_direct(model, replace(source, data=3 * source.data + 7))
+    assert_close(moved, 3 * predict_direct(model, source) + 7, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -129,18 +128,18 @@ def test_scores_are_the_definitions_over_every_window_whatever_the_batches(tmp_p
     batch = test.batch(range(len(test)))
     assert batch.labels is not None
     with torch.no_grad():
-        error = (direct(model, batch.source)[..., 0] - batch.labels).double().numpy()
+        error = (predict_direct(model, batch.source)[..., 0] - batch.labels).double().numpy()
     values = np.array([row[1:] for row in table()])[:200]
     values = (values - values.mean(0)) / values.std(0)
     scale = np.abs(values[24:] - values[:-24]).mean(0)
     expected = {"mse": (error**2).mean(), "mae": np.abs(error).mean(), "mase": (np.abs(error).mean((0, 1)) / scale).mean()}
     for budget in (14, 100, 8192):
-        found = task.evaluate(model, test, budget=budget)
+        found = task.evaluate(model, prepared.state, test, budget=budget)
         assert found.scores == pytest.approx(expected, rel=1e-4)
         assert found.examples == 45
     assert found.details["by_step"]["model"] == pytest.approx((error**2).mean((0, 2)).tolist(), rel=1e-4)
     assert [entry["mse"] for entry in found.details["by_channel"]] == pytest.approx((error**2).mean((0, 1)).tolist(), rel=1e-4)
-    assert task.evaluate(model, test, quick=True).scores["loss"] == pytest.approx(expected["mse"], rel=1e-4)
+    assert task.evaluate(model, prepared.state, test, quick=True).scores["loss"] == pytest.approx(expected["mse"], rel=1e-4)
 
 
 def test_quantiles_are_in_order_scored_by_the_pinball_loss_and_their_band_counted(tmp_path: Path) -> None:
@@ -152,14 +151,14 @@ def test_quantiles_are_in_order_scored_by_the_pinball_loss_and_their_band_counte
     inside = ((given[..., 0] <= batch.labels) & (batch.labels <= given[..., 2])).float().mean().item()
     beyond = batch.labels[..., None] - given
     loss = torch.stack([torch.maximum(q * beyond[..., n], (q - 1) * beyond[..., n]) for n, q in enumerate((0.1, 0.5, 0.9))]).mean().item()
-    found = task.evaluate(model, prepared.test).scores
+    found = task.evaluate(model, prepared.state, prepared.test).scores
     assert found["coverage"] == pytest.approx(inside)
     assert found["pinball"] == pytest.approx(loss, rel=1e-4)
 
 
 def test_values_drawn_from_quantiles_have_these_quantiles() -> None:
     levels = torch.tensor([0.1, 0.5, 0.9])
-    values = drawn(torch.tensor([-1.0, 0.0, 2.0]).expand(20_000, 3), levels, torch.Generator().manual_seed(0))
+    values = sample_quantiles(torch.tensor([-1.0, 0.0, 2.0]).expand(20_000, 3), levels, torch.Generator().manual_seed(0))
     assert_close(values.quantile(levels), torch.tensor([-1.0, 0.0, 2.0]), rtol=0, atol=0.05)
 
 
@@ -167,8 +166,8 @@ def test_the_band_of_a_one_step_model_is_that_of_drawn_futures(tmp_path: Path) -
     _, prepared, model = make(tmp_path, "gru-tiny", mode="rollout", quantiles=[0.1, 0.5, 0.9])
     source = prepared.test.batch([0]).source
     with torch.no_grad():
-        found = futures(model, source, 6, torch.tensor([0.1, 0.5, 0.9]), 30)
-        assert_close(found, futures(model, source, 6, torch.tensor([0.1, 0.5, 0.9]), 30))  # the same each time
+        found = sample_futures(model, source, 6, torch.tensor([0.1, 0.5, 0.9]), 30)
+        assert_close(found, sample_futures(model, source, 6, torch.tensor([0.1, 0.5, 0.9]), 30))  # the same each time
     assert found.shape == (1, 6, 2, 3)
     assert (found.diff(dim=-1) >= 0).all()
 
@@ -202,10 +201,11 @@ def test_baselines_repeat_the_last_value_and_the_last_season(tmp_path: Path) -> 
 
 def test_the_report_draws_the_error_of_the_linear_baseline_step_by_step_beside_the_models(tmp_path: Path) -> None:
     task, prepared, model = make(tmp_path, model=PATCHES)
-    test = task.evaluate(model, prepared.test)
+    test = task.evaluate(model, prepared.state, prepared.test)
     drawn = lambda: {trace.name: trace.y for trace in task.sections(test)[1].body[0].draw(lang="en").data}  # type: ignore[union-attr]
     assert "linear" not in drawn()
-    rivals = {baseline.name.en: baseline.scores for baseline in task.baselines(prepared, lambda line: None)}  # type: ignore[union-attr]
+    baselines = task.baselines(prepared, lambda line: None)
+    test, rivals = replace(test, baselines=baselines), {baseline.name.en: baseline.scores for baseline in baselines}  # type: ignore[union-attr]
     assert np.mean(drawn()["linear"]) == pytest.approx(rivals["linear (ridge, chosen on validation)"]["mse"], rel=1e-4)
 
 
@@ -222,40 +222,38 @@ def test_a_season_longer_than_the_look_back_is_left_out_and_said(tmp_path: Path)
 def test_an_answer_goes_on_after_the_last_row_in_the_file_s_own_numbers(tmp_path: Path) -> None:
     task, prepared, model = make(tmp_path, model=PATCHES, quantiles=[0.1, 0.5, 0.9])
     file = write(tmp_path / "neuf.csv", table(50, seed=3))
-    (answer,) = task.predict(model, {}, [file])
+    (answer,) = task.predict(model, prepared.state, {}, [file])
     rows = answer.details["table"]
     assert [row["date"] for row in rows] == [f"2024-01-03 {hour:02d}:00" for hour in range(2, 8)]
     assert list(rows[0]) == ["date", "a", "a q0.1", "a q0.9", "b", "b q0.1", "b q0.9"]
-    read = (np.array([row[1:] for row in table(50, seed=3)])[-32:] - task.config.mean[0]) / task.config.deviation[0]
+    read = (np.array([row[1:] for row in table(50, seed=3)])[-32:] - prepared.state.mean[0]) / prepared.state.deviation[0]
     batch = prepared.test.batch([0])
-    from dataclasses import replace
-
     with torch.no_grad():
         given = task.forecast(model, replace(batch.source, data=torch.tensor(read, dtype=torch.float32)[None]))[0]
-    expected = given.numpy() * np.array(task.config.deviation[0])[:, None] + np.array(task.config.mean[0])[:, None]
+    expected = given.numpy() * np.array(prepared.state.deviation[0])[:, None] + np.array(prepared.state.mean[0])[:, None]
     assert [[row["a q0.1"], row["a"], row["a q0.9"]] for row in rows] == [pytest.approx(own, rel=1e-4) for own in expected[:, 0].tolist()]
 
 
 def test_too_short_a_file_cannot_be_continued(tmp_path: Path) -> None:
-    task, _, model = make(tmp_path, model=PATCHES)
-    with pytest.raises(DataError, match="has 20 rows, and the model reads 32"):
-        task.predict(model, {}, [write(tmp_path / "court.csv", table(20))])
+    task, prepared, model = make(tmp_path, model=PATCHES)
+    with pytest.raises(DataError, match=r"20.*model.*32"):
+        task.predict(model, prepared.state, {}, [write(tmp_path / "court.csv", table(20))])
 
 
 def test_other_rows_are_scored_on_the_scale_of_training(tmp_path: Path) -> None:
-    task, _, model = make(tmp_path, model=PATCHES)
+    task, prepared, model = make(tmp_path, model=PATCHES)
     file = write(tmp_path / "autre.csv", table(80, seed=5))
-    read = task.read(DataConfig(train=file), {}, model.config, lambda line: None)
+    read = task.read(prepared.state, DataConfig(train=file), {}, model.config, lambda line: None)
     assert len(read) == 80 - 38 + 1
-    assert read.scaled.mean.tolist() == task.config.mean
-    assert task.evaluate(model, read).scores["mse"] > 0
+    assert read.scaled.mean.tolist() == prepared.state.mean.tolist()
+    assert task.evaluate(model, prepared.state, read).scores["mse"] > 0
     with pytest.raises(DataError, match="a window takes 32 \\+ 6"):
-        task.read(DataConfig(train=write(tmp_path / "court.csv", table(30))), {}, model.config, lambda line: None)
+        task.read(prepared.state, DataConfig(train=write(tmp_path / "court.csv", table(30))), {}, model.config, lambda line: None)
 
 
 def test_the_report_is_drawn_from_plain_data_in_both_languages(tmp_path: Path) -> None:
     task, prepared, model = make(tmp_path, model=PATCHES, quantiles=[0.1, 0.5, 0.9])
-    evaluation = task.evaluate(model, prepared.test)
+    evaluation = task.evaluate(model, prepared.state, prepared.test)
     stored = type(evaluation)(evaluation.scores, details=json.loads(json.dumps(evaluation.details)))
     page = render(Page("forecast", task.sections(stored)))
     for words in (
@@ -270,7 +268,7 @@ def test_the_report_is_drawn_from_plain_data_in_both_languages(tmp_path: Path) -
 
 def test_maps_name_patches_by_the_date_of_their_last_step(tmp_path: Path) -> None:
     task, prepared, model = make(tmp_path, model=PATCHES)
-    (maps,) = task.maps(model, {}, task.examples(prepared))
+    (maps,) = task.maps(model, prepared.state, {}, task.examples(prepared))
     assert len(maps.rows) == 7
     start = int(prepared.test.starts[len(prepared.test) // 2])  # type: ignore[attr-defined]
     last = np.datetime64("2024-01-01T00") + start + 31

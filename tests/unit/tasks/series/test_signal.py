@@ -11,12 +11,12 @@ import torch
 from torch.testing import assert_close
 
 from attentif.data import DataConfig
-from attentif.data.signals import parsed_signal
+from attentif.data.signals import parse_signal
 from attentif.errors import ConfigError, DataError, UsageError
 from attentif.models import Model, build, resolve
 from attentif.tasks import Prepared
 from attentif.tasks.series.signal import Signal, SignalConfig
-from attentif.tasks.series.signal_baselines import convolved, random_kernels
+from attentif.tasks.series.signal_baselines import convolve, random_kernels
 from attentif.view.page import Page, render
 
 Ready = tuple[Signal, Prepared, Model]
@@ -96,9 +96,9 @@ def test_it_learns_and_its_answers_are_its_scores(tmp_path: Path, teach: Any) ->
     file = write_csv(tmp_path / "s.csv", rows())
     task, prepared, model = make(file, model={"frontend": {"kind": "series", "patch": 4, "normalise": "window"}})
     teach(task, prepared, model, steps=25, lr=5e-3)
-    found = task.evaluate(model, prepared.train)
+    found = task.evaluate(model, prepared.state, prepared.train)
     assert found.scores["accuracy"] > 0.9
-    answers = task.predict(model, {}, task.inputs(Path(file), None))
+    answers = task.predict(model, prepared.state, {}, task.inputs(Path(file), None))
     labels = [label for _, label in rows()]
     assert np.mean([answer.output == label for answer, label in zip(answers, labels, strict=True)]) > 0.9
     assert answers[0].input.endswith("s.csv:2")
@@ -108,7 +108,7 @@ def test_it_learns_and_its_answers_are_its_scores(tmp_path: Path, teach: Any) ->
 
 def test_the_worst_errors_are_drawn(tmp_path: Path) -> None:
     task, prepared, model = make(write_csv(tmp_path / "s.csv", rows()))
-    found = task.evaluate(model, prepared.train)
+    found = task.evaluate(model, prepared.state, prepared.train)
     worst = found.details["worst_signals"]
     assert worst
     assert all(error["true"] != error["predicted"] for error in worst)
@@ -127,7 +127,7 @@ def test_baselines_tell_slow_from_fast(tmp_path: Path) -> None:
 def test_random_convolutions_are_their_definition() -> None:
     signals = np.random.default_rng(0).normal(size=(3, 2, 40)).astype(np.float32)
     kernels = random_kernels(2, 40, count=4)
-    features = convolved(signals, kernels)
+    features = convolve(signals, kernels)
     for number, (weights, bias, dilation, padding) in enumerate(kernels):
         padded = np.pad(signals[1], ((0, 0), (padding, padding)))
         span = (weights.shape[2] - 1) * dilation
@@ -177,17 +177,17 @@ def test_a_label_is_text_or_a_number(tmp_path: Path, label: Any, said: str) -> N
 
 def test_a_channel_that_never_moves_is_refused(tmp_path: Path) -> None:
     still = [([[value, 7] for value in signal], label) for signal, label in rows()]
-    with pytest.raises(DataError, match="channel 2 is constant in all training signals"):
+    with pytest.raises(DataError, match=r"2.*constant"):
         make(write_json(tmp_path / "s.jsonl", still))
 
 
 def test_a_signal_can_be_typed(tmp_path: Path) -> None:
-    task, _, model = make(write_csv(tmp_path / "s.csv", rows()))
-    (answer,) = task.predict(model, {}, [" ".join(map(str, rows()[0][0]))])
+    task, prepared, model = make(write_csv(tmp_path / "s.csv", rows()))
+    (answer,) = task.predict(model, prepared.state, {}, [" ".join(map(str, rows()[0][0]))])
     assert answer.output in ("lent", "vif")
-    with pytest.raises(UsageError, match="'un' is not a number: a signal is written"):
-        task.predict(model, {}, ["un deux trois quatre cinq"])
-    assert parsed_signal("1,2 3,4").tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(UsageError, match="'un'"):
+        task.predict(model, prepared.state, {}, ["un deux trois quatre cinq"])
+    assert parse_signal("1,2 3,4").tolist() == [[1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from attentif.view.figures import (
     loss_curves,
     metric_curves,
     reliability,
-    smoothed,
+    smooth,
 )
 
 HEADS = np.random.default_rng(0).dirichlet(np.ones(5), size=(2, 3, 4))  # layers, heads, rows: (2, 3, 4, 5)
@@ -59,8 +59,8 @@ def test_loss_curves_hold_what_they_are_given():
 
 
 def test_smoothing_leaves_a_constant_alone_and_window_one_changes_nothing():
-    assert smoothed([2.0] * 9, 4) == pytest.approx([2.0] * 9)
-    assert smoothed([1.0, 5.0, 2.0], 1) == [1.0, 5.0, 2.0]
+    assert smooth([2.0] * 9, 4) == pytest.approx([2.0] * 9)
+    assert smooth([1.0, 5.0, 2.0], 1) == [1.0, 5.0, 2.0]
 
 
 def test_curves_without_points_are_empty_figures():

@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 PAGE = (DOCS / "gallery.md").read_text(encoding="utf-8")
 ELSEWHERE = {  # shown by the pages of the tasks, or no figures
     "by_length", "contenders", "cost_bars", "front", "heat_map", "hypotheses_of", "learning_rate", "loss_curves",
-    "merge_steps", "metric_curves", "principal", "reliability", "smoothed",
+    "merge_steps", "metric_curves", "principal", "reliability", "smooth",
 }  # fmt: skip
 
 

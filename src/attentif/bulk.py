@@ -1,0 +1,156 @@
+"""Answer all rows of a file in constant memory, writing each answer as soon as it is known.
+
+    rows of the file -> chunks -> predict -> rows of answers -> AnswerFile (or the caller)
+
+What was interrupted goes on where it stopped: chunks begin at the same rows, so that the file is the one that an uninterrupted command
+would have written.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attentif.data.answer_file import TABLES, AnswerFile, SkippedRow
+from attentif.data.input_rows import AskedRow, SkippingTolerance, split_bad
+from attentif.errors import DataError
+from attentif.tasks.base import Prediction, Progress, Say
+
+CHUNK = 1024  # rows answered together: enough for batches of similar length
+FIRST = 64  # rows of the first chunk, so that progress is seen soon
+
+Answer = Callable[[Sequence[Any]], list[Prediction]]
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What a file asks: its rows in order, and how many there are."""
+
+    file: Path
+    rows: Iterator[AskedRow]
+    total: int
+    tolerance: SkippingTolerance
+    read: frozenset[str] = frozenset()  # columns that the answers were made from
+
+
+@dataclass(frozen=True)
+class BulkResult:
+    """What became of a file: rows answered, rows skipped with their reasons, notes on how inputs were read."""
+
+    answered: int
+    skipped: list[SkippedRow]
+    notes: list[str] = field(default_factory=list)
+
+    def describe_skipped(self, file: Path, most: int = 20) -> list[str]:
+        """A line for each skipped row."""
+        lines = [f"{file}:{row.line}: {row.reason}" for row in self.skipped[:most]]
+        return lines + ([f"... and {len(self.skipped) - most:,} more"] if len(self.skipped) > most else [])
+
+
+# Chunks of what rows ask -> each with what answers it: `answer`, or a cluster that has begun with the chunks that follow.
+Ahead = Callable[[Iterator[list[AskedRow]]], Iterator[tuple[list[AskedRow], Answer]]]
+
+
+def cut_chunks(rows: Iterator[AskedRow], begun: bool) -> Iterator[list[AskedRow]]:
+    while chunk := list(islice(rows, CHUNK if begun else FIRST)):
+        yield chunk
+        begun = True
+
+
+def answer_rows(
+    questions: Questions, answer: Answer, progress: Progress | None = None, done: int = 0, ahead: Ahead | None = None
+) -> Iterator[tuple[int, list[tuple[AskedRow, Prediction]]]]:
+    """Answers, chunk by chunk, each with the line that it ends with; `done` rows were dealt with before."""
+    chunks = cut_chunks(iter(questions.rows), done > 0)
+    for chunk, own in ahead(chunks) if ahead is not None else ((chunk, answer) for chunk in chunks):
+        ask = lambda rows, own=own: own([row.asked for row in rows])
+        yield chunk[-1].line, list(split_bad(chunk, ask, questions.tolerance, questions.file))
+        done += len(chunk)
+        if progress is not None:
+            seen = done + len(questions.tolerance.skipped)
+            progress(seen, max(seen, questions.total))
+
+
+def answer_into(
+    questions: Questions,
+    answer: Answer,
+    out: AnswerFile,
+    *,
+    progress: Progress | None = None,
+    say: Say | None = None,
+    ahead: Ahead | None = None,
+) -> BulkResult:
+    """Answer every row into a file and give it its name."""
+    as_table, scored = out.path.suffix.lower() in TABLES, True
+    notes: dict[str, None] = {}
+    for line, found in answer_rows(questions, answer, progress, out.journal.rows, ahead):
+        for note in dict.fromkeys(note for _, one in found for note in one.details.get("notes", ())):
+            if note not in notes and say is not None:
+                say(note)
+            notes[note] = None
+        if not out.journal.columns:  # words and places of a text have other scores in each row: no columns of a table
+            scored = len({frozenset(one.scores) for _, one in found}) == 1
+        rows = [row for one in found for row in (render_rows(*one, questions.read, scored=scored) if as_table else [render_json(*one)])]
+        out.journal.skipped = [row for row in questions.tolerance.skipped if row.line <= line]  # more may have been read ahead
+        out.write(rows, line=line, answered=len(found))
+    out.journal.skipped = questions.tolerance.skipped
+    if not out.journal.rows:
+        raise DataError("has no row that can be answered", file=questions.file, code="no-rows")
+    out.finish()
+    return BulkResult(out.journal.rows, questions.tolerance.skipped, list(notes))
+
+
+def embed_into(
+    texts: Iterator[tuple[int, str]],
+    embed: Callable[[list[str]], NDArray[np.float32]],
+    *targets: Callable[[list[int], list[str], NDArray[np.float32]], None],
+    done: int = 0,
+    total: int = 0,
+    progress: Progress | None = None,
+) -> int:
+    """Give every text's line, the text and its vector to the targets, chunk by chunk; the number of blank lines."""
+    blank = 0
+    while chunk := list(islice(texts, CHUNK if done else FIRST)):
+        lines, own = [line for line, text in chunk if text], [text for _, text in chunk if text]
+        done, blank = done + len(chunk), blank + len(chunk) - len(own)
+        if own:
+            vectors = embed(own)
+            for target in targets:
+                target(lines, own, vectors)
+        if progress is not None:
+            progress(done, max(total, done))
+    return blank
+
+
+def write_answers(predictions: Sequence[Prediction], path: Path) -> int:
+    """Answers that are there already; the number of rows written."""
+    as_table = path.suffix.lower() in TABLES
+    scored = len({frozenset(one.scores) for one in predictions}) == 1
+    rows = [row for one in predictions for row in (render_rows(AskedRow(0, ""), one, scored=scored) if as_table else [asdict(one)])]
+    with AnswerFile.create(path, "") as out:
+        out.write(rows, line=0, answered=len(predictions))
+        out.finish()
+    return len(rows)
+
+
+def render_json(asked: AskedRow, one: Prediction) -> dict[str, Any]:
+    """The columns that are kept, then all that is answered."""
+    return _join(asked.kept, asdict(one))
+
+
+def render_rows(asked: AskedRow, one: Prediction, read: frozenset[str] = frozenset(), *, scored: bool = True) -> list[dict[str, Any]]:
+    """The same as rows of a table; an answer that is a table itself (a forecast) has several."""
+    if table := one.details.get("table"):
+        return [_join(asked.kept, row) for row in table]
+    labels = sorted(one.scores) if scored else []
+    own = {"output": one.output, "probability": one.probability} | {f"p({label})": one.scores[label] for label in labels}
+    return [_join(asked.kept, own if read and read <= asked.kept.keys() else {"input": one.input} | own)]
+
+
+def _join(kept: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Both, the answer's names changed where a column has them already."""
+    return kept | {name if name not in kept else f"answer_{name}": value for name, value in own.items()}

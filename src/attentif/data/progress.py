@@ -1,0 +1,19 @@
+"""Progress messages every few seconds."""
+
+import time
+from collections.abc import Callable
+
+EVERY = 2.0  # seconds
+Say = Callable[[str], None]
+
+
+class Pulse:
+    """Say a line when the last one is some seconds old; short readings say nothing."""
+
+    def __init__(self, say: Say | None) -> None:
+        self.say, self.last = say, time.monotonic()
+
+    def __call__(self, words: Callable[[], str]) -> None:
+        if self.say is not None and time.monotonic() - self.last >= EVERY:
+            self.last = time.monotonic()
+            self.say(words())

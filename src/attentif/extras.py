@@ -1,0 +1,20 @@
+"""Optional packages: which extra of this one brings each, and one clear message where it is missing."""
+
+import importlib.util
+
+from attentif.errors import UsageError
+
+EXTRAS = {
+    "soundfile": "audio",
+    "jiwer": "audio",
+    "PIL": "pictures",
+    "distributed": "cluster",
+    "dask_jobqueue": "cluster",
+}  # import name -> extra
+
+
+def require_extra(*modules: str) -> None:
+    """Raise UsageError with the command to type where an optional package is not installed."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise UsageError(f'{module} is not installed: pip install "attentif[{EXTRAS[module]}]"')

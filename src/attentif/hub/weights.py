@@ -1,0 +1,21 @@
+"""The weights of a folder by name: safetensors, alone or with an adapter, or the GGUF file that a temporary folder points at."""
+
+from pathlib import Path
+
+from attentif.hub.files import CONFIG, Tensors, read_json
+from attentif.hub.gguf.read import LINK, GgufTensors
+from attentif.hub.peft.read import LINK as ADAPTER
+from attentif.hub.peft.read import AdaptedTensors
+
+
+def open_tensors(folder: Path) -> Tensors | GgufTensors | AdaptedTensors:
+    """Its tensors, none of which is read yet."""
+    if (folder / LINK).is_symlink():
+        return GgufTensors(folder, read_json(folder / CONFIG))
+    base = Tensors(folder).text()
+    return AdaptedTensors(base, (folder / ADAPTER).resolve()) if (folder / ADAPTER).is_symlink() else base
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files that the weights are in."""
+    return sorted(set(open_tensors(folder).files.values()))

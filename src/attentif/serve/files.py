@@ -1,0 +1,73 @@
+"""Files that clients send: their contents as data URIs, never the name of a file of this machine."""
+
+import base64
+import binascii
+import os
+import re
+import secrets
+from pathlib import Path
+
+from attentif.errors import UsageError
+from attentif.tasks.capabilities import Capability
+from attentif.tasks.requests import PredictRequest, Request
+
+URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(;[\w=.+-]+)*;base64,")
+SUFFIXES = {
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/x-ndjson": ".jsonl",
+    "application/json": ".jsonl",
+    "audio/wav": ".wav",
+    "audio/x-wav": ".wav",
+    "audio/flac": ".flac",
+    "audio/ogg": ".ogg",
+    "audio/mpeg": ".mp3",
+}
+USUAL = {"audio": ".wav", "series": ".csv"}
+
+
+def with_contents(capability: Capability, request: Request, reads: str, scratch: Path) -> Request:
+    """The request with what the task can open in the place of every file; anything but a data URI is refused.
+
+    Pictures are read from their URIs. Sounds and series become files in the worker's own folder, removed after the answer.
+    """
+    if not capability.files or not isinstance(request, PredictRequest):
+        return request
+    inputs: list[str | dict[str, str]] = []
+    for place, given in enumerate(request.inputs):
+        if isinstance(given, str):
+            if reads not in capability.files:
+                raise UsageError(f"input {place}: give an object with {reads!r} and what goes with it")
+            given = {reads: given}
+        for role in capability.files:
+            if role in given:
+                given = given | {role: _open_content(given[role], role, place, scratch)}
+            elif role == reads:
+                raise UsageError(f"input {place}: {role!r} is missing")
+        inputs.append(given[reads] if set(given) == {reads} else given)
+    return request.model_copy(update={"inputs": inputs})
+
+
+def _open_content(uri: str, role: str, place: int, scratch: Path) -> str:
+    head = URI.match(uri)
+    if head is None:
+        raise UsageError(f"input {place}: send the contents of a file as a data URI (data:...;base64,...), not its name")
+    if role not in USUAL:  # pictures are opened from the URI itself
+        return uri
+    try:
+        content = base64.b64decode(uri[head.end() :], validate=True)
+    except (binascii.Error, ValueError):
+        raise UsageError(f"input {place}: the data URI is no base64") from None
+    path = scratch / f"{secrets.token_hex(8)}{SUFFIXES.get(head[1] or '', USUAL[role])}"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    return str(path)
+
+
+def remove_contents(request: Request, scratch: Path) -> None:
+    """Delete the files that `with_contents` made for a request."""
+    for given in getattr(request, "inputs", ()):
+        for value in (given,) if isinstance(given, str) else given.values():
+            if value.startswith(f"{scratch}{os.sep}"):
+                Path(value).unlink(missing_ok=True)

@@ -1,0 +1,294 @@
+"""Rows that are written side by side and join and leave between steps.
+
+    reading = rows.begin(ids)          a prompt, read in chunks
+    reading.read(128)
+    rows.join(reading)                 the last row
+    logits = rows.step([token, ...])   one more token of every row
+    rows.keep([0, 2])                  the others leave
+
+A row's scores depend on its own tokens alone. `StateRows` joins the states of a neural decoder; `SessionRows` serves whatever else
+gives scores of a next token (n-grams).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from attentif.decode.engine.engine import MOST_ROWS
+from attentif.decode.session import Stepper, Writing
+from attentif.models import Input, Model
+from attentif.nn.cache import KeyValueState
+from attentif.nn.seq import Seq
+from attentif.nn.state import NoState, State, StateTree
+
+SMALLEST = 128  # tokens that a state is made for at least
+SHORTEST_PREFIX = 16  # tokens worth caching
+States = TypeVar("States", State, StateTree)
+
+
+class Reading(Protocol):
+    """A prompt on its way in."""
+
+    @property
+    def left(self) -> int:
+        """Tokens that are still to be read."""
+        ...
+
+    @property
+    def logits(self) -> Tensor:
+        """(V,): scores of the first new token, once everything is read."""
+        ...
+
+    def read(self, count: int) -> None: ...
+
+
+class RowBatch(Protocol):
+    def begin(self, ids: Sequence[int]) -> Reading: ...
+
+    def join(self, reading: Reading) -> None: ...
+
+    def step(self, tokens: Sequence[int]) -> Tensor:
+        """(B, V): scores after one more token of every row."""
+        ...
+
+    def keep(self, rows: Sequence[int]) -> None: ...
+
+
+# -------------------------------------------------------------------------------------------------------- neural models
+
+
+@dataclass(slots=True)
+class Prefix:
+    """The state after some tokens, made for no more than these."""
+
+    ids: tuple[int, ...]
+    state: StateTree
+    logits: Tensor
+
+    @property
+    def bytes(self) -> int:
+        return self.state.bytes() + self.logits.nbytes
+
+
+class PrefixCache:
+    """The states of recent prompts, within so many bytes; the least recently used is dropped."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget, self.bytes, self.found_tokens = budget, 0, 0
+        self.entries: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
+
+    def find(self, ids: tuple[int, ...], partly: bool) -> tuple[Prefix, int] | None:
+        """The entry that shares the longest beginning, and how long that is; `partly` allows a part of an entry."""
+        best, length = None, SHORTEST_PREFIX - 1
+        for entry in self.entries.values():
+            common = common_length(entry.ids, ids)
+            if common > length and (common == len(entry.ids) or partly):
+                best, length = entry, common
+        if best is None:
+            return None
+        self.entries.move_to_end(best.ids)
+        if length == len(ids) and length < len(best.ids):  # the last token is read again, for its scores
+            length -= 1
+        self.found_tokens += length
+        return best, length
+
+    def add(self, entry: Prefix) -> None:
+        if len(entry.ids) < SHORTEST_PREFIX or entry.bytes > self.budget // 4:
+            return
+        if old := self.entries.pop(entry.ids, None):
+            self.bytes -= old.bytes
+        self.entries[entry.ids] = entry
+        self.bytes += entry.bytes
+        while self.bytes > self.budget:
+            self.bytes -= self.entries.popitem(last=False)[1].bytes
+
+
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many first tokens two texts share."""
+    return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+class StateReading:
+    def __init__(self, rows: "StateRows", ids: Sequence[int]) -> None:
+        self.rows, self.ids = rows, tuple(ids)
+        self.done = 0
+        self.capacity = capacity_for(len(ids) + 1, rows.limit)
+        self._logits: Tensor | None = None
+        if known := rows.cache.find(self.ids, rows.partly):
+            entry, self.done = known
+            self.state = resize(rows.model, entry.state, 1, self.capacity)
+            self._logits = entry.logits if self.done == len(self.ids) else None
+        else:
+            self.state = rows.model.init_state(1, self.capacity)
+
+    @property
+    def left(self) -> int:
+        return len(self.ids) - self.done
+
+    @property
+    def logits(self) -> Tensor:
+        assert self._logits is not None
+        return self._logits
+
+    def read(self, count: int) -> None:
+        model, chunk = self.rows.model, self.ids[self.done : self.done + count]
+        if not chunk:
+            return
+        data = torch.tensor([chunk], device=self.rows.device)
+        x, _ = model.decode(
+            Input(data, Seq.from_padded(torch.tensor([len(chunk)], device=data.device), len(chunk), self.done)), state=self.state
+        )
+        self.done += len(chunk)
+        if not self.left:
+            last = Seq.from_padded(torch.ones(1, dtype=torch.long, device=data.device), 1, self.done - 1)
+            self._logits = model.head(x[:, -1:], last)[0, 0].float()
+            if len(self.ids) >= SHORTEST_PREFIX:
+                self.rows.cache.add(Prefix(self.ids, resize(model, self.state, 1, len(self.ids)), self._logits))
+
+
+class StateRows:
+    """Rows of a decoder. A fused step reads the state of each row where it lies; `forward` wants them in one."""
+
+    def __init__(self, model: Model, limit: int, cache: PrefixCache) -> None:
+        self.model, self.limit, self.cache = model, limit, cache
+        self.device = next(model.parameters()).device
+        self.stepper = Stepper(model, limit)
+        self.apart = self.stepper.engine is not None
+        self.states: list[StateTree] = []  # of each row where they are apart, else one of all
+        self.capacity = 0  # of every state
+        self.lengths: list[int] = []  # tokens read of each row
+        self.partly = all(isinstance(state, KeyValueState | NoState) for state in leaves(model.init_state(1, 1)))
+
+    def begin(self, ids: Sequence[int]) -> StateReading:
+        return StateReading(self, ids)
+
+    def join(self, reading: Reading) -> None:
+        assert isinstance(reading, StateReading)
+        self._grow(max(self.capacity, reading.capacity))
+        state = reading.state if reading.capacity == self.capacity else resize(self.model, reading.state, 1, self.capacity)
+        if self.states and not self.apart:
+            self.states = [concatenate(self.states[0], state)]
+        else:
+            self.states.append(state)
+        self.lengths.append(len(reading.ids))
+
+    def _grow(self, capacity: int) -> None:
+        if capacity == self.capacity:
+            return
+        rows = 1 if self.apart else len(self.lengths)
+        self.states, self.capacity = [resize(self.model, state, rows, capacity) for state in self.states], capacity
+
+    def step(self, tokens: Sequence[int]) -> Tensor:
+        needed = max(self.lengths) + 1
+        if needed > self.capacity:
+            self._grow(capacity_for(needed, self.limit))
+        size = MOST_ROWS if self.apart else len(tokens)
+        parts = [self._step(slice(start, start + size), tokens[start : start + size]) for start in range(0, len(tokens), size)]
+        self.lengths = [length + 1 for length in self.lengths]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def _step(self, rows: slice, tokens: Sequence[int]) -> Tensor:
+        places = torch.tensor(self.lengths[rows], device=self.device)
+        seq = Seq.from_padded(torch.ones_like(places), 1, places)
+        return self.stepper.step(torch.tensor(tokens, device=self.device), seq, self.states[rows] if self.apart else self.states).float()
+
+    def keep(self, rows: Sequence[int]) -> None:
+        if len(rows) == len(self.lengths):
+            return
+        self.lengths = [self.lengths[row] for row in rows]
+        if not rows:
+            self.states, self.capacity = [], 0
+        elif self.apart:
+            self.states = [self.states[row] for row in rows]
+        else:
+            self.states = [self.states[0].select(torch.tensor(rows, device=self.device))]
+
+
+def capacity_for(tokens: int, limit: int) -> int:
+    """Room for these tokens and as many more, within the limit: a row that grows is seldom copied."""
+    return min(max(SMALLEST, 1 << tokens.bit_length()), max(limit, tokens))
+
+
+def leaves(tree: StateTree) -> Iterator[State]:
+    for state in tree.values():
+        yield from leaves(state) if isinstance(state, StateTree) else (state,)
+
+
+def resize(model: Model, state: StateTree, rows: int, capacity: int) -> StateTree:
+    """A copy of a state, made for another number of tokens: every place keeps what it holds."""
+    return combine(model.init_state(rows, capacity), state, _copy_overlap)
+
+
+def _copy_overlap(new: Tensor, old: Tensor) -> Tensor:
+    if new.shape == old.shape:
+        return old.clone()
+    shared = tuple(slice(0, min(sizes)) for sizes in zip(new.shape, old.shape, strict=True))
+    new[shared] = old[shared]
+    return new
+
+
+def concatenate(one: StateTree, other: StateTree) -> StateTree:
+    """The rows of two states of the same capacity, one after the other."""
+    return combine(one, other, lambda a, b: torch.cat([a, b]))
+
+
+def combine(one: StateTree, other: StateTree, join: Callable[[Tensor, Tensor], Tensor]) -> StateTree:
+    """Each tensor of two states of the same kind, joined; what is no tensor is the first one's."""
+    found = StateTree()
+    for path, state in one.items():
+        beside = other[path]
+        if isinstance(state, StateTree):
+            assert isinstance(beside, StateTree)
+            found[path] = combine(state, beside, join)
+        else:
+            assert isinstance(beside, State)
+            found[path] = _combined(state, beside, join)
+    return found
+
+
+def _combined(one: State, other: State, join: Callable[[Tensor, Tensor], Tensor]) -> State:
+    pairs = {field.name: (getattr(one, field.name), getattr(other, field.name)) for field in fields(one)}
+    return replace(one, **{name: join(a, b) for name, (a, b) in pairs.items() if isinstance(a, Tensor) and isinstance(b, Tensor)})
+
+
+# --------------------------------------------------------------------------------------------------------- other writers
+
+
+class SessionReading:
+    def __init__(self, session: Writing) -> None:
+        self.session = session
+        self.left = 0
+
+    @property
+    def logits(self) -> Tensor:
+        return self.session.logits[0].float()
+
+    def read(self, count: int) -> None:
+        """The session has read its prompt."""
+
+
+class SessionRows:
+    """Rows that have nothing in common: each one a session of its own."""
+
+    def __init__(self, start: Callable[[Sequence[int]], Writing]) -> None:
+        self.start = start
+        self.sessions: list[Writing] = []
+
+    def begin(self, ids: Sequence[int]) -> SessionReading:
+        return SessionReading(self.start(ids))
+
+    def join(self, reading: Reading) -> None:
+        assert isinstance(reading, SessionReading)
+        self.sessions.append(reading.session)
+
+    def step(self, tokens: Sequence[int]) -> Tensor:
+        for session, token in zip(self.sessions, tokens, strict=True):
+            session.read(torch.tensor([token]))
+        return torch.stack([session.logits[0].float() for session in self.sessions])
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self.sessions = [self.sessions[row] for row in rows]

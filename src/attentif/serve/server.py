@@ -1,0 +1,102 @@
+"""A server that listens: uvicorn with time limits on slow clients, started and stopped by signals."""
+
+import asyncio
+import logging
+import sys
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from attentif.errors import UsageError
+from attentif.serve.context import Context
+from attentif.serve.settings import Settings
+
+log = logging.getLogger("attentif.serve")
+
+
+def make_protocol(settings: Settings) -> type[H11Protocol]:
+    """uvicorn's protocol, for clients that have so long to send their headers, and for so many connections."""
+    limits = settings.limits
+
+    class BoundedProtocol(H11Protocol):
+        waiting: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            if len(self.connections) > limits.connections:
+                transport.abort()
+                return
+            self.waiting = self.loop.call_later(limits.header_seconds, self._drop_if_silent)
+
+        def _drop_if_silent(self) -> None:
+            """Close a connection whose first request has not come, or whose next one has begun and stopped."""
+            idle = self.cycle is None or self.cycle.response_complete
+            if idle and not self.transport.is_closing():
+                self.transport.close()
+
+        def data_received(self, data: bytes) -> None:
+            if self.waiting is not None:
+                self.waiting.cancel()
+            super().data_received(data)
+            if self.cycle is None or self.cycle.response_complete:  # in the middle of headers
+                self.waiting = self.loop.call_later(limits.header_seconds, self._drop_if_silent)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self.waiting is not None:
+                self.waiting.cancel()
+            super().connection_lost(exc)
+
+    return BoundedProtocol
+
+
+def serve(app: FastAPI, settings: Settings, *, access_log: bool = True) -> None:
+    """Listen until SIGTERM or Ctrl-C, then finish what runs; raises where the worker cannot start."""
+    asyncio.run(_serve(app, settings, access_log))
+
+
+async def _serve(app: FastAPI, settings: Settings, access_log: bool) -> None:
+    limits = settings.limits
+    _log_to_stderr(access_log)
+    config: Any = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=make_protocol(settings),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=True,
+        forwarded_allow_ips="127.0.0.1,::1",
+        h11_max_incomplete_event_size=limits.headers,
+        timeout_keep_alive=limits.keep_alive_seconds,
+        timeout_graceful_shutdown=int(limits.drain_seconds),
+        backlog=limits.connections,
+    )
+    server = uvicorn.Server(config)
+    context: Context = app.state.context
+    supervisor = context.supervisor
+    try:
+        sock = config.bind_socket() if settings.port else None
+    except SystemExit:
+        raise UsageError(f"--port {settings.port}: cannot listen on {settings.host}:{settings.port}; is it in use?") from None
+    running = asyncio.create_task(server.serve(sockets=[sock] if sock else None))
+    failed = asyncio.create_task(supervisor.ended.wait())
+    await asyncio.wait({running, failed}, return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    await running
+    failed.cancel()
+    if supervisor.failure is not None:
+        raise supervisor.failure
+
+
+def _log_to_stderr(access_log: bool) -> None:
+    logging.getLogger("attentif.serve.access").setLevel(logging.INFO if access_log else logging.WARNING)
+    if not logging.getLogger().handlers:
+        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("attentif.serve").setLevel(logging.INFO)

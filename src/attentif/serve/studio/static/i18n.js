@@ -1,0 +1,47 @@
+/** Words of the page in French and English. */
+import { FR, EN } from "./words.js";
+
+/** @returns {"fr" | "en"} */
+export const lang = () => (document.documentElement.lang === "fr" ? "fr" : "en");
+
+/** French typography: thin spaces before high punctuation, spaces inside guillemets, curved apostrophes. @param {string} text */
+export const typeset = (text) => (lang() === "fr" ? text.replace(/ ([;!?])/g, "\u202f$1").replace(/ ([:»%])/g, "\u00a0$1").replace(/« /g, "«\u00a0").replace(/(\p{L})'/gu, "$1’") : text);
+
+/** A sentence, its {names} filled in. @param {string} key @param {Record<string, any>} [values] */
+export function t(key, values = {}) {
+  const text = typeset(/** @type {any} */ (lang() === "fr" ? FR : EN)[key] ?? key);
+  return text.replace(/\{(\w+)\}/g, (/** @type {string} */ _, /** @type {string} */ name) => String(values[name] ?? ""));
+}
+
+/** A number as the language writes it. @param {number} value @param {number} [digits] significant ones */
+export function number(value, digits = 3) {
+  if (!Number.isFinite(value)) return "–";
+  return new Intl.NumberFormat(lang(), { maximumSignificantDigits: digits }).format(value);
+}
+
+/** With a fixed number of decimals and a true minus. @param {number} value @param {number} [places] */
+export function fixed(value, places = 3) {
+  if (value === -Infinity) return "−∞";
+  return new Intl.NumberFormat(lang(), { minimumFractionDigits: places, maximumFractionDigits: places }).format(value).replace("-", "−");
+}
+
+/** @param {number} value @param {number} [places] */
+export function percent(value, places = 1) {
+  return new Intl.NumberFormat(lang(), { style: "percent", minimumFractionDigits: places, maximumFractionDigits: places }).format(value).replace("-", "−");
+}
+
+/** 0.4 M, 12 k. @param {number} value */
+export const compact = (value) => new Intl.NumberFormat(lang(), { notation: "compact", maximumSignificantDigits: 3 }).format(value);
+
+/** @param {number} seconds */
+export function duration(seconds) {
+  if (seconds < 90) return `${number(seconds, 2)} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
+}
+
+/** @param {number} stamp seconds since 1970 */
+export const date = (stamp) => new Intl.DateTimeFormat(lang(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(stamp * 1000));
+
+/** A score as people write it. @param {{share: boolean}} of @param {number} value */
+export const score = (of, value) => (of.share ? percent(value) : number(value));

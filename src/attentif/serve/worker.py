@@ -1,0 +1,251 @@
+"""The process that owns the models: reads requests from a socket, prepares them in threads, and lets the scheduler do them.
+
+    python -P -m attentif.serve.worker FD < settings as JSON
+
+It ends when the server's end of the socket closes, so that none is left behind.
+"""
+
+import json
+import logging
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from attentif.errors import AttentifError
+from attentif.runtime import keep_buffers, limit_openmp_spinning
+from attentif.serve.messages import (
+    Ask,
+    Cancel,
+    DetokenizeJob,
+    EmbedJob,
+    Event,
+    Events,
+    GenerateJob,
+    LoadFailed,
+    Ready,
+    Result,
+    Started,
+    Stats,
+    TokenizeJob,
+    ToWorker,
+    read_frame,
+    write_frame,
+)
+from attentif.serve.settings import Limits
+
+PREPARERS = 4  # threads that tokenize and render
+GATHER = 0.003  # seconds to wait for requests that could be answered together
+SWITCH = 0.0005  # seconds after which a thread that waits for the interpreter gets it: preparing must not wait for steps
+REPORT = 0.5  # seconds between reports of what goes on
+STOP = object()  # the server is gone
+log = logging.getLogger("attentif.serve")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What a worker is told."""
+
+    models: dict[str, str]  # paths by name
+    limits: Limits
+    scratch: str  # folder for what clients send, removed by the server
+    device: str = "auto"
+    threads: int = 0
+    plugins: tuple[str, ...] = ()
+    precision: Literal["float32", "bf16", "int8", "auto"] = "float32"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "WorkerSettings":
+        said = json.loads(text)
+        return cls(
+            said["models"],
+            Limits(**said["limits"]),
+            said["scratch"],
+            said["device"],
+            said["threads"],
+            tuple(said["plugins"]),
+            said["precision"],
+        )
+
+
+class Worker:
+    """Everything around the scheduler."""
+
+    def __init__(self, connection: socket.socket, settings: WorkerSettings) -> None:
+        self.connection, self.settings = connection, settings
+        self.sending, self.counting = threading.Lock(), threading.Lock()
+        self.inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.preparers = ThreadPoolExecutor(PREPARERS, "prepare")
+        self.preparing = 0  # requests on their way to the scheduler
+
+    def emit(self, events: Sequence[Event]) -> None:
+        data = write_frame(Events.dump_json(list(events)))
+        with self.sending:
+            self.connection.sendall(data)
+
+    def load(self) -> None:
+        """Open the runs."""
+        from attentif.api import load
+        from attentif.plugin import load_plugin
+        from attentif.serve.scheduler import Scheduler
+        from attentif.serve.served import Served
+
+        scratch = Path(self.settings.scratch)
+        for plugin in self.settings.plugins:
+            load_plugin(plugin)
+        how = self.settings
+        self.served = {
+            name: Served(name, load(path, device=how.device, threads=how.threads, precision=how.precision), how.limits, scratch)
+            for name, path in how.models.items()
+        }
+        for one in self.served.values():
+            one.warm_up()
+        self.scheduler = Scheduler(self.served.values(), self.settings.limits, self.emit)
+        self.emit([Ready(models=[one.info for one in self.served.values()])])
+
+    def listen(self) -> None:
+        """Read requests until the server is gone."""
+        while (data := read_frame(self.connection)) is not None:
+            asked = ToWorker.validate_json(data)
+            if isinstance(asked, Cancel):
+                self.inbox.put(asked)
+            else:
+                with self.counting:
+                    self.preparing += 1
+                self.preparers.submit(self.prepare, asked)
+        self.inbox.put(STOP)
+
+    def prepare(self, ask: Ask) -> None:
+        from attentif.serve.served import RefusedError
+
+        try:
+            self._prepare(ask)
+        except Exception as error:
+            refused = RefusedError.of(error)
+            if refused.status >= 500:
+                log.error("a request failed: %s: %s", type(error).__name__, error, exc_info=error)
+            self.emit([refused.event(ask.id)])
+        finally:
+            with self.counting:
+                self.preparing -= 1
+
+    def _prepare(self, ask: Ask) -> None:
+        """Tokenize and check; what needs the model goes to the scheduler."""
+        from attentif.serve.scheduler import Task
+
+        served, job = self.served[ask.job.model], ask.job
+        deadline = time.monotonic() + ask.seconds
+        if isinstance(job, GenerateJob):
+            prompts = served.prompts(job, ask.id, ask.client, deadline)
+            self.emit([Started(id=ask.id, prompt_tokens=sum(len(one.ids) for one in prompts[:: job.n]))])
+            self.inbox.put(prompts)
+        elif isinstance(job, EmbedJob):
+            self.inbox.put(Task(ask.id, ask.client, served, served.read_texts(job), deadline))
+        elif isinstance(job, TokenizeJob):
+            self.emit([Result(id=ask.id, value=served.tokenize(job))])
+        elif isinstance(job, DetokenizeJob):
+            self.emit([Result(id=ask.id, value=served.detokenize(job))])
+        else:
+            self.inbox.put(Task(ask.id, ask.client, served, served.call(job.capability, job.request), deadline))
+
+    def run(self) -> None:
+        """Serve for ever."""
+        from attentif.serve.scheduler import Task
+
+        scheduler, reported = self.scheduler, 0.0
+        while True:
+            idle = not scheduler.busy
+            if idle:
+                self._report()
+            first = self.inbox.get() if idle else None
+            if isinstance(first, Task):
+                self._gather()
+            if not self._take(first):
+                return
+            scheduler.step()
+            if time.monotonic() - reported > REPORT:
+                self._report()
+                reported = time.monotonic()
+
+    def _gather(self) -> None:
+        """Wait a little for requests that are being prepared: they can be answered together."""
+        limit = time.monotonic() + GATHER
+        while self.preparing and time.monotonic() < limit:
+            time.sleep(GATHER / 10)
+
+    def _take(self, first: object) -> bool:
+        """Hand over everything that has come in; whether the server is still there."""
+        from attentif.serve.scheduler import Task
+
+        item = first
+        while item is not STOP:
+            if isinstance(item, Cancel):
+                self.scheduler.cancel(item.cancel)
+            elif isinstance(item, Task):
+                self.scheduler.tasks.add(item)
+            elif isinstance(item, list):
+                self.scheduler.add_prompts(item)
+            try:
+                item = self.inbox.get_nowait()
+            except queue.Empty:
+                return True
+        return False
+
+    def _report(self) -> None:
+        scheduler = self.scheduler
+        caches = [one.cache for one in self.served.values()]
+        stats = Stats(
+            rows=scheduler.rows,
+            waiting=scheduler.waiting,
+            memory=resident_memory(),
+            cached=sum(cache.bytes for cache in caches),
+            prefix_tokens=sum(cache.found_tokens for cache in caches),
+            batch=scheduler.batches,
+        )
+        scheduler.batches = []
+        self.emit([stats])
+
+
+def resident_memory() -> int:
+    """Bytes of memory that this process holds; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def main() -> None:
+    limit_openmp_spinning()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's: it drains, and then closes the socket
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    settings = WorkerSettings.from_json(sys.stdin.read())
+    worker = Worker(connection, settings)
+    keep_buffers()
+    sys.setswitchinterval(SWITCH)
+    try:
+        worker.load()
+    except AttentifError as error:
+        worker.emit([LoadFailed(message=str(error), exit_code=error.exit_code)])
+        return
+    threading.Thread(target=worker.listen, daemon=True).start()
+    worker.run()
+    os._exit(0)  # threads that still prepare something do so for nobody
+
+
+if __name__ == "__main__":
+    main()

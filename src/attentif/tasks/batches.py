@@ -1,0 +1,72 @@
+"""Helpers of all tasks: batches on the model's device, building on the meta device, checks of inputs."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from attentif.data import plan
+from attentif.errors import UsageError, within
+from attentif.models import Batch, Model, ModelConfig, build
+from attentif.tasks.base import Dataset, EvalOptions, Example, Inputs
+
+DEFAULTS = EvalOptions()
+
+
+def build_meta(model: ModelConfig) -> Model:
+    """Build the model without weights; raises what is wrong before any data are read."""
+    with within("model."):
+        return build(model.with_any_size(), device="meta")
+
+
+def device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def iterate_batches(
+    model: nn.Module,
+    dataset: Dataset,
+    options: EvalOptions = DEFAULTS,
+    rows: NDArray[np.int64] | None = None,
+    *,
+    packed: bool = False,
+) -> Iterator[Batch]:
+    """Iterate over batches of a split (or of some rows), longest first, on the model's device."""
+    lengths = dataset.lengths if rows is None else dataset.lengths[rows]
+    batches = plan(lengths, options.budget, seed=0, epoch=0, shuffle=False, packed=packed)
+    for done, chosen in enumerate(batches, 1):
+        yield dataset.batch(chosen if rows is None else rows[chosen], packed=packed).to(device_of(model))
+        if options.progress is not None:
+            options.progress(done, len(batches))
+
+
+def min_limit(*limits: int | None) -> int:
+    """The smallest limit that is not None."""
+    return min(limit for limit in limits if limit is not None)
+
+
+def as_examples(inputs: Inputs, role: str) -> list[Example]:
+    """Plain texts as examples in which they play `role`."""
+    examples: list[Example] = []
+    for given in inputs:
+        example = {role: given} if isinstance(given, str) else given
+        if role not in example:
+            raise UsageError(f"an input has no {role!r}: give a text, or a table with {role!r}")
+        examples.append(example)
+    return examples
+
+
+def refuse_blank(inputs: Inputs, role: str) -> None:
+    """Refuse empty inputs."""
+    for number, given in enumerate(inputs, 1):
+        parts = {role: given} if isinstance(given, str) else {key: given[key] for key in (role, "pair") if key in given}
+        if blank := [key for key, text in parts.items() if not text.strip()]:
+            which = f"input {number}: " if len(inputs) > 1 else ""
+            raise UsageError(f"{which}the {blank[0]} is empty: there is nothing to read")
+
+
+def format_count(number: int, what: str) -> str:
+    """ "1 text", "1,200 texts"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

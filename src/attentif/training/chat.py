@@ -1,0 +1,23 @@
+"""A conversation with a run: a neural language model, or n-grams."""
+
+from typing import Any
+
+from attentif.decode.chat import Conversation, Lines, Script
+from attentif.decode.turns import Turns
+from attentif.errors import UsageError
+from attentif.text.chat_template import ChatTemplate
+
+
+def start_conversation(run: Any, *, system: str | None = None, **options: Any) -> Conversation:
+    """`run` is what `attentif.load` gave; `system` tells the model who it is, where it has a chat template; `options` are generation's."""
+    template = ChatTemplate.from_folder(run.path)
+    if system is not None and template is None:
+        raise UsageError("--system: this run has no chat template, and so no place for it", file=run.path)
+    run.require("chat")
+    chosen, limit = run.task.options(options), getattr(getattr(run.model, "caps", None), "max_len", None)
+    if limit is not None and limit <= 2 * chosen.max_tokens:
+        raise UsageError(f"--max-tokens: this model can hold {limit} tokens in all; ask for less than half of them", file=run.path)
+    script: Script = (
+        Lines(run.tokenizer, run.task.prompt(run.tokenizers, "")) if template is None else Turns(template, run.tokenizer, system)
+    )
+    return Conversation(lambda ids, room: run.task.session(run.model, ids, room), run.tokenizer, chosen, limit, script)

@@ -1,0 +1,35 @@
+"""Nothing before the first step is silent for long: what takes time says so, whatever it is."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+SILENCE = 1.8  # seconds without a word after which the last line is said again, with the time it has taken
+Say = Callable[[str], None]
+
+
+@contextmanager
+def keep_alive(say: Say, wait: Say) -> Iterator[Say]:
+    """A `say` that notes what is being done; while it says nothing, `wait` is called every two seconds with the last line."""
+    doing, begun, last, over = "working", time.monotonic(), time.monotonic(), threading.Event()
+
+    def note(line: str) -> None:
+        nonlocal doing, begun, last
+        doing, begun, last = line, time.monotonic(), time.monotonic()
+        say(line)
+
+    def watch() -> None:
+        nonlocal last
+        while not over.wait(0.1):
+            if time.monotonic() - last >= SILENCE:
+                last = time.monotonic()
+                wait(f"{doing[:100]} ... {last - begun:.0f} s")
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield note
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,44 @@
+"""Overlap of evaluation and training rows."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from attentif.data.in_memory import save_frame
+from attentif.data.table import Table
+from attentif.tasks.base import Dataset, Evaluation
+from attentif.tasks.details import OverlapDetails, ScoredRows
+
+
+def find_unseen(dataset: Dataset, train: Dataset) -> list[int] | None:
+    """Numbers of the rows that training did not read; None where the two cannot be compared (sounds by their files, series)."""
+    scored, known = getattr(dataset, "table", None), getattr(train, "table", None)
+    if not isinstance(scored, Table) or not isinstance(known, Table):
+        return None
+    seen = {*known.contents}
+    return [row for row, content in enumerate(scored.contents) if content not in seen]
+
+
+def save_rows(dataset: Dataset, rows: list[int]) -> dict[str, Any]:
+    """Some rows of a table as data of their own: a file, and which column plays which role."""
+    table: Table = getattr(dataset, "table")  # noqa: B009 - find_unseen has looked
+    part = table.take(rows)
+    file = save_frame([{role: values[row] for role, values in part.columns.items()} for row in range(len(part))])
+    return {"train": str(file), **name_roles(part.columns)}
+
+
+def name_roles(roles: Iterable[str]) -> dict[str, Any]:
+    """Keys of `[data]` that name a column for each role, where columns are called by their roles."""
+    given = {*roles}
+    direct: dict[str, str] = {role: role for role in ("text", "label", "pair", "source") if role in given}
+    direct |= {"target_column": "target"} if "target" in given else {}
+    others = {role: role for role in sorted(given) if role not in (*direct.values(), "group")}
+    return {**direct} | ({"columns": others} if others else {})
+
+
+def add_unseen(found: Evaluation, unseen: Evaluation | None, seen: int) -> Evaluation:
+    """The scores of all rows, and beside them those of the rows that training did not read."""
+    apart: ScoredRows | None = None
+    if unseen is not None:
+        apart = {"scores": unseen.scores, "intervals": unseen.intervals, "examples": unseen.examples}
+    return replace(found, details={**found.details, **OverlapDetails(trained_on=seen, unseen=apart)})
