@@ -222,12 +222,12 @@ def _read_texts(texts: list[str], pair: str | None) -> "list[str | Example]":
 
 def _notes(predictions: "list[Prediction]") -> list[str]:
     """What was done to read the inputs: rows that were filled in or left out, say."""
-    return [*dict.fromkeys(note for prediction in predictions for note in prediction.details.get("notes", ()))]
+    return [*dict.fromkeys(note for prediction in predictions for note in prediction.notes)]
 
 
 def print_predictions(predictions: "list[Prediction]", reads: str, *, headed: bool = True) -> None:
     """Answers on stdout: a table of labels, or lines that can be piped on. `headed`: the first ones of all."""
-    if table := [row for prediction in predictions for row in prediction.details.get("table", ())]:
+    if table := [row for prediction in predictions for row in prediction.table]:
         print_table(list(table[0]), [[f"{value:g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table])
         return
     scored = any(prediction.scores for prediction in predictions)
