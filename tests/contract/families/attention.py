@@ -104,7 +104,7 @@ def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) ->
     places = torch.arange(T)
     if config.sharpening is not None:
         every, rate = config.sharpening.every, config.sharpening.rate
-        q = q * torch.tensor([1 + rate * math.log(1 + (place + 1) // every) for place in range(T)])[:, None, None]
+        q = q * q.new_tensor([1 + rate * math.log(1 + (place + 1) // every) for place in range(T)])[:, None, None]
     bias = mixer.position_bias(places, places) if mixer.position_bias is not None else torch.zeros(heads, T, T)
     result = []
     for h in range(heads):
