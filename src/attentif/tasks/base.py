@@ -398,6 +398,10 @@ class Task(BaseTask[State, Data]):
         networks = len(networks_of(predictor))
         return f"answers are the mean of {networks} networks" if networks > 1 else ""
 
+    def graph_outputs(self, state: State, logits: Tensor) -> dict[str, Tensor]:
+        """What an exported graph returns, by name, from the network's logits: calibrated and decided as here, where that is so."""
+        return {"logits": logits}
+
     def examples(self, prepared: Prepared[State, Data], count: int = 3) -> list[Example]:
         """A few test examples for the attention maps of the report."""
         return []

@@ -215,10 +215,10 @@ class Attention(Mixer, config=AttentionConfig):
         everywhere: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """Attend with queries (B, H, T, K) to (B, T, H·K); keys are at `k_pos`, by default 0 ... S − 1."""
-        if self.config.pattern and self.sparse.pays(seq.max_len):
+        if self.config.pattern and not torch.compiler.is_exporting() and self.sparse.pays(seq.max_len):
             return self.attend_rows(q, k, v, seq, k_pos, everywhere)
         plain = self.config.causal and not self.config.pattern
-        causal = plain and seq.offset == 0 and k.shape[2] == q.shape[2]
+        causal = plain and seq.offset == 0 and bool(k.shape[2] == q.shape[2])  # a length may be a symbol, in an export
         newest = (plain or self.sparse.only_windows) and q.shape[2] == 1 and seq.offset is not None and k_pos is not None  # sees every key
         options = self.scores()
         q, bias = self.compute_bias(q, seq, k_pos, k)

@@ -221,6 +221,9 @@ class Regress(Task[RegressState, NumberedTexts]):
         stacked = "" if state.linear is None else "the network is stacked on a ridge regression of words"
         return "; ".join(part for part in (super().caveat(predictor, state), stacked) if part)
 
+    def graph_outputs(self, state: RegressState, logits: Tensor) -> dict[str, Tensor]:
+        return {"value": state.network_weight * logits[:, 0] * state.deviation + state.mean}
+
     # -------------------------------------------------------------------------------------------------------------- scoring
 
     def score(self, model: Model, state: RegressState, dataset: NumberedTexts, options: EvalOptions) -> Evaluation:
