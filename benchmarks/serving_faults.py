@@ -1,6 +1,6 @@
 """A server that is asked too much, by clients that are slow or vanish, and whose worker is killed: what holds, measured.
 
-python -m benchmarks.serving_faults [--seconds 60] [--requests 20000]      (`make faults`)
+python -m benchmarks.serving_faults [--seconds 60] [--requests 20000] [PART...]      (`make faults`)
 
     overload     ten times as many clients as places: bounded queue and memory, 429 with Retry-After, no late answer, full speed after
     vanishing    500 clients that send half a request, read nothing, or leave in the middle: nothing is left behind
@@ -28,10 +28,12 @@ from typing import Any
 
 import attentif
 from attentif.training.progress import Silent
+from benchmarks.common import environment
 from benchmarks.load import Seen, ask_each, free_port, post, running
 
 BATCH, QUEUE, DEADLINE = 8, 32, 10.0
 BODY = {"model": "m", "prompt": "le film", "max_tokens": 200, "temperature": 1, "seed": 1}
+PARTS = ("overload", "vanishing", "kill", "endurance")
 failures: list[str] = []
 
 
@@ -161,20 +163,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serving_faults")
     parser.add_argument("--seconds", type=float, default=60, help="of overload")
     parser.add_argument("--requests", type=int, default=20_000, help="of the endurance test")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"by default all: {', '.join(PARTS)}")
     options = parser.parse_args()
+    if unknown := set(options.parts) - {*PARTS}:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    print(environment("transformers"), flush=True)
     with tempfile.TemporaryDirectory() as place:
         run, port = train_small(Path(place)), free_port()
         limits = ["--batch", str(BATCH), "--queue", str(QUEUE), "--timeout", str(DEADLINE)]
         command = [sys.executable, "-m", "attentif", "serve", f"m={run}", "--port", str(port), "--no-access-log", *limits]
         with running(command, port, "/ready") as server:
-            parts: list[Callable[[], None]] = [
-                lambda: overload(port, options.seconds),
-                lambda: vanishing(port),
-                lambda: kill(port, server.pid),
-                lambda: endurance(port, options.requests),
-            ]
-            for part in parts:
-                part()
+            parts: dict[str, Callable[[], None]] = {
+                "overload": lambda: overload(port, options.seconds),
+                "vanishing": lambda: vanishing(port),
+                "kill": lambda: kill(port, server.pid),
+                "endurance": lambda: endurance(port, options.requests),
+            }
+            for name in options.parts or PARTS:
+                parts[name]()
     sys.exit(bool(failures))
 
 

@@ -1,11 +1,15 @@
 """The fused step inside sessions: the models that have one, in float32 and int8, and those that do not."""
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 import torch
 from torch.testing import assert_close
 
+from attentif.decode.engine import runner
+from attentif.decode.engine.pages import join_ranges
 from attentif.decode.session import Session
 from attentif.inspect import make_batch
 from attentif.models import Batch, Model, build, resolve
@@ -139,6 +143,33 @@ def test_bf16_steps_equal_the_model_of_rounded_weights() -> None:
         for token in read:
             session.read(torch.tensor([token] * 3))
     assert_close(session.logits[1], expected, rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_a_thread_without_a_core_delays_no_step_and_changes_nothing_when_it_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[Callable[[], None]] = []
+
+    class NeverRuns:
+        def submit(self, run: Callable[..., None], *args: Any) -> Future[None]:
+            held.append(lambda: run(*args))
+            return Future()
+
+    monkeypatch.setattr(runner, "_threads", lambda count: NeverRuns())
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    model = model_of(MODELS["hybrid"])
+    session = Session(model, PROMPTS, 4)
+    session.read(torch.tensor([7, 8, 9]))
+    assert_close(session.logits[1], again(model, [*PROMPTS[1], 8]), rtol=1e-4, atol=1e-4)
+    for late in held:
+        late()
+    assert len(held) == 2
+    session.read(torch.tensor([1, 2, 3]))
+    assert_close(session.logits[1], again(model, [*PROMPTS[1], 8, 2]), rtol=1e-4, atol=1e-4)
+
+
+def test_weights_side_by_side_are_one_range_of_memory() -> None:
+    page = 4096
+    assert join_ranges([(9 * page, 10 * page), (0, page), (page + 16, 3 * page)]) == [(0, 3 * page), (9 * page, 10 * page)]
 
 
 @torch.no_grad()

@@ -34,6 +34,7 @@ class Engine:
     def __init__(self, model: Model, capacity: int, *, one_text: bool = False) -> None:
         from attentif.decode.engine import lower_experts, lower_recall  # noqa: F401  register their mixers
         from attentif.decode.engine.lower import lower_sublayer
+        from attentif.decode.engine.pages import use_huge_pages
         from attentif.decode.engine.plan import Plan, Sink, Source, UnsupportedError
         from attentif.decode.engine.runner import Runner
 
@@ -54,6 +55,7 @@ class Engine:
         else:
             self.logits = plan.buffer(_outputs(self.head))
             plan.linear(Source(self.x, model.decoder.norm), [(self.head, self.logits)])
+        use_huge_pages(plan.kept)
         self.runner = Runner(plan)
 
     def bind(self, states: Sequence[StateTree], times: int = 1) -> "Binding":

@@ -38,7 +38,7 @@ def _multiply(
 ) -> None:
     """The maps of the chosen experts; with two, the product of both. `each`: x has a part for each choice."""
     experts, outputs, inner = maps[0].weight.shape
-    piece = piece_size([outputs])
+    piece = piece_size([outputs], 4 * inner)
     fields = {0: vm.EXPERTS, 1: x.address, 2: x.stride, 3: inner, 7: len(maps), 9: activation, 10: piece, 11: choices}
     for number, stack in enumerate(maps):
         at = 12 + vm.MATRIX * number

@@ -15,6 +15,8 @@ from attentif.nn.int8 import Int8Linear
 from attentif.nn.linear import Linear
 from attentif.nn.norm import RMSNormAround
 
+WEIGHT_BYTES = {vm.FLOATS: 4, vm.HALVES: 2, vm.BYTES: 1}
+PIECE_BYTES = 1 << 16  # of weights: some microseconds of reading, for which the others wait where a thread loses its core
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu-tanh": GELU_TANH, "silu": SILU}
 
 
@@ -135,7 +137,8 @@ class Plan:
         inner = source.buffer.width
         self.inner = max(self.inner, inner)
         outputs = [_weight(module).shape[0] if _type(module) == vm.FLOATS else int(module.out_features) for module, _ in maps]  # type: ignore[arg-type]
-        piece = piece_size(outputs)
+        row_bytes = inner * WEIGHT_BYTES[_type(maps[0][0])] * (len(maps) if then == vm.GATE else 1)
+        piece = piece_size(outputs, row_bytes)
         fields = {
             0: vm.LINEAR,
             1: source.buffer.address,
@@ -189,8 +192,8 @@ class Plan:
         return linear + 4 * max(self.capacity, longest) + 64 * 1024
 
 
-def piece_size(outputs: Sequence[int]) -> int:
-    """How many outputs a thread takes at a time: the largest of the sizes that share these maps out most evenly."""
+def piece_size(outputs: Sequence[int], row_bytes: int) -> int:
+    """How many outputs a thread takes at a time: about `PIECE_BYTES` of weights, shared out as evenly as can be."""
     threads = max(torch.get_num_threads(), 2)
 
     def longest(piece: int) -> int:  # outputs of the thread that has most to do
@@ -202,7 +205,7 @@ def piece_size(outputs: Sequence[int]) -> int:
             loads = [load + whole // threads * piece for load in loads]
         return max(loads)
 
-    return min(range(vm.CHUNK, 15, -16), key=longest)
+    return min(range(min(max(PIECE_BYTES // row_bytes // 16, 1) * 16, vm.CHUNK), 15, -16), key=longest)
 
 
 def _type(module: nn.Module) -> int:

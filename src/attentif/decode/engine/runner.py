@@ -36,7 +36,6 @@ class Runner:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.code, self.reals = plan.arrays()
-        self.sync = np.zeros(len(self.code) + 2, np.int64)
         self.scratch = np.empty(0, np.uint8)
 
     def bind(self, states: Sequence[StateTree | dict[str, State]], times: int = 1) -> Binding:
@@ -80,18 +79,12 @@ class Runner:
             if len(self.scratch) < size * threads:
                 self.scratch = np.empty(size * threads, np.uint8)
             private = self.scratch.ctypes.data + size * np.arange(threads, dtype=np.int64)
-            self.sync[:] = 0
-            shared = (rows, self.code, self.reals, places, binding.slots, binding.strides, self.sync.ctypes.data, private)
-            if threads == 1:
-                program.run(0, 1, *shared)
-                return
-            pool = _threads(threads - 1)
-            others = [pool.submit(program.run, thread, threads, *shared) for thread in range(1, threads)]
-            try:
-                program.run(0, threads, *shared)
-            finally:
-                for other in others:
-                    other.result()
+            sync = np.zeros((len(self.code), 1 + threads), np.int64)  # anew: a thread that comes late still looks at those of its step
+            shared = (rows, self.code, self.reals, places, binding.slots, binding.strides, sync, private)
+            others = [_threads(threads - 1).submit(program.run, thread, threads, *shared) for thread in range(1, threads)]
+            program.run(0, threads, *shared)
+            for other in others:
+                other.cancel()
 
 
 def _state_at(tree: StateTree | dict[str, State], path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Low-level operations numba lacks: raw memory, atomic counters, a barrier, register tiles.
+"""Low-level operations numba lacks: raw memory, atomic counters, register tiles.
 
 The tiles are spelled out for LLVM, because plain loops would store their sums after every product:
 

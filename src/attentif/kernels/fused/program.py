@@ -1,8 +1,10 @@
 """The instructions of a decoding step, and the loop in which every thread runs them.
 
-An instruction is a row of integers (`code`: opcode, addresses, sizes) and a row of floats (`reals`). Threads take pieces of an instruction
-from an atomic counter, so a preempted thread delays the others by one piece at most; then they meet at a barrier. Addresses of states are
-looked up in `slots` by row, so rows can join and leave without a new program.
+An instruction is a row of integers (`code`: opcode, addresses, sizes) and a row of floats (`reals`). Each thread takes pieces of its own
+share of an instruction from an atomic counter, so that it reads weights as one stream, then pieces of the others' shares. The next
+instruction begins when all pieces are done, not when all threads have arrived: a thread that has no core delays the others by the piece it
+holds, if any, and one that comes late, even after the step, finds nothing left to do. Addresses of states are looked up in `slots` by row,
+so rows can join and leave without a new program.
 
     LINEAR   x Wᵀ of up to three matrices for the same x, which is normalised first. What is done with the sums is `then`
     NORM     one norm, stored or added
@@ -71,7 +73,7 @@ FIELDS, REALS, MOST_ROWS, CHUNK = 36, 4, 16, 128
 # COMBINE: 1 x, a part for each choice, 2 its stride, 3 size, 4 what ROUTE found, 5 its stride, 6 choices, 7 target, 8 its stride,
 #         9 whether added.                                                                        Reals: 1 w
 UNITS = 64  # channels in a piece of recurrences
-SPINS = 30_000  # looks at the barrier, about a millisecond, before the thread offers its core to others: on a busy machine a core that is
+SPINS = 30_000  # looks at a counter, about a millisecond, before the thread offers its core to others: on a busy machine a core that is
 # offered is gone for milliseconds, and the other threads wait for it
 MATRIX = 6
 
@@ -90,6 +92,36 @@ def wait_for(counter: int, wanted: int) -> None:
             offer_core()
         else:
             relax()
+
+
+@subroutine
+def take_piece(shares: int, pieces: int, thread: int, threads: int) -> int:
+    """The next piece for this thread, from its own share or else from another's; -1 where all are taken."""
+    for turn in range(threads):
+        owner = (thread + turn) % threads
+        begin, end = pieces * owner // threads, pieces * (owner + 1) // threads
+        if begin < end:
+            piece = begin + fetch_add(shares + 8 * owner, 1)
+            if piece < end:
+                return piece
+    return -1
+
+
+@subroutine
+def count_pieces(f: Any, rows: int) -> int:
+    """The number of pieces of an instruction."""
+    if f[0] == LINEAR:
+        total = 0
+        for m in range(1 if f[8] == GATE else f[7]):
+            total += (f[12 + MATRIX * m + 3] + f[10] - 1) // f[10]
+        return total
+    if f[0] == NORM or f[0] == ROUTE:
+        return rows
+    if f[0] == ATTEND or LATENT <= f[0] <= RECALL:
+        return rows * f[4]
+    if f[0] == EXPERTS:
+        return f[26] * ((f[15] + f[10] - 1) // f[10])
+    return rows * ((f[3] + UNITS - 1) // UNITS)
 
 
 @subroutine
@@ -139,152 +171,134 @@ def multiply(f: Any, m: int, rows: int, x: int, x_stride: int, q: int, start: in
 
 
 @subroutine
-def run_linear(f: Any, r: Any, rows: int, counter: int, scratch: int) -> None:
-    inner, matrices, piece = f[3], f[7], f[10]
+def run_linear(f: Any, r: Any, rows: int, piece: int, first: bool, scratch: int) -> None:
+    """Some outputs of all rows; with its first piece a thread prepares the input, which takes less time than to wait for another."""
+    inner, size = f[3], f[10]
     sums = scratch
     others = sums + 4 * CHUNK * MOST_ROWS
     x, x_stride = f[1], f[2]
     spare = others + 4 * CHUNK * MOST_ROWS
-    q = spare + 4 * MOST_ROWS * ((inner + 31) // 32) * 32
-    ready = False
-    total = 0
-    for m in range(1 if f[8] == GATE else matrices):
-        total += (f[12 + MATRIX * m + 3] + piece - 1) // piece
-    while True:
-        chunk = fetch_add(counter, 1)
-        if chunk >= total:
-            return
-        if not ready:  # every thread prepares the input for itself: that takes less time than to wait for another
-            ready = True
-            if f[4]:
-                for row in range(rows):
-                    normalise(f[4], x + 4 * row * x_stride, inner, f[5], f[6], r[0], spare + 4 * row * inner)
-                x, x_stride = spare, inner
-            if f[13] == BYTES:
-                blocks = (inner + 31) // 32
-                scales = q + MOST_ROWS * 32 * blocks
-                offsets = scales + 4 * MOST_ROWS * blocks
-                for row in range(rows):
-                    quantise(x + 4 * row * x_stride, inner, q + 32 * row * blocks, scales + 4 * row * blocks, offsets + 4 * row * blocks)
-        m = 0
-        while f[8] != GATE and chunk >= (f[12 + MATRIX * m + 3] + piece - 1) // piece:
-            chunk -= (f[12 + MATRIX * m + 3] + piece - 1) // piece
-            m += 1
-        start = chunk * piece
-        stop = min(start + piece, f[12 + MATRIX * m + 3])
-        multiply(f, m, rows, x, x_stride, q, start, stop, sums)
-        if f[8] == GATE:
-            multiply(f, 1, rows, x, x_stride, q, start, stop, others)
-        finish_chunk(f, r, m, rows, start, stop, sums, others)
+    blocks = (inner + 31) // 32
+    q = spare + 4 * MOST_ROWS * blocks * 32
+    if f[4]:
+        if first:
+            for row in range(rows):
+                normalise(f[4], x + 4 * row * x_stride, inner, f[5], f[6], r[0], spare + 4 * row * inner)
+        x, x_stride = spare, inner
+    if first and f[13] == BYTES:
+        scales = q + MOST_ROWS * 32 * blocks
+        offsets = scales + 4 * MOST_ROWS * blocks
+        for row in range(rows):
+            quantise(x + 4 * row * x_stride, inner, q + 32 * row * blocks, scales + 4 * row * blocks, offsets + 4 * row * blocks)
+    m = 0
+    while f[8] != GATE and piece >= (f[12 + MATRIX * m + 3] + size - 1) // size:
+        piece -= (f[12 + MATRIX * m + 3] + size - 1) // size
+        m += 1
+    start = piece * size
+    stop = min(start + size, f[12 + MATRIX * m + 3])
+    multiply(f, m, rows, x, x_stride, q, start, stop, sums)
+    if f[8] == GATE:
+        multiply(f, 1, rows, x, x_stride, q, start, stop, others)
+    finish_chunk(f, r, m, rows, start, stop, sums, others)
 
 
 @subroutine
-def run_norm(f: Any, r: Any, rows: int, counter: int, scratch: int) -> None:
+def run_norm(f: Any, r: Any, row: int, scratch: int) -> None:
     size, weight = f[3], np.float32(r[1])
-    while True:
-        row = fetch_add(counter, 1)
-        if row >= rows:
-            return
-        x, y = f[1] + 4 * row * f[2], f[7] + 4 * row * f[8]
-        if f[4] == 0:
-            given, found = as_floats(x), as_floats(y)
-            for i in range(size):
-                found[i] = (found[i] if f[9] else np.float32(0)) + weight * given[i]
-        elif f[9] == 0:
-            normalise(f[4], x, size, f[5], f[6], r[0], y)
-        else:
-            normalise(f[4], x, size, f[5], f[6], r[0], scratch)
-            found, target = as_floats(scratch), as_floats(y)
-            for i in range(size):
-                target[i] += weight * found[i]
+    x, y = f[1] + 4 * row * f[2], f[7] + 4 * row * f[8]
+    if f[4] == 0:
+        given, found = as_floats(x), as_floats(y)
+        for i in range(size):
+            found[i] = (found[i] if f[9] else np.float32(0)) + weight * given[i]
+    elif f[9] == 0:
+        normalise(f[4], x, size, f[5], f[6], r[0], y)
+    else:
+        normalise(f[4], x, size, f[5], f[6], r[0], scratch)
+        found, target = as_floats(scratch), as_floats(y)
+        for i in range(size):
+            target[i] += weight * found[i]
 
 
 @subroutine
-def run_channels(f: Any, r: Any, rows: int, counter: int, slots: Any) -> None:
+def run_channels(f: Any, r: Any, piece: int, slots: Any) -> None:
     """What works on each channel alone: some channels of one row at a time."""
     pieces = (f[3] + UNITS - 1) // UNITS
-    while True:
-        piece = fetch_add(counter, 1)
-        if piece >= rows * pieces:
-            return
-        row, start = piece // pieces, piece % pieces * UNITS
-        stop = min(start + UNITS, f[3])
-        if f[0] == CELL:
-            step_cell(f, row, start, stop, slots)
-        elif f[0] == CONV:
-            step_conv(f, row, start, stop, slots)
-        elif f[0] == SCAN:
-            step_scan(f, row, start, stop, slots)
-        elif f[0] == SHIFT:
-            step_shift(f, row, start, stop, slots)
-        elif f[0] == WKV:
-            step_wkv(f, row, start, stop, slots)
-        elif f[0] == MULTIPLY:
-            multiply_channels(f, r, row, start, stop)
-        elif f[0] == COMBINE:
-            combine_channels(f, r, row, start, stop)
-        else:
-            target, source = as_floats(f[1] + 4 * row * f[2]), as_floats(slots[f[10], row])
-            for i in range(start, stop):
-                target[i] = source[i]
+    row, start = piece // pieces, piece % pieces * UNITS
+    stop = min(start + UNITS, f[3])
+    if f[0] == CELL:
+        step_cell(f, row, start, stop, slots)
+    elif f[0] == CONV:
+        step_conv(f, row, start, stop, slots)
+    elif f[0] == SCAN:
+        step_scan(f, row, start, stop, slots)
+    elif f[0] == SHIFT:
+        step_shift(f, row, start, stop, slots)
+    elif f[0] == WKV:
+        step_wkv(f, row, start, stop, slots)
+    elif f[0] == MULTIPLY:
+        multiply_channels(f, r, row, start, stop)
+    elif f[0] == COMBINE:
+        combine_channels(f, r, row, start, stop)
+    else:
+        target, source = as_floats(f[1] + 4 * row * f[2]), as_floats(slots[f[10], row])
+        for i in range(start, stop):
+            target[i] = source[i]
 
 
 @subroutine
-def run_heads(f: Any, r: Any, rows: int, counter: int, places: Any, slots: Any, strides: Any, scratch: int) -> None:
+def run_heads(f: Any, r: Any, piece: int, places: Any, slots: Any, strides: Any, scratch: int) -> None:
     """What works on each head alone: one head of one row at a time."""
-    heads = f[4]
-    while True:
-        piece = fetch_add(counter, 1)
-        if piece >= rows * heads:
-            return
-        row, head = piece // heads, piece % heads
-        if f[0] == ATTEND:
-            attend_head(f, r, row, head, places[row], slots, strides, scratch)
-        elif f[0] == LATENT:
-            attend_latent_head(f, r, row, head, places[row], slots, strides, scratch)
-        elif f[0] == CROSS:
-            attend_memory_head(f, r, row, head, slots, strides, scratch)
-        elif f[0] == KEEP:
-            keep_head(f, r, row, head, places[row], slots, strides, scratch)
-        elif f[0] == ROTATE:
-            rotate_head(f, row, head, places[row], scratch)
-        else:
-            recall_head(f, r, row, head, slots, strides, scratch)
-
-
-@subroutine
-def run_experts(f: Any, r: Any, rows: int, counter: int, scratch: int) -> None:
-    """Rows that are routed, or chunks of all experts' outputs: those that nobody chose take no time."""
-    pieces = rows if f[0] == ROUTE else f[26] * ((f[15] + f[10] - 1) // f[10])
-    while True:
-        piece = fetch_add(counter, 1)
-        if piece >= pieces:
-            return
-        if f[0] == ROUTE:
-            route_row(f, r, piece, scratch)
-        else:
-            multiply_chosen(f, rows, piece, CHUNK, scratch)
+    row, head = piece // f[4], piece % f[4]
+    if f[0] == ATTEND:
+        attend_head(f, r, row, head, places[row], slots, strides, scratch)
+    elif f[0] == LATENT:
+        attend_latent_head(f, r, row, head, places[row], slots, strides, scratch)
+    elif f[0] == CROSS:
+        attend_memory_head(f, r, row, head, slots, strides, scratch)
+    elif f[0] == KEEP:
+        keep_head(f, r, row, head, places[row], slots, strides, scratch)
+    elif f[0] == ROTATE:
+        rotate_head(f, row, head, places[row], scratch)
+    else:
+        recall_head(f, r, row, head, slots, strides, scratch)
 
 
 @jit(**OPTIONS)
 def run(
-    thread: int, threads: int, rows: int, code: Array, reals: Array, places: Array, slots: Array, strides: Array, sync: int, scratch: Array
+    thread: int,
+    threads: int,
+    rows: int,
+    code: Array,
+    reals: Array,
+    places: Array,
+    slots: Array,
+    strides: Array,
+    sync: Array,
+    scratch: Array,
 ) -> None:
-    """Run one thread's part; `sync`: barrier counter, then one per instruction, 8 bytes apart, zero."""
+    """Run one thread's part; `sync` (instructions, 1 + threads), zero: pieces done, then pieces taken of each thread's share."""
     private = scratch[thread]
     for number in range(len(code)):
         f, r = code[number], reals[number]
-        counter = sync + 8 * (number + 1)
-        if f[0] == LINEAR:
-            run_linear(f, r, rows, counter, private)
-        elif f[0] == NORM:
-            run_norm(f, r, rows, counter, private)
-        elif f[0] == ATTEND or LATENT <= f[0] <= RECALL:
-            run_heads(f, r, rows, counter, places, slots, strides, private)
-        elif f[0] == ROUTE or f[0] == EXPERTS:
-            run_experts(f, r, rows, counter, private)
-        else:
-            run_channels(f, r, rows, counter, slots)
+        counters = sync[number].ctypes.data
+        pieces, own = count_pieces(f, rows), 0
+        while True:
+            piece = take_piece(counters + 8, pieces, thread, threads)
+            if piece < 0:
+                break
+            if f[0] == LINEAR:
+                run_linear(f, r, rows, piece, own == 0, private)
+            elif f[0] == NORM:
+                run_norm(f, r, piece, private)
+            elif f[0] == ATTEND or LATENT <= f[0] <= RECALL:
+                run_heads(f, r, piece, places, slots, strides, private)
+            elif f[0] == ROUTE:
+                route_row(f, r, piece, private)
+            elif f[0] == EXPERTS:
+                multiply_chosen(f, rows, piece, CHUNK, private)
+            else:
+                run_channels(f, r, piece, slots)
+            own += 1
         if threads > 1:
-            fetch_add(sync, 1)
-            wait_for(sync, threads * (number + 1))
+            fetch_add(counters, own)
+            wait_for(counters, pieces)
