@@ -88,14 +88,14 @@ def _rates(part: Part) -> list[Text]:
                 "The learning rate was not tuned for each model: one given beforehand may favour one of them.",
             )
         ]
-    edges = {search["rates"][0], search["rates"][-1]}
-    at_edge = [name for name, rate in search["chosen"].items() if rate in edges]
+    tried = {name: [trial["lr"] for trial in search["trials"] if trial["model"] == name] for name in search["chosen"]}
+    at_edge = [name for name, rate in search["chosen"].items() if rate is not None and rate in (min(tried[name]), max(tried[name]))]
     if not at_edge:
         return []
     return [
         Text(
-            "Le taux choisi pour {names} est au bord de la grille : un meilleur se trouve peut-être au-delà.",
-            "The rate chosen for {names} is at the edge of the grid: a better one may lie beyond.",
+            "Le taux choisi pour {names} est au bord de ce qui a été essayé : un meilleur se trouve peut-être au-delà.",
+            "The rate chosen for {names} is at the edge of those tried: a better one may lie beyond.",
         ).with_(names=join_names(at_edge))
     ]
 

@@ -210,9 +210,9 @@ def _rate(part: Part) -> Text:
     if search is None or len(given) == len(part["models"]):
         return Text("un taux d’apprentissage donné d’avance", "a learning rate given beforehand")
     chosen = Text(
-        "un taux d’apprentissage choisi pour chacun parmi {n} par de courts essais ({share} d’un apprentissage, sur la validation)",
-        "a learning rate chosen for each among {n} by short trials ({share} of a training run, on validation)",
-    ).with_(n=count(len(search["rates"])), share=percent(search["share"], 0))
+        "un taux d’apprentissage choisi pour chacun par de courts essais ({share} d’un apprentissage, sur la validation)",
+        "a learning rate chosen for each by short trials ({share} of a training run, on validation)",
+    ).with_(share=percent(search["share"], 0))
     if not given:
         return chosen
     return Text(f"{chosen.fr}, sauf pour {{names}} (donné)", f"{chosen.en}, but for {{names}} (given)").with_(names=join_names(given))

@@ -72,7 +72,7 @@ def comparison() -> dict[str, Any]:
         "metric": "loss",
         "chosen": {"<b>gru</b>": 3e-3, "mamba": 3e-3, "rnn": 3e-3},
     }
-    search["trials"] = [{"model": name, "lr": rate, "score": 0.7} for name in ("<b>gru</b>", "mamba", "rnn") for rate in (1e-3, 3e-3)]
+    search["trials"] = [{"model": name, "lr": rate, "score": 0.7} for name in ("<b>gru</b>", "mamba", "rnn") for rate in (1e-3, 3e-3, 1e-2)]
     return {
         "name": "reviews",
         "recipe": "reviews",
@@ -209,7 +209,7 @@ def test_two_shares_differ_by_points() -> None:
 def test_what_was_compared_is_said_in_a_sentence() -> None:
     words = setting(comparison()).en
     assert words.startswith("On reviews (2,000 test examples): 3 models, 5 seeds, the same number of parameters (200 k), ")
-    assert "chosen for each among 3 by short trials (25% of a training run" in words
+    assert "chosen for each by short trials (25% of a training run" in words
 
 
 def test_who_was_given_a_rate_while_the_others_were_searched_is_said() -> None:
@@ -306,7 +306,7 @@ def test_a_rate_at_the_edge_a_curve_that_climbs_a_ceiling_and_a_failure_are_name
     part["runs"][0] |= {"failed": "the loss is not finite", "scores": None}
     part["statistics"]["scores"] |= {"mamba": mean(0.999, 0.0), "<b>gru</b>": mean(0.998, 0.0)}
     words = said(part)
-    assert "The rate chosen for mamba is at the edge of the grid" in words
+    assert "The rate chosen for mamba is at the edge of those tried" in words
     assert "still improving at the end for rnn" in words
     assert "<b>gru</b> and mamba are at the ceiling" in words
     assert "1 run of <b>gru</b> failed: it is not compared over all seeds" in words

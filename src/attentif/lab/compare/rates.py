@@ -4,6 +4,7 @@ A trial is a run of its own, of a stated share of the length of a whole one, wit
 validation at its end, for a score is often still at 0, or at chance, when a trial is over: all rates would look alike. Where a task has
 no loss, by its score. The test split is not looked at. Of losses that a short run of one seed cannot tell apart the smallest rate is
 taken, for a large one breaks a long run sooner than a short one. A rate at which training breaks down is a trial that failed, no more.
+Where the best rate of a model stands at the edge of what it was tried with, the next one beyond is tried too, some times at most.
 """
 
 import math
@@ -21,6 +22,7 @@ from attentif.training.rundir import read_trial
 PLACE = "search"
 LOSS = "loss"
 ALIKE = 1.01  # losses whose ratio is below it say nothing
+EXTENSIONS = 3  # rates at most that are tried beyond the grid for a model whose best one stands at its edge
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,14 @@ class Trial:
     wanted: RunSpec
 
 
-def list_trials(planned: Planned, folder: Path, plugins: Sequence[Path]) -> list[Trial]:
-    """Every short run of the search; none where nothing is searched."""
+def list_trials(planned: Planned, folder: Path, plugins: Sequence[Path], beyond: Mapping[str, Sequence[float]]) -> list[Trial]:
+    """Every short run of the search; none where nothing is searched. `beyond`: rates outside the grid, by model."""
     search = planned.part.lr
     if not isinstance(search, SearchConfig):
         return []
     found = []
     for model in planned.models:
-        for rate in sorted(search.rates) if model.lr is None else []:
+        for rate in sorted({*search.rates, *beyond.get(model.name, ())}) if model.lr is None else []:
             train = shorten(model.config.train, search.share).replace(lr=rate, seed=planned.part.seeds[0])
             label = f"{planned.part.name}: {model.name}, rate {rate:g}"
             stem = f"{model.name}-{rate:g}"
@@ -76,8 +78,20 @@ def record_search(
         whole = not any(trial.wanted.key in faults for trial in found if trial.model == model)
         own = [row for row in rows if row["model"] == model]
         chosen[model] = (lowest_loss(own) if metric == LOSS else best_rate(own, planned.higher_is_better)) if whole else None
-    made = {"rates": sorted(search.rates), "share": search.share, "seed": planned.part.seeds[0], "metric": metric}
+    tried = sorted({trial.lr for trial in found} | set(search.rates))
+    made = {"rates": tried, "share": search.share, "seed": planned.part.seeds[0], "metric": metric}
     return made | {"trials": rows, "chosen": chosen}
+
+
+def next_rates(grid: Sequence[float], record: Mapping[str, Any]) -> dict[str, float]:
+    """The next rate beyond the grid for each model whose chosen one is at the edge of those that it was tried with."""
+    ratio = (max(grid) / min(grid)) ** (1 / (len(grid) - 1))
+    found = {}
+    for model, chosen in record["chosen"].items():
+        tried = [row["lr"] for row in record["trials"] if row["model"] == model]
+        if chosen is not None and len(tried) < len(grid) + EXTENSIONS and chosen in (min(tried), max(tried)):
+            found[model] = float(f"{chosen * (ratio if chosen == max(tried) else 1 / ratio):.2g}")
+    return found
 
 
 def choose_metric(ended: Sequence[Mapping[str, Any]], metric: str) -> str:

@@ -17,8 +17,8 @@ from attentif.lab.compare.board import Board
 from attentif.lab.compare.cache_key import MeasurementFile, RunSpec, digest, program_version
 from attentif.lab.compare.gather import TIMING, budget_record, model_record, run_record, statistics, timeless, without_run
 from attentif.lab.compare.plan import Planned
-from attentif.lab.compare.rates import FullRun, choose_metric, list_runs, list_trials, rate_of, record_search
-from attentif.lab.compare.suite import Suite
+from attentif.lab.compare.rates import FullRun, choose_metric, list_runs, list_trials, next_rates, rate_of, record_search
+from attentif.lab.compare.suite import SearchConfig, Suite
 from attentif.lab.compare.worker_pool import ClusterPool, Job, JobResult, Pool, WorkerPool
 from attentif.lab.machine import processor
 from attentif.plugin import list_plugins
@@ -57,11 +57,9 @@ class Runner:
 
     def run(self) -> dict[str, Any]:
         """Do the remaining work and return the results."""
-        tried = {one.part.name: list_trials(one, self.folder / one.part.name, self.plugins) for one in self.planned}
-        self.run_all([trial.wanted for found in tried.values() for trial in found], "trial")
+        self.search_rates()
         for one in self.planned:
             name = one.part.name
-            self.searches[name] = record_search(one, tried[name], self.failed, self.faults, self.folder)
             rates = {model.name: rate for model in one.models if (rate := rate_of(model, one, self.searches[name])[0]) is not None}
             self.runs[name] = list_runs(one, rates, self.folder / name, self.plugins)
         self.run_all([run.wanted for found in self.runs.values() for run in found], "run", lambda: self.write(self.data(complete=False)))
@@ -72,6 +70,27 @@ class Runner:
         return data
 
     # ------------------------------------------------------------------------------------------------------------- the work
+
+    def search_rates(self) -> None:
+        """Try all rates, then those beyond the grid for models whose best one is at its edge."""
+        beyond: dict[str, dict[str, list[float]]] = {one.part.name: {} for one in self.planned}
+        while True:
+            tried = {
+                one.part.name: list_trials(one, self.folder / one.part.name, self.plugins, beyond[one.part.name]) for one in self.planned
+            }
+            self.run_all([trial.wanted for found in tried.values() for trial in found], "trial")
+            wider = False
+            for one in self.planned:
+                name, search = one.part.name, one.part.lr
+                record = self.searches[name] = record_search(one, tried[name], self.failed, self.faults, self.folder)
+                if record is None or not isinstance(search, SearchConfig):
+                    continue
+                for model, rate in next_rates(search.rates, record).items():
+                    beyond[name].setdefault(model, []).append(rate)
+                    self.board.say(f"{name}: the best rate of {model} is at the edge of the grid: trying {rate:g} too")
+                    wider = True
+            if not wider:
+                return
 
     def run_all(self, wanted: Sequence[RunSpec], what: str, after: Callable[[], None] = lambda: None) -> None:
         """Provide these runs: found, copied from another comparison, resumed or trained."""

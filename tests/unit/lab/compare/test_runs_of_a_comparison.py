@@ -12,7 +12,7 @@ from attentif.config import Layer
 from attentif.lab.compare.cache_key import DIGITS, MeasurementFile, RunSpec, digest
 from attentif.lab.compare.gather import curve_of, timeless
 from attentif.lab.compare.plan import Planned
-from attentif.lab.compare.rates import Trial, best_rate, record_search, shorten
+from attentif.lab.compare.rates import Trial, best_rate, next_rates, record_search, shorten
 from attentif.lab.compare.suite import Part, SearchConfig
 from attentif.training.config import RunConfig, TrainConfig
 from attentif.training.load import run_config
@@ -152,6 +152,23 @@ def test_rates_at_which_no_score_has_moved_yet_are_told_apart_by_their_loss(
     made = record_search(planned, found, {}, set(), tmp_path)
     assert made is not None
     assert (made["metric"], made["chosen"]) == (metric, {"transformer": expected})
+
+
+@pytest.mark.parametrize(
+    ("tried", "chosen", "expected"),
+    [
+        ((1e-3, 3e-3, 1e-2), 3e-3, {}),
+        ((1e-3, 3e-3, 1e-2), 1e-2, {"gru": 0.032}),
+        ((1e-3, 3e-3, 1e-2), 1e-3, {"gru": 0.00032}),
+        ((1e-3, 3e-3, 1e-2, 3e-2), 3e-2, {"gru": 0.095}),
+        ((1e-3, 3e-3, 1e-2, 3e-2), 1e-2, {}),  # settled by the one beyond
+        ((1e-3, 3e-3, 1e-2, 3e-2, 9e-2, 0.3), 0.3, {}),  # far enough
+        ((1e-3, 3e-3, 1e-2), None, {}),
+    ],
+)
+def test_a_best_rate_at_the_edge_asks_for_the_next_one_beyond(tried: tuple[float, ...], chosen: float | None, expected: Any) -> None:
+    record = {"chosen": {"gru": chosen}, "trials": [{"model": "gru", "lr": rate} for rate in tried]}
+    assert next_rates((1e-3, 3e-3, 1e-2), record) == expected
 
 
 def test_a_curve_places_scores_among_the_tokens_read(tmp_path: Path) -> None:
