@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attentif.data.builtin import heartbeats, seasons
+from attentif.data.builtin import heartbeats, riders, seasons, tides
 from attentif.data.signals import parse_signal
 
 
@@ -32,6 +32,25 @@ def test_the_heating_has_a_kink() -> None:
     rest = power - 20 - 0.12 * visits
     assert abs(rest[warmth > 17].mean()) < 0.1
     assert np.polyfit(warmth[warmth < 14], rest[warmth < 14], 1)[0] < -1.5
+
+
+def test_levels_of_the_test_sets_break() -> None:
+    level = lambda split: np.array(split["level"])
+    splits = tides.load(0)
+    train, test = level(splits["train"]), level(splits["test"])
+    cut, later = 3 * len(train) // 5, len(test) // 3
+    assert train[cut:].mean() - train[:cut].mean() > 15
+    assert test[:later].mean() - test[later:].mean() > 15
+    assert splits == tides.load(0)
+    bus = np.array(riders.load(0)["train"]["bus"])
+    assert bus[riders.FALL : riders.FALL + 56].mean() < 0.75 * bus[riders.FALL - 56 : riders.FALL].mean()
+
+
+def test_the_tide_is_no_season_of_whole_steps() -> None:
+    level = np.array(tides.load(0)["train"]["current"])
+    spectrum = np.abs(np.fft.rfft(level - level.mean()))
+    hours = len(level) / 2 / np.argmax(spectrum)
+    assert abs(hours - 12.4206) < 0.05
 
 
 def test_heartbeats_have_as_many_of_each_kind_and_no_number_tells_them_apart() -> None:

@@ -30,25 +30,18 @@ def load(seed: int = 0) -> Splits:
     day_of_month = (days - dates.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64) + 1
     day_of_year = (days - dates.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64)
 
-    level = np.exp(0.08 * np.arange(total) / 8766 + _random_walk(random, total, memory=24 * 20, size=0.12))
+    level = np.exp(0.08 * np.arange(total) / 8766 + random_walk(random, total, memory=24 * 20, size=0.12))
     open_hours = 0.06 + np.exp(-0.5 * ((hour - 12) / 2.2) ** 2) + 1.2 * np.exp(-0.5 * ((hour - 18) / 1.8) ** 2)
     pay = np.where(np.isin(day_of_month, PAY_DAYS), 1.8, 1.0)
     visits = 100 * level * open_hours * WEEK[weekday] * pay * np.exp(random.normal(0, 0.06, total))
     warmth = 12 - 9 * np.cos(2 * np.pi * (day_of_year - 15) / 365) + 4 * np.sin(2 * np.pi * (hour - 9) / 24)
-    temperature = warmth + _random_walk(random, total, memory=60, size=2.5) + random.normal(0, 0.3, total)
+    temperature = warmth + random_walk(random, total, memory=60, size=2.5) + random.normal(0, 0.3, total)
     power = 20 + 0.12 * visits + 1.6 * np.maximum(0, 16 - temperature) + random.normal(0, 0.8, total)
 
-    columns = {"visits": visits, "temperature": temperature, "power": power}
-    splits: Splits = {}
-    start = 0
-    for split, rows in ROWS.items():
-        part = slice(start, start + rows)
-        splits[split] = {"date": dates[part].astype(str).tolist()} | {name: _round(values[part]) for name, values in columns.items()}
-        start += rows
-    return splits
+    return split_by_time(dates, {"visits": visits, "temperature": temperature, "power": power}, ROWS)
 
 
-def _random_walk(random: np.random.Generator, rows: int, *, memory: float, size: float) -> np.ndarray:
+def random_walk(random: np.random.Generator, rows: int, *, memory: float, size: float) -> np.ndarray:
     """x_t = φ x_{t−1} + ε_t, which forgets after about `memory` steps and is `size` large."""
     keep = np.exp(-1 / memory)
     steps = random.normal(0, size * np.sqrt(1 - keep**2), rows)
@@ -59,8 +52,16 @@ def _random_walk(random: np.random.Generator, rows: int, *, memory: float, size:
     return walk
 
 
-def _round(values: np.ndarray) -> list[float]:
-    return np.round(values, 2).tolist()
+def split_by_time(dates: np.ndarray, columns: dict[str, np.ndarray], rows: dict[str, int]) -> Splits:
+    """Splits that follow one another, numbers with two decimals."""
+    splits: Splits = {}
+    start = 0
+    for split, count in rows.items():
+        part = slice(start, start + count)
+        values = {name: np.round(own[part], 2).tolist() for name, own in columns.items()}
+        splits[split] = {"date": dates[part].astype(str).tolist()} | values
+        start += count
+    return splits
 
 
 SET = BuiltIn(
