@@ -51,9 +51,9 @@ class Ensemble(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class LinearBatch(Batch):
-    """A batch of texts that a linear model has read too. A plain network takes no notice of it."""
+    """A batch that a linear model has read too. A plain network takes no notice of it."""
 
-    linear: Tensor = field(default_factory=lambda: torch.zeros(0))  # (B, C): the linear model's logits
+    linear: Tensor = field(default_factory=lambda: torch.zeros(0))  # the linear model's logits (B, C), or forecasts (B, horizon, C)
 
     def to(self, device: torch.device | str) -> Self:
         return replace(Batch.to(self, device), linear=self.linear.to(device, non_blocking=True))

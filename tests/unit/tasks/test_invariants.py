@@ -27,7 +27,7 @@ from attentif.training.run import check_config
 from attentif.training.weights import map_model, write_weights
 
 SOURCE = Path(attentif.__file__).parent
-SAME_NAMES = {"Linear", "Pairs", "Windows", "Words"}  # to be told apart: none may join them
+SAME_NAMES = {"Pairs", "Windows", "Words"}  # to be told apart: none may join them
 TINY = {"layers": 1, "dropout": 0.0}
 FEW = {"limit": 80}
 TEXT = {"train": "corpus.txt"}

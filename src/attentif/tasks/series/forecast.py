@@ -1,7 +1,7 @@
 """Forecasting: from the last steps of a series, or of many, to the next ones."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
-from torch import Tensor
+from torch import Tensor, nn
 
 from attentif.data import DataConfig
 from attentif.data.dates import parts_problem
@@ -20,7 +20,7 @@ from attentif.data.steps import Step
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.frontends.series import SeriesConfig
-from attentif.models.heads.horizon import HorizonHeadConfig, pinball
+from attentif.models.heads.horizon import HorizonHead, HorizonHeadConfig, pinball
 from attentif.tasks.attention import attention_maps
 from attentif.tasks.base import (
     TASKS,
@@ -32,6 +32,7 @@ from attentif.tasks.base import (
     Loss,
     Prediction,
     Prepared,
+    Progress,
     Say,
     Sizes,
     Task,
@@ -44,13 +45,26 @@ from attentif.tasks.base import (
 from attentif.tasks.batches import build_meta, device_of, format_count, iterate_batches
 from attentif.tasks.metrics import Floats
 from attentif.tasks.narrow import labels_of, narrow
+from attentif.tasks.predictors import LinearBatch, Predictor, networks_of
 from attentif.tasks.series.forecast_answers import make_example, predict_file, read_input, window_ending
 from attentif.tasks.series.forecast_baselines import forecast_baselines
 from attentif.tasks.series.forecast_details import collect_details
 from attentif.tasks.series.forecast_report import forecast_sections
 from attentif.tasks.series.forecast_scores import Tally, seasonal_error
-from attentif.tasks.series.rollout import normalise_input, predict_direct, predict_next, roll_out, sample_futures
-from attentif.tasks.series.windows import Cuts, Scaled, Windows, adapt_to_series, cut_by_time, standardise, training_scale, window_starts
+from attentif.tasks.series.linear_map import LinearMap
+from attentif.tasks.series.rollout import normalise_input, predict_change, predict_direct, predict_next, roll_out, sample_futures
+from attentif.tasks.series.stack import Stack
+from attentif.tasks.series.windows import (
+    Cuts,
+    Scaled,
+    Windows,
+    adapt_to_series,
+    cut_by_time,
+    drop_unusable,
+    standardise,
+    training_scale,
+    window_starts,
+)
 from attentif.tasks.tokenizers import TokenizerSource
 from attentif.view.blocks import AttentionMaps, Section
 
@@ -66,6 +80,9 @@ class ForecastConfig(TaskConfig):
     look_back: int = Field(96, gt=0, description="steps that are read")
     horizon: int = Field(24, gt=0, description="steps that are forecast")
     mode: Literal["direct", "rollout"] = Field("direct", description="all steps at once, or one after the other on its own answers")
+    linear: Literal["none", "stacked"] = Field(
+        "none", description="stacked: the network corrects a linear map of the window; its weight and the map's settings by validation"
+    )
     loss: Literal["mse", "mae", "huber"] = Field("mse", description="what is minimised where no quantiles are asked for")
     quantiles: list[float] = Field([], description="bands: [0.1, 0.5, 0.9]; 0.5, the median, is the forecast")
     split: list[int] = Field([], description="rows to train, to choose by and to score; by default data.valid_fraction and test_fraction")
@@ -84,6 +101,8 @@ class ForecastConfig(TaskConfig):
     def _check_options(self) -> Self:
         if self.quantiles and (sorted(set(self.quantiles)) != self.quantiles or not all(0 < q < 1 for q in self.quantiles)):
             raise ValueError("quantiles: lie between 0 and 1 and rise: [0.1, 0.5, 0.9]")
+        if self.linear == "stacked" and self.mode == "rollout":
+            raise ValueError('linear: a linear map gives the whole horizon at once: mode = "direct"')
         if self.quantiles and 0.5 not in self.quantiles:
             raise ValueError("quantiles: 0.5, the median, must be among them: it is the forecast")
         if self.split and (len(self.split) != 3 or min(self.split) < 1):
@@ -115,6 +134,7 @@ class ForecastState(TaskState):
     mean: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (series, channels)
     deviation: Floats = field(default_factory=lambda: np.empty((0, 0)))
     naive: Floats = field(default_factory=lambda: np.empty((0, 0)))  # error of the seasonal forecast within training, for MASE
+    stack: Stack | None = None  # the linear map beneath the network
 
 
 class Forecast(Task[ForecastState, Windows]):
@@ -163,8 +183,9 @@ class Forecast(Task[ForecastState, Windows]):
     ) -> Prepared[ForecastState, Windows]:
         config = self.config
         series, notes = load_series(data, self.request(state), say)
-        series, left_out = self._drop_unusable(series, data, notes)
-        cuts = cut_by_time(series, config.split, (data.fraction("valid"), data.fraction("test")), notes)
+        fractions = (data.fraction("valid"), data.fraction("test"))
+        series, left_out = drop_unusable(series, config.split, fractions, (config.look_back, config.horizon), data.skip_bad, notes)
+        cuts = cut_by_time(series, config.split, fractions, notes)
         mean, deviation = training_scale(series, cuts)
         scaled = standardise(series, mean, deviation)
         naive_of = lambda season: [seasonal_error(scaled.values[cuts.part(number, 0)], season) for number in range(len(series.names))]
@@ -191,6 +212,13 @@ class Forecast(Task[ForecastState, Windows]):
             step = (series.step.seconds, series.step.months)
             read = (tuple(series.columns), series.date, column, tuple(series.names), tuple(left_out))
             state = ForecastState(*read, step, period, mean, deviation, np.array(naive))
+        if config.linear == "stacked":
+            if state.stack is None:
+                say("choosing a linear map on validation: its ridge and how many steps it reads")
+            stack = state.stack or Stack(LinearMap.choose(train, valid))
+            say(f"linear map: {stack.linear.choice}")
+            state = replace(state, stack=stack)
+            train, valid, test = (replace(split, linear=stack.linear) for split in (train, valid, test))
         frontend, channels = narrow(model.frontend, SeriesConfig), len(series.columns)
         head = {
             "horizon": 1 if config.mode == "rollout" else config.horizon,
@@ -200,29 +228,6 @@ class Forecast(Task[ForecastState, Windows]):
         }
         sizes = Sizes(frontend={"channels": channels}, head=head, max_len=train.tokens)
         return Prepared(state, train, valid, test, {}, sizes, series.digest, notes)
-
-    def _drop_unusable(self, series: Series, data: DataConfig, notes: list[str]) -> tuple[Series, list[str]]:
-        """The series that move and have windows in each split; and the names of the others, no more than data.skip_bad allows."""
-        total, problems = len(series.names), dict[int, DataError]()
-        for number in range(total):
-            own = series.only([number])
-            try:
-                cuts = cut_by_time(own, self.config.split, (data.fraction("valid"), data.fraction("test")), [])
-                self._check_lengths(own, cuts)
-                training_scale(own, cuts)
-            except DataError as problem:
-                problems[number] = problem
-        if not problems:
-            return series, []
-        first = next(iter(problems.values()))
-        if len(problems) == total:
-            raise first
-        if len(problems) > data.skip_bad:
-            way_out = f"--skip-bad {len(problems)} leaves out what cannot be used, {len(problems):,} of {total:,} series"
-            raise DataError(f"{first.message}; {way_out}", file=first.file, line=first.line)
-        notes.append(f"{len(problems):,} of {total:,} series left out, the first for this: {first}")
-        kept = [number for number in range(total) if number not in problems]
-        return series.only(kept), [series.names[number] for number in problems]
 
     def migrate_state(self, folder: Path, table: Mapping[str, Any]) -> ForecastState:
         arrays = {key: np.array(table[key]) for key in ("mean", "deviation", "naive")}
@@ -274,26 +279,13 @@ class Forecast(Task[ForecastState, Windows]):
         places = [known[name] for name in series.names]
         return standardise(series, state.mean[places], state.deviation[places])
 
-    def _check_lengths(self, series: Series, cuts: Cuts) -> None:
-        config = self.config
-        for number, (name, _) in enumerate(series.each()):
-            for place, split in enumerate(("train", "valid", "test")):
-                part = cuts.part(number, place)
-                rows, need = part.stop - part.start, config.horizon + (config.look_back if place == 0 else 0)
-                if rows < need:
-                    of = f" of series {name!r}" if name else ""
-                    total = int(series.borders[number + 1] - series.borders[number])
-                    window = f"{config.look_back} + {config.horizon}" if place == 0 else f"a horizon of {config.horizon}"
-                    way_out = "shorten task.look_back or task.horizon, or bring more rows"
-                    raise DataError(
-                        f"too few rows{of}: {split} has {rows:,} of {total:,} and a window takes {window}; {way_out}", file=series.files[0]
-                    )
-
     # --------------------------------------------------------------------------------------------- training and scores
 
     def step(self, model: Model, batch: Batch) -> Loss:
         if self.config.mode == "rollout":
             given, true = predict_next(model, batch)
+        elif isinstance(batch, LinearBatch):
+            given, true = predict_change(model, batch.source)[0] + batch.linear[..., None], labels_of(batch)
         else:
             given, true = predict_direct(model, batch.source), labels_of(batch)
         return Loss(self._loss(given, true), true.numel())
@@ -304,11 +296,43 @@ class Forecast(Task[ForecastState, Windows]):
         losses = {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.smooth_l1_loss}
         return losses[self.config.loss](given[..., 0], true, reduction="sum")
 
-    def forecast(self, model: Model, source: Input) -> Tensor:
+    def init_weights(self, model: Model, prepared: Prepared[ForecastState, Windows], say: Say) -> None:
+        if self.config.linear == "stacked":
+            for network in networks_of(model):
+                nn.init.zeros_(narrow(network.head, HorizonHead).out.weight)  # the first forecasts are the linear map's
+
+    def finalize(
+        self, model: Model, prepared: Prepared[ForecastState, Windows], *, budget: int, say: Say, progress: Progress | None = None
+    ) -> ForecastState:
+        """The weight of the network and the width of its bands, from validation."""
+        state, valid, config = prepared.state, prepared.valid, self.config
+        if state.stack is None:
+            return state
+
+        def read() -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+            with eval_mode(model):
+                for batch in iterate_batches(model, valid, EvalOptions(budget, progress=progress)):
+                    added = predict_change(model, batch.source)[0]
+                    yield torch.tensor(batch.rows), added, narrow(batch, LinearBatch).linear, labels_of(batch)
+
+        stack = state.stack.choose(read, len(valid), config.middle, config.quantiles)
+        bands = f", its bands {stack.width:.2f} times as wide" if config.quantiles else ""
+        say(f"forecasts are a linear map + {stack.network:.2f} × the network{bands}; chosen on validation")
+        return replace(state, stack=stack)
+
+    def caveat(self, predictor: Predictor, state: ForecastState) -> str:
+        stacked = "" if state.stack is None else f"a linear map + {state.stack.network:.2f} × the network"
+        return "; ".join(part for part in (super().caveat(predictor, state), stacked) if part)
+
+    def forecast(self, model: Model, state: ForecastState, source: Input) -> Tensor:
         """(B, horizon, channels, quantiles): the model's own way, quantiles in order."""
         if self.config.mode == "rollout":
             return roll_out(model, source, self.config.horizon, self.median)[0].sort(-1).values
-        return predict_direct(model, source).sort(-1).values  # lines that cross are rearranged (Chernozhukov et al. 2010)
+        if state.stack is None:
+            given = predict_direct(model, source)
+        else:
+            given = state.stack.join(predict_change(model, source)[0], source.data, self.config.middle)
+        return given.sort(-1).values  # lines that cross are rearranged (Chernozhukov et al. 2010)
 
     def median(self, given: Tensor) -> Tensor:
         return given[..., self.config.middle]
@@ -318,7 +342,7 @@ class Forecast(Task[ForecastState, Windows]):
         total = inside = 0.0
         with eval_mode(model):
             for batch in iterate_batches(model, dataset, options):
-                given = self.forecast(model, batch.source)
+                given = self.forecast(model, state, batch.source)
                 total += float(self._loss(given, labels_of(batch)))
                 inside += float(((given[..., 0] <= labels_of(batch)) & (labels_of(batch) <= given[..., -1])).sum())
                 tally.add(batch.rows, self.median(given).cpu().numpy(), labels_of(batch).cpu().numpy())
@@ -334,18 +358,19 @@ class Forecast(Task[ForecastState, Windows]):
     def naive(self, state: ForecastState, windows: Windows) -> Floats:
         return state.naive[[state.names.index(name) for name in windows.scaled.series.names]]
 
-    def bands(self, model: Model, batch: Batch) -> NDArray[np.float32]:
+    def bands(self, model: Model, state: ForecastState, batch: Batch) -> NDArray[np.float32]:
         """Forecasts with their quantiles (B, horizon, channels, Q); those of a one-step model are of futures drawn step by step."""
         config = self.config
         with eval_mode(model):
             source = batch.to(device_of(model)).source
             if config.mode == "direct" or len(config.quantiles) < 2:
-                return self.forecast(model, source).cpu().numpy()
+                return self.forecast(model, state, source).cpu().numpy()
             return sample_futures(model, source, config.horizon, torch.tensor(config.quantiles), PATHS).cpu().numpy()
 
     def baselines(self, prepared: Prepared[ForecastState, Windows], say: Say) -> list[Baseline]:
         state = prepared.state
-        return forecast_baselines(*prepared.splits, self.naive(state, prepared.test), state.period or 1, say)
+        linear = None if state.stack is None else state.stack.linear
+        return forecast_baselines(*prepared.splits, self.naive(state, prepared.test), state.period or 1, linear, say)
 
     # ----------------------------------------------------------------------------------------------------------- answers
 

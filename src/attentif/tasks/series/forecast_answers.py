@@ -11,7 +11,6 @@ from attentif.data.steps import Step, calendar
 from attentif.errors import DataError
 from attentif.models import Batch, Model
 from attentif.tasks.base import Example, Prediction
-from attentif.tasks.details import TableAnswer
 from attentif.tasks.series.forecast_details import shorten
 from attentif.tasks.series.windows import Scaled, Windows, build_batch
 
@@ -29,7 +28,7 @@ def predict_file(task: "Forecast", model: Model, state: "ForecastState", given: 
             of = f" of series {own!r}" if own else ""
             raise DataError(f"has {rows.stop - rows.start:,} rows{of}, and the model reads {config.look_back}", file=series.files[0])
         dates = series.step.after(series.dates[rows.stop - 1], config.horizon)
-        bands = scaled.unscale(np.moveaxis(task.bands(model, window_ending(task, scaled, rows.stop))[0], -1, 0), number)
+        bands = scaled.unscale(np.moveaxis(task.bands(model, state, window_ending(task, scaled, rows.stop))[0], -1, 0), number)
         columns: dict[str, list[str] | list[float]] = {"series": [own] * len(dates)} if own else {}
         columns["date"] = [series.when(date) for date in dates]
         for channel, column in enumerate(series.columns):
@@ -38,13 +37,7 @@ def predict_file(task: "Forecast", model: Model, state: "ForecastState", given: 
             columns |= {f"{column} q{q:g}": shorten(band[:, channel]) for q, band in others}
         table = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         said = f"{len(table)} steps, {table[0]['date']} to {table[-1]['date']}"
-        found.append(
-            Prediction(
-                f"{name}: {own}" if own else name,
-                said,
-                details=TableAnswer(table=table, notes=notes) if notes else TableAnswer(table=table),
-            )
-        )
+        found.append(Prediction(f"{name}: {own}" if own else name, said, details={"table": table} | ({"notes": notes} if notes else {})))
     return found
 
 

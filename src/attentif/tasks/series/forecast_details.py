@@ -29,8 +29,8 @@ def collect_details(
     return {
         "by_step": _by_step(task, state, tally, windows),
         "by_channel": tally.by_channel(),
-        "rolled": _compare_modes(task, model, windows, options),
-        "forecasts": [_show_forecast(task, model, windows, tally, rank) for rank in RANKS],
+        "rolled": _compare_modes(task, model, state, windows, options),
+        "forecasts": [_show_forecast(task, model, state, windows, tally, rank) for rank in RANKS],
         "quantiles": task.config.quantiles,
         "mode": task.config.mode,
     }
@@ -45,26 +45,27 @@ def _by_step(task: "Forecast", state: "ForecastState", tally: Tally, windows: Wi
     return found
 
 
-def _compare_modes(task: "Forecast", model: Model, windows: Windows, options: EvalOptions) -> ModesCompared:
+def _compare_modes(task: "Forecast", model: Model, state: "ForecastState", windows: Windows, options: EvalOptions) -> ModesCompared:
     """On some windows: a direct forecast and the same model rolled out; or a rolled-out one and the same told the truth at each step."""
     rows = windows.pick(COMPARED)
     block = max(1, windows.horizon // 4)
+    forecast = lambda source: task.forecast(model, state, source)
     sums = {"direct": np.zeros(windows.horizon), "rolled": np.zeros(windows.horizon)}
     with eval_mode(model):
         for batch in iterate_batches(model, windows, EvalOptions(options.budget), rows):
             if task.config.mode == "rollout":
                 first = predict_next(model, batch)[0][:, -windows.horizon :]
-                second = task.forecast(model, batch.source)
+                second = forecast(batch.source)
             else:
-                first = task.forecast(model, batch.source)
-                second = roll_blocks(model, batch.source, windows.horizon, block, task.median)
+                first = forecast(batch.source)
+                second = roll_blocks(forecast, batch.source, windows.horizon, block, task.median)
             for key, own in (("direct", first), ("rolled", second)):
                 sums[key] += (task.median(own) - labels_of(batch)).square().mean(-1).sum(0).double().cpu().numpy()
     direct, rolled = ((sums[key] / len(rows)).tolist() for key in ("direct", "rolled"))
     return {"block": block, "windows": len(rows), "direct": direct, "rolled": rolled}
 
 
-def _show_forecast(task: "Forecast", model: Model, windows: Windows, tally: Tally, rank: str) -> ShownForecast:
+def _show_forecast(task: "Forecast", model: Model, state: "ForecastState", windows: Windows, tally: Tally, rank: str) -> ShownForecast:
     """The forecast of one window with what was read before it, in the file's own numbers."""
     errors = tally.of_window[:, 0]
     row = int(np.argsort(errors, kind="stable")[round(RANKS[rank] * (len(errors) - 1))])
@@ -73,7 +74,7 @@ def _show_forecast(task: "Forecast", model: Model, windows: Windows, tally: Tall
     before = min(windows.look_back, 2 * windows.horizon)
     steps = slice(start - before, start + windows.horizon)
     number = scaled.find_series(start)
-    given = scaled.unscale(np.moveaxis(task.bands(model, windows.batch([row]))[0], -1, 0), number)  # (Q, horizon, channels)
+    given = scaled.unscale(np.moveaxis(task.bands(model, state, windows.batch([row]))[0], -1, 0), number)  # (Q, horizon, channels)
     channels: list[ShownChannel] = [
         {"name": name, "values": shorten(series.values[steps, place]), "given": [shorten(own[:, place]) for own in given]}
         for place, name in enumerate(series.columns[:SHOWN_CHANNELS])

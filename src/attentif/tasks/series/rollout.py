@@ -28,10 +28,16 @@ def frontend_of(model: Model) -> SeriesConfig:
 
 def predict_direct(model: Model, source: Input) -> Tensor:
     """(B, horizon, channels, quantiles)"""
+    change, level = predict_change(model, source)
+    return change + level[..., None]
+
+
+def predict_change(model: Model, source: Input) -> tuple[Tensor, Tensor]:
+    """What is given beside the level of the window (B, horizon, channels, quantiles), and that level (B, 1, channels)."""
     config = frontend_of(model)
     _, shift, scale = normalise_window(source.data, config.normalise)
     given, _ = model(Batch(normalise_input(model, source)))
-    return _join_channels(given, config) * scale[..., None] + shift[..., None]
+    return _join_channels(given, config) * scale[..., None], shift
 
 
 def normalise_input(model: Model, source: Input) -> Input:
@@ -74,13 +80,13 @@ def roll_out(model: Model, source: Input, horizon: int, choose: Choose) -> tuple
     return torch.stack(given, 1) * scale[..., None] + shift[..., None], torch.stack(chosen, 1) * scale + shift
 
 
-def roll_blocks(model: Model, source: Input, horizon: int, block: int, middle: Choose) -> Tensor:
-    """(B, horizon, channels, quantiles) of a direct model, `block` steps at a time."""
+def roll_blocks(forecast: Callable[[Input], Tensor], source: Input, horizon: int, block: int, middle: Choose) -> Tensor:
+    """(B, horizon, channels, quantiles) of direct forecasts, `block` steps at a time."""
     given: list[Tensor] = []
     read, done = source.data, 0
     while done < horizon:
         beside = None if source.beside is None else replace(source.beside, data=source.beside.data[:, done : done + read.shape[1]])
-        given.append(predict_direct(model, replace(source, data=read, beside=beside))[:, : min(block, horizon - done)])
+        given.append(forecast(replace(source, data=read, beside=beside))[:, : min(block, horizon - done)])
         done += given[-1].shape[1]
         read = torch.cat([read, middle(given[-1])], dim=1)[:, -read.shape[1] :]
     return torch.cat(given, 1)

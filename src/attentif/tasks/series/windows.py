@@ -4,7 +4,7 @@ Splits follow one another in time. A window belongs to the split that all the st
 split before (as the literature has it: Zhou et al. 2021), but never after. Every window is counted, stride 1, none dropped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from attentif.models import Batch, Input, ModelConfig
 from attentif.models.frontends import TokensConfig
 from attentif.models.frontends.series import SeriesConfig
 from attentif.nn.seq import Seq
+from attentif.tasks.predictors import LinearBatch
 from attentif.tasks.ragged import Ints, Rows
 
 Floats32 = NDArray[np.float32]
@@ -57,6 +58,7 @@ class Windows:
     look_back: int
     horizon: int
     tokens: int  # of a window, in a batch's budget
+    linear: Callable[[Floats32], NDArray[Any]] | None = None  # the map beneath the network, of (n, look-back, channels)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -69,7 +71,11 @@ class Windows:
         """What is read, with the calendar beside it up to the last step of the horizon, and as labels what comes."""
         chosen = np.asarray(rows, dtype=np.int64)
         steps = self.starts[chosen][:, None] + np.arange(self.look_back + self.horizon)
-        return build_batch(self.scaled.values[steps], self.scaled.calendar[steps], self.look_back, chosen)
+        batch = build_batch(self.scaled.values[steps], self.scaled.calendar[steps], self.look_back, chosen)
+        if self.linear is None:
+            return batch
+        beneath = torch.from_numpy(self.linear(batch.source.data.numpy()))
+        return LinearBatch(batch.source, labels=batch.labels, rows=batch.rows, linear=beneath)
 
     def read_and_true(self, rows: Rows) -> tuple[Floats32, Floats32]:
         """What these windows read (n, look-back, channels), and what came (n, horizon, channels)."""
@@ -183,3 +189,44 @@ def training_scale(series: Series, cuts: Cuts) -> tuple[NDArray[np.float64], NDA
                 f"{column}: is constant{of} ({known[0, still[0]]:g} in all {rows}): there is nothing to learn{way_out}", part.start
             )
     return np.array(mean), np.array(deviation)
+
+
+def drop_unusable(
+    series: Series, counts: Sequence[int], fractions: tuple[float, float], sizes: tuple[int, int], allowed: int, notes: list[str]
+) -> tuple[Series, list[str]]:
+    """The series that move and have windows (look-back, horizon) in each split; and the names of the others, so many at most."""
+    total, problems = len(series.names), dict[int, DataError]()
+    for number in range(total):
+        own = series.only([number])
+        try:
+            cuts = cut_by_time(own, counts, fractions, [])
+            _check_lengths(own, cuts, *sizes)
+            training_scale(own, cuts)
+        except DataError as problem:
+            problems[number] = problem
+    if not problems:
+        return series, []
+    first = next(iter(problems.values()))
+    if len(problems) == total:
+        raise first
+    if len(problems) > allowed:
+        way_out = f"--skip-bad {len(problems)} leaves out what cannot be used, {len(problems):,} of {total:,} series"
+        raise DataError(f"{first.message}; {way_out}", file=first.file, line=first.line)
+    notes.append(f"{len(problems):,} of {total:,} series left out, the first for this: {first}")
+    kept = [number for number in range(total) if number not in problems]
+    return series.only(kept), [series.names[number] for number in problems]
+
+
+def _check_lengths(series: Series, cuts: Cuts, look_back: int, horizon: int) -> None:
+    for number, (name, _) in enumerate(series.each()):
+        for place, split in enumerate(("train", "valid", "test")):
+            part = cuts.part(number, place)
+            rows, need = part.stop - part.start, horizon + (look_back if place == 0 else 0)
+            if rows < need:
+                of = f" of series {name!r}" if name else ""
+                total = int(series.borders[number + 1] - series.borders[number])
+                window = f"{look_back} + {horizon}" if place == 0 else f"a horizon of {horizon}"
+                way_out = "shorten task.look_back or task.horizon, or bring more rows"
+                raise DataError(
+                    f"too few rows{of}: {split} has {rows:,} of {total:,} and a window takes {window}; {way_out}", file=series.files[0]
+                )

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from attentif.models.frontends.series import SeriesConfig
 from attentif.models.heads.horizon import HorizonHeadConfig
 from attentif.tasks.predictors import Ensemble
 from attentif.tasks.series.forecast import ForecastConfig
-from attentif.tasks.series.forecast_baselines import Linear, moments
+from attentif.tasks.series.linear_map import CENTRES, LinearMap, Moments, fold_centre
 from attentif.tasks.series.rollout import predict_direct, predict_next, roll_blocks, roll_out, sample_futures, sample_quantiles
+from attentif.tasks.series.stack import cautious_weight
 from attentif.tasks.series.windows import Windows
+from attentif.tasks.states import load_state, save_state
 from attentif.view.page import Page, render
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -72,8 +75,8 @@ def test_a_normalised_one_step_model_is_trained_on_the_horizon_alone(tmp_path: P
 def test_a_direct_model_rolled_out_in_one_block_is_direct(tmp_path: Path) -> None:
     task, prepared, model = make(tmp_path, model=PATCHES)
     source = prepared.test.batch([0, 1]).source
-    assert_close(roll_blocks(model, source, 6, 6, task.median), predict_direct(model, source), **CLOSE)
-    blocks = roll_blocks(model, source, 6, 2, task.median)
+    assert_close(roll_blocks(partial(predict_direct, model), source, 6, 6, task.median), predict_direct(model, source), **CLOSE)
+    blocks = roll_blocks(partial(predict_direct, model), source, 6, 2, task.median)
     assert_close(blocks[:, :2], predict_direct(model, source)[:, :2], **CLOSE)
     again = torch.cat([source.data, blocks[:, :2, :, 0]], 1)[:, 2:]
     assert_close(blocks[:, 2:4], predict_direct(model, replace(source, data=again))[:, :2], **CLOSE)
@@ -145,7 +148,7 @@ def test_scores_are_the_definitions_over_every_window_whatever_the_batches(tmp_p
 def test_quantiles_are_in_order_scored_by_the_pinball_loss_and_their_band_counted(tmp_path: Path) -> None:
     task, prepared, model = make(tmp_path, model=PATCHES, quantiles=[0.1, 0.5, 0.9])
     batch = prepared.test.batch(range(len(prepared.test)))
-    given = task.forecast(model, batch.source)
+    given = task.forecast(model, prepared.state, batch.source)
     assert (given.diff(dim=-1) >= 0).all()
     assert batch.labels is not None
     inside = ((given[..., 0] <= batch.labels) & (batch.labels <= given[..., 2])).float().mean().item()
@@ -182,11 +185,89 @@ def test_the_linear_baseline_is_the_ridge_regression(tmp_path: Path) -> None:
     read, true = train.read_and_true(np.arange(len(train)))
     x, y = (part.transpose(0, 2, 1).reshape(-1, part.shape[1]).astype(np.float64) for part in (read, true))
     fitted = Ridge(alpha=0.01 * len(x)).fit(x, y)
-    gram, cross, count = moments(train, "as it is")
-    assert count == len(x)
-    ours = Linear(np.linalg.solve(gram / count + np.diag(np.append(np.full(32, 0.01), 0)), cross / count), "as it is", 0.01)
+    moments = Moments.of(train, "as it is")
+    assert moments.count == len(x)
+    ours = LinearMap(moments.solve(0.01, 32).astype(np.float32), "")
     expected = fitted.predict(x).reshape(len(train), 2, 6).transpose(0, 2, 1)
     np.testing.assert_allclose(ours(read), expected, rtol=1e-3, atol=1e-4)
+    short = Ridge(alpha=0.01 * len(x)).fit(x[:, -8:], y).predict(x[:, -8:]).reshape(len(train), 2, 6).transpose(0, 2, 1)
+    np.testing.assert_allclose(replace(ours, weight=moments.solve(0.01, 8).astype(np.float32))(read), short, rtol=1e-3, atol=1e-4)
+    assert moments.error(moments.solve(0.01, 32)) == pytest.approx(float(((expected - true) ** 2).mean()), rel=1e-4)
+
+
+@pytest.mark.parametrize("centre", list(CENTRES))
+def test_a_centre_folds_into_the_weights(centre: str) -> None:
+    random = np.random.default_rng(0)
+    weight, read = random.normal(size=(9, 3)), random.normal(5, 1, (4, 8, 2))
+    middle = CENTRES[centre](read)
+    expected = np.einsum("ntc,th->nhc", read - middle, weight[:-1]) + weight[-1][:, None] + middle
+    np.testing.assert_allclose(LinearMap(fold_centre(weight, centre).astype(np.float32), "")(read), expected, rtol=1e-4, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------ stacked on a linear map
+
+STACKED = {"linear": "stacked", "model": {"frontend": {"patch": 8, "stride": 4, "normalise": "window"}}}
+
+
+def test_a_stacked_network_begins_as_the_linear_map(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, **STACKED)
+    task.init_weights(model, prepared, lambda line: None)
+    test = prepared.test
+    read, true = test.read_and_true(np.arange(len(test)))  # type: ignore[union-attr]
+    expected = float(((prepared.state.stack.linear(read) - true) ** 2).mean())  # type: ignore[union-attr]
+    assert task.evaluate(model, prepared.state, test).scores["mse"] == pytest.approx(expected, rel=1e-3)
+    baseline = task.baselines(prepared, lambda line: None)[-1]
+    assert baseline.scores["mse"] == pytest.approx(expected, rel=1e-4)  # the map is the baseline, fitted once
+    assert task.step(model, test.batch([0, 3])).total.item() == pytest.approx(
+        float(((prepared.state.stack.linear(read[[0, 3]]) - true[[0, 3]]) ** 2).sum()),  # type: ignore[union-attr]
+        rel=1e-3,
+    )
+
+
+def test_what_a_network_adds_is_weighted_by_what_it_is_worth_on_validation(tmp_path: Path) -> None:
+    """A network of noise gets no weight, so forecasts are the linear map's; one that knows the errors keeps its own."""
+    task, prepared, model = make(tmp_path, **STACKED)  # random weights
+    state = task.finalize(model, prepared, budget=8192, say=lambda line: None)
+    assert state.stack.network == pytest.approx(0, abs=0.05)
+    random = np.random.default_rng(0)
+    errors = random.normal(0, 1, (400, 6, 2))
+    added = torch.tensor(0.8 * errors + random.normal(0, 0.1, errors.shape))[..., None]
+    read = lambda: [(torch.arange(400), added, torch.zeros(400, 6, 2), torch.tensor(errors))]
+    assert prepared.state.stack.choose(read, 400, 0, []).network == 1.0
+    small = prepared.state.stack.choose(lambda: [(r, 4 * a, b, c) for r, a, b, c in read()], 400, 0, [])
+    assert small.network == pytest.approx(0.8 * 4 / (3.2**2 + 0.16), rel=0.02)  # Σ x y / Σ x²
+
+
+def test_bands_are_widened_until_their_pinball_loss_is_lowest(tmp_path: Path) -> None:
+    _, prepared, _ = make(tmp_path, quantiles=[0.1, 0.5, 0.9], **STACKED)
+    true = torch.tensor(np.random.default_rng(0).normal(0, 1, (500, 6, 2)))
+    added = torch.tensor([-0.64, 0.0, 0.64]).double().expand(500, 6, 2, 3)  # half of what holds eight normal errors in ten
+    stack = prepared.state.stack.choose(lambda: [(torch.arange(500), added, torch.zeros(500, 6, 2), true)], 500, 1, [0.1, 0.5, 0.9])
+    assert stack.network == 0.0  # a median that is always 0 says nothing
+    assert stack.width == pytest.approx(2.0, rel=0.11)
+
+
+def test_a_weight_less_its_doubt_is_between_nothing_and_all() -> None:
+    assert cautious_weight(np.zeros(8), np.zeros(8)) == 0.0
+    assert cautious_weight(np.full(8, 0.5), np.ones(8)) == pytest.approx(0.5)  # all stretches agree
+    assert cautious_weight(np.array([4.0, -3.0] * 4), np.ones(8)) == 0.0
+    assert cautious_weight(np.full(8, 9.0), np.ones(8)) == 1.0
+
+
+def test_a_stacked_run_answers_the_same_from_its_files(tmp_path: Path) -> None:
+    task, prepared, model = make(tmp_path, quantiles=[0.1, 0.5, 0.9], **STACKED)
+    state = task.finalize(model, prepared, budget=8192, say=lambda line: None)
+    (tmp_path / "run").mkdir()
+    save_state(tmp_path / "run", state)
+    file = write(tmp_path / "neuf.csv", table(50, seed=3))
+    again = load_state(tmp_path / "run", type(state))
+    assert task.predict(model, again, {}, [file]) == task.predict(model, state, {}, [file])
+    assert "linear map" in task.caveat(model, again)
+
+
+def test_a_map_of_the_whole_horizon_cannot_be_rolled_out() -> None:
+    with pytest.raises(ValueError, match="direct"):
+        ForecastConfig(mode="rollout", linear="stacked")
 
 
 def test_baselines_repeat_the_last_value_and_the_last_season(tmp_path: Path) -> None:
@@ -229,7 +310,7 @@ def test_an_answer_goes_on_after_the_last_row_in_the_file_s_own_numbers(tmp_path
     read = (np.array([row[1:] for row in table(50, seed=3)])[-32:] - prepared.state.mean[0]) / prepared.state.deviation[0]
     batch = prepared.test.batch([0])
     with torch.no_grad():
-        given = task.forecast(model, replace(batch.source, data=torch.tensor(read, dtype=torch.float32)[None]))[0]
+        given = task.forecast(model, prepared.state, replace(batch.source, data=torch.tensor(read, dtype=torch.float32)[None]))[0]
     expected = given.numpy() * np.array(prepared.state.deviation[0])[:, None] + np.array(prepared.state.mean[0])[:, None]
     assert [[row["a q0.1"], row["a"], row["a q0.9"]] for row in rows] == [pytest.approx(own, rel=1e-4) for own in expected[:, 0].tolist()]
 
