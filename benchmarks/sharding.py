@@ -15,6 +15,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
+import psutil
 
 SMALL = {"width": 64, "layers": 4, "dropout": 0.1}
 LARGE = {"width": 768, "layers": 12, "dropout": 0.0}  # 98 million parameters
@@ -117,8 +118,8 @@ def kill(folder: Path) -> None:
         going = launch(processes, {"folder": str(path), "size": "small", "steps": 40, "train": train})
         while not (path / "checkpoints" / f"step-{until:08}").exists():
             time.sleep(0.05)
-        going.send_signal(signal.SIGKILL)
-        subprocess.run(["pkill", "-KILL", "-f", str(path)], check=False)  # the workers of this one run
+        for process in (*psutil.Process(going.pid).children(recursive=True), going):  # torchrun's workers outlive it
+            process.send_signal(signal.SIGKILL)
         going.wait()
     found = run(1, folder=str(path), size="small", steps=40, train=train)["losses"]
     differences = np.abs(np.array(found) / whole - 1)

@@ -30,10 +30,12 @@ from attentif.training.config import FitConfig, StoredConfig
 from attentif.training.distributed import device_of
 from attentif.training.export import Exported, export_run
 from attentif.training.export_gguf import export_gguf
+from attentif.training.export_onnx import export_onnx
 from attentif.training.fitted import fit
 from attentif.training.imported import import_folder, is_foreign, open_folder
 from attentif.training.lengthen import lengthen_run
 from attentif.training.load import Given, Source, data_table, load_config, load_fit_config, require_own_data, source_name
+from attentif.training.network_alone import leave_network
 from attentif.training.progress import Display, display
 from attentif.training.rundir import RunFolder
 from attentif.training.stored_config import read_run_config, read_state
@@ -153,10 +155,35 @@ def import_model(source: str | Path, out: str | Path, *, force: bool = False, sa
     return import_folder(path, Path(out), name=str(source), force=force, say=say or (lambda _: None)).path
 
 
-def export_model(source: str | Path, out: str | Path, *, family: str | None = None, force: bool = False) -> Exported:
-    """Write a run as a Hugging Face folder that transformers loads as it is."""
+def export_model(
+    source: str | Path,
+    out: str | Path,
+    *,
+    family: str | None = None,
+    network_alone: bool = False,
+    force: bool = False,
+    say: Say | None = None,
+) -> Exported:
+    """Write a run as a Hugging Face folder that transformers loads as it is.
+
+    `network_alone` leaves out the linear model that a network is stacked on, and says what that costs."""
     run, config = _load_network(source, "no Hugging Face architecture can represent it")
-    return export_run(run.folder, config, run.state, run.model, run.tokenizers, Path(out), family=family, force=force)
+    if not network_alone:
+        return export_run(run.folder, config, run.state, run.model, run.tokenizers, Path(out), family=family, force=force)
+    alone = leave_network(run.folder, config, run.model, run.tokenizers, say or (lambda _: None))
+    parts = (run.folder, alone.config, alone.state, alone.model, run.tokenizers, Path(out))
+    return export_run(*parts, family=family, note=alone.note, force=force)
+
+
+def export_to_onnx(
+    source: str | Path, out: str | Path, *, network_alone: bool = False, force: bool = False, say: Say | None = None
+) -> Exported:
+    """Write a run as an ONNX graph with its tokenizer and labels; the options are those of `export_model`."""
+    run, config = _load_network(source, "ONNX cannot represent it")
+    if not network_alone:
+        return export_onnx(run.folder, config, run.state, run.model, run.tokenizers, Path(out), force=force)
+    alone = leave_network(run.folder, config, run.model, run.tokenizers, say or (lambda _: None))
+    return export_onnx(run.folder, alone.config, alone.state, alone.model, run.tokenizers, Path(out), note=alone.note, force=force)
 
 
 def export_to_gguf(source: str | Path, out: str | Path, *, stored: str = "f16", force: bool = False) -> Exported:

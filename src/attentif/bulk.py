@@ -88,7 +88,7 @@ def answer_into(
     as_table, scored = out.path.suffix.lower() in TABLES, True
     notes: dict[str, None] = {}
     for line, found in answer_rows(questions, answer, progress, out.journal.rows, ahead):
-        for note in dict.fromkeys(note for _, one in found for note in one.details.get("notes", ())):
+        for note in dict.fromkeys(note for _, one in found for note in one.notes):
             if note not in notes and say is not None:
                 say(note)
             notes[note] = None
@@ -144,8 +144,8 @@ def render_json(asked: AskedRow, one: Prediction) -> dict[str, Any]:
 
 def render_rows(asked: AskedRow, one: Prediction, read: frozenset[str] = frozenset(), *, scored: bool = True) -> list[dict[str, Any]]:
     """The same as rows of a table; an answer that is a table itself (a forecast) has several."""
-    if table := one.details.get("table"):
-        return [_join(asked.kept, row) for row in table]
+    if one.table:
+        return [_join(asked.kept, row) for row in one.table]
     labels = sorted(one.scores) if scored else []
     own = {"output": one.output, "probability": one.probability} | {f"p({label})": one.scores[label] for label in labels}
     return [_join(asked.kept, own if read and read <= asked.kept.keys() else {"input": one.input} | own)]

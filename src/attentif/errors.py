@@ -30,8 +30,8 @@ class AttentifError(Exception):
 
     def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None, code: str = "") -> None:
         self.message, self.file, self.line, self.code = printable(message), file, line, code or type(self).code
-        place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
-        super().__init__(printable(place) + self.message)
+        self.place = printable("" if file is None else f"{file}: " if line is None else f"{file}:{line}: ")
+        super().__init__(self.place + self.message)
 
 
 class ConfigError(AttentifError):

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from attentif.api import Run, train
 from attentif.data.readers import cell_text
 from attentif.errors import UsageError
+from attentif.tasks.details import EstimateAnswer, require_details
 from attentif.training.progress import Silent, display
 
 __all__ = ["AttentifClassifier", "AttentifForecaster", "AttentifRegressor"]
@@ -130,7 +131,7 @@ class AttentifRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """A number for each text."""
         check_is_fitted(self)
-        return np.array([answer.details["value"] for answer in self.run_.predict(_as_texts(X))])
+        return np.array([require_details(answer, EstimateAnswer)["value"] for answer in self.run_.predict(_as_texts(X))])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -160,7 +161,7 @@ class AttentifForecaster(_Estimator):
     def predict(self, X: Any) -> list[dict[str, Any]]:
         """The steps after the last row of `X`: a row for each, with its date, every column and its quantiles."""
         check_is_fitted(self)
-        return [row for answer in self.run_.predict(X) for row in answer.details["table"]]
+        return [row for answer in self.run_.predict(X) for row in answer.table]
 
 
 def _as_texts(data: Any) -> Any:

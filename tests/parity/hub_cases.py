@@ -247,6 +247,28 @@ WAV2VEC = {
 LARGE = WAV2VEC | {"do_stable_layer_norm": True, "feat_extract_norm": "layer", "conv_bias": True, "num_conv_pos_embeddings": 5}
 
 
+SINKS = LLAMA | {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 6}
+CHUNKS = LLAMA | {
+    "num_hidden_layers": 5,
+    "head_dim": 8,
+    "intermediate_size_mlp": 40,
+    "num_local_experts": 4,
+    "attention_chunk_size": 4,
+    "floor_scale": 3,
+    "attn_scale": 0.5,
+}
+JAMBA = LLAMA | {
+    "num_hidden_layers": 5,
+    "num_experts": 4,
+    "attn_layer_period": 3,
+    "attn_layer_offset": 1,
+    "mamba_d_state": 8,
+    "mamba_dt_rank": 3,
+}
+LED = BART | {"attention_window": 4, "max_encoder_position_embeddings": 80, "max_decoder_position_embeddings": 80}
+LED = {key: value for key, value in LED.items() if key not in ("max_position_embeddings", "scale_embedding")}
+
+
 def labels(head: str) -> dict[str, int]:
     return {} if head == "ForQuestionAnswering" else {"num_labels": 3}
 
@@ -499,4 +521,23 @@ CASES = {
     "albert as wide": encoder("AlbertForMaskedLM", "AlbertConfig", BERT | {"embedding_size": 32, "num_hidden_layers": 3}),
     "qwen2 moe": rotary("Qwen2MoeForCausalLM", "Qwen2MoeConfig", QWEN2_MOE),
     **heads("Qwen2Moe", "Qwen2MoeConfig", QWEN2_MOE, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
+    "gpt_oss": rotary("GptOssForCausalLM", "GptOssConfig", SINKS),
+    "gpt_oss full": rotary(
+        "GptOssForCausalLM",
+        "GptOssConfig",
+        SINKS | {"layer_types": ["full_attention"] * 2, "attention_bias": False, "rope_parameters": YARN},
+    ),
+    **heads("GptOss", "GptOssConfig", SINKS, f"{CLASSIFY} {TAG} Model", double=False),
+    "llama4": rotary("Llama4ForCausalLM", "Llama4TextConfig", CHUNKS),
+    "llama4 maverick": rotary(
+        "Llama4ForCausalLM",
+        "Llama4TextConfig",
+        CHUNKS | {"interleave_moe_layer_step": 2, "use_qk_norm": False, "attn_temperature_tuning": False, "num_experts_per_tok": 2},
+    ),
+    "llama4 bare": rotary("Llama4TextModel", "Llama4TextConfig", CHUNKS),
+    "jamba": Case("JambaForCausalLM", "JambaConfig", JAMBA, double=False),
+    "jamba dense": Case("JambaForCausalLM", "JambaConfig", JAMBA | {"num_experts": 1, "mamba_proj_bias": True}, double=False),
+    **heads("Jamba", "JambaConfig", JAMBA, f"{CLASSIFY} Model", double=False),
+    "led": Case("LEDForConditionalGeneration", "LEDConfig", LED, kind="seq2seq", double=False),
+    **heads("LED", "LEDConfig", LED, f"{ANSWER} Model", kind="seq2seq", double=False),
 }

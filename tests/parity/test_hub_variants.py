@@ -65,7 +65,16 @@ GRID: dict[str, Sequence[Any]] = {
     "no_rope_layer_interval": [1, 2],
     "classifier_pooling": ["cls", "mean"],
     "num_experts_per_tok": [1, 3],
-    "state_size": [4, 8],
+    **dict.fromkeys(("state_size", "mamba_d_state"), (4, 8)),
+    **dict.fromkeys(("attention_window", "attention_chunk_size", "floor_scale"), (2, 6)),
+    "attn_scale": [0.3, 1.0],
+    "interleave_moe_layer_step": [1, 2],
+    "intermediate_size_mlp": [20, 72],
+    "attn_layer_period": [2, 4],
+    "expert_layer_period": [2, 3],
+    "mamba_dt_rank": [2, "auto"],
+    "mamba_expand": [1, 3],
+    **dict.fromkeys(("max_encoder_position_embeddings", "max_decoder_position_embeddings"), (30, 50)),
 }
 NOT_DRAWN = {  # of training, of other classes, of shape alone, or of what is said elsewhere
     "add_cross_attention", "is_decoder", "is_encoder_decoder", "output_attentions", "output_hidden_states", "return_dict", "use_cache",

@@ -78,6 +78,10 @@ def test_tables_are_french_where_the_user_is(typed: Callable[..., Done], monkeyp
     assert "exactitude" in shown.lower()
     assert "intervalle" in shown
     assert "étiquette" in typed("predict", "runs/classify", "superbe").out
+    assert "exactitude" in typed("list", "runs").out
+    assert "par exemple" in typed("list", "--help").out.lower()
+    assert typed("evaluate", "clasify").err.startswith("erreur : clasify: ce modèle n’existe pas")
+    assert "une recette est attendue" in typed("train", "avis.csv").err
     monkeypatch.setenv("ATTENTIF_LANG", "de")
     assert typed("evaluate", "runs/classify").code == 2
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attentif.cli.options import ClusterAddress, GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
-from attentif.cli.out import print_json, print_table, say
+from attentif.cli.out import print_json, print_table, say, translate
 from attentif.cli.train import data_options, layers_of, prefix_keys
 from attentif.errors import UsageError
+from attentif.french import pick
 
 if TYPE_CHECKING:
     from attentif.config import Layer
@@ -93,8 +94,8 @@ def compare(
         print_json({"comparison": str(done.path), "report": str(done.path / REPORT), **done.data})
     else:
         _show(done.data)
-        print(f"comparison  {done.path}")
-        print(f"report      {done.path / REPORT}")
+        for name, place in ((pick("comparaison", "comparison"), done.path), (pick("rapport", "report"), done.path / REPORT)):
+            print(f"{name:11} {place}")
     if done.failed:
         for line in [] if json else done.failed:
             say(f"failed: {line}")
@@ -158,9 +159,10 @@ def _show_sizes(planned: "Sequence[Planned]") -> None:
     for one in planned:
         data = sizes_data(one)
         table = sizes_table(data)
-        _print(table.columns, table.rows, f"{one.part.name}: sizes" + (f" at {one.part.budget}" if one.part.budget else ""))
+        sizes = pick("tailles", "sizes") + (f" ({one.part.budget})" if one.part.budget else "")
+        _print(table.columns, table.rows, f"{one.part.name}{pick(' :', ':')} {sizes}")
         for doubt in resized_models(data):
-            say(doubt.en)
+            say(translate(doubt))
 
 
 def _show(data: dict[str, Any]) -> None:
@@ -170,11 +172,9 @@ def _show(data: dict[str, Any]) -> None:
     for part in data["comparisons"]:
         table = cost_table(part)
         _print(table.columns, table.rows, part["name"], strong=0)
-        print(f"{conclusion(part).en}\n")
+        print(f"{translate(conclusion(part))}\n")
 
 
 def _print(columns: Sequence[Any], rows: Sequence[Sequence[Any]], title: str, strong: int | None = None) -> None:
-    from attentif.view.words import say as in_words
-
-    cells = [["" if cell is None else in_words(cell, "en") for cell in row] for row in rows]
-    print_table([in_words(name, "en") for name in columns], cells, title=title, strong=strong)
+    cells = [["" if cell is None else translate(cell) for cell in row] for row in rows]
+    print_table([*map(translate, columns)], cells, title=title, strong=strong)

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.language import pick
 from attentif.cli.options import Device, Json, LabelColumn, Precision, RunPath, Target, TextColumn, Threads
 from attentif.cli.out import print_json, say
 from attentif.cli.scores import print_classes, print_scores, title_of
 from attentif.cli.train import one_or_all
 from attentif.errors import UsageError
+from attentif.french import pick
 
 
 class Split(StrEnum):

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.language import pick
 from attentif.cli.options import Device, Force, Json, RunPath, Threads
 from attentif.cli.out import check_out, print_json, print_table, say
+from attentif.french import localize, pick
 
 
 def explain(
@@ -45,7 +45,7 @@ def explain(
         return
     if out is not None:
         return
-    sure = "" if found.probability is None else f" ({found.probability:.1%})"
+    sure = "" if found.probability is None else f" ({localize(f'{found.probability:.1%}')})"
     rows = [["-" if part.gradient is None else f"{part.gradient:+.3f}", f"{part.removal:+.3f}", part.name] for part in found.parts]
     columns = [pick("gradient", "gradient"), pick("sans lui", "without"), pick("partie", "part")]
     print_table(columns, rows, title=f"{found.output}{sure}")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attentif.cli.options import Json
-from attentif.cli.out import is_narrow, print_json, print_table, say
+from attentif.cli.out import is_narrow, print_json, print_table, say, translate
 from attentif.errors import UsageError
+from attentif.french import localize
 
 if TYPE_CHECKING:
     from attentif.config import Registry
@@ -66,22 +67,24 @@ def list_(
         if is_narrow():
             entries = [_in_two(entry) for entry in entries]
         columns = list(entries[0]) if entries else ["name"]
-        print_table(columns, [[str(entry[column]) for column in columns] for entry in entries], title=TITLES.get(kind, kind))
+        rows = [[localize(str(entry[column])) for column in columns] for entry in entries]
+        print_table([*map(localize, columns)], rows, title=localize(TITLES.get(kind, kind)))
 
 
 def _list_runs(folder: Path | None, json: bool) -> None:
     from attentif.training.run_list import list_runs
     from attentif.training.rundir import RUNS
+    from attentif.view.words import say as in_words
 
     found = list_runs(folder or RUNS)
     if json:
-        print_json([asdict(run) for run in found])
+        print_json([asdict(run) | {"score": in_words(run.score, "en")} for run in found])
         return
     if not found:
         say(f"there are no runs in {folder or RUNS}: `attentif train RECIPE` makes one, --folder DIR looks elsewhere")
         return
-    rows = [[str(run.path), run.kind, run.score, run.data, run.date, run.state] for run in found]
-    print_table(["run", "task", "score", "data", "date", "state"], rows)
+    rows = [[str(run.path), run.kind, translate(run.score), run.data, run.date, localize(run.state)] for run in found]
+    print_table([*map(localize, ("run", "task", "score", "data", "date", "state"))], rows)
 
 
 def _in_two(entry: Entry) -> Entry:

@@ -29,6 +29,7 @@ from attentif.cli.evaluate import evaluate
 from attentif.cli.explain import explain
 from attentif.cli.export import export
 from attentif.cli.fill import fill
+from attentif.cli.french_help import translate_help
 from attentif.cli.generate import generate
 from attentif.cli.import_ import import_
 from attentif.cli.lab import lab
@@ -52,6 +53,7 @@ from attentif.cli.vectors import vectors
 from attentif.cli.verify import verify
 from attentif.errors import AttentifError
 from attentif.files import is_disk_full
+from attentif.french import choose_language, localize
 from attentif.runtime import limit_openmp_spinning
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -148,11 +150,13 @@ def command_line() -> Any:
     common = get_command(holder).params
     for option in common:
         option.expose_value = False
-    tree = get_command(app)
+    tree, french = get_command(app), choose_language() == "fr"
     branches = [tree]
     while branches:
         branch = branches.pop()
         branch.params += common
+        if french:
+            translate_help(branch)
         for parameter in branch.params:
             if parameter.param_type_name == "argument":
                 setattr(parameter, "display_type_rich", lambda **_: "")  # noqa: B010  newer typers would add <list[str]> to the name
@@ -183,18 +187,18 @@ def run(words: list[str]) -> int:
         return code if isinstance(code, int) else 0
     except AttentifError as error:
         if error.exit_code in (INTERRUPTED, TERMINATED):  # a run that was stopped, saved, and says how to go on: no error
-            print(error, file=sys.stderr)
+            print(localize(str(error)), file=sys.stderr)
             return error.exit_code
         if error.quiet:
             return error.exit_code
-        return _fail(str(error), error, words, error.exit_code)
+        return _fail(error.message, error, words, error.exit_code, error.place)
     except ClickError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
             return 2
         return _fail(_usage(error), error, words, 2)
     except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)
+        print(localize("interrupted"), file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `attentif list | head`: nobody reads on, which is no fault
         _discard_output()
@@ -222,12 +226,14 @@ def _report_bug(error: Exception, words: list[str]) -> int:
     return _fail(f"unexpected {what} (a bug in Attentif: please report it with the output of --debug)", error, words, 1)
 
 
-def _fail(message: str, error: BaseException, words: list[str], code: int) -> int:
+def _fail(message: str, error: BaseException, words: list[str], code: int, place: str = "") -> int:
     if "--debug" in words:
         import traceback
 
         traceback.print_exception(error)
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    french = getattr(error, "code", "") != "language" and choose_language() == "fr"  # a language that is none is said in English
+    message = " ".join(message.split())
+    print(f"{'erreur :' if french else 'error:'} {place}{localize(message) if french else message}", file=sys.stderr)
     return code
 
 
@@ -237,7 +243,7 @@ def _usage(error: Any) -> str:
     path = error.ctx.command_path if getattr(error, "ctx", None) else "attentif"
     if (option := getattr(error, "option_name", None)) and path.endswith("train") and (key := full_key(option.lstrip("-"))):
         return f"there is no option {option}: write {key}=VALUE; see `{path} --help`"
-    return f"{message[:1].lower()}{message[1:]}; see `{path} --help`"
+    return f"{localize(message[:1].lower() + message[1:])}; {localize('see')} `{path} --help`"
 
 
 def _terminate(*_: object) -> None:

@@ -6,9 +6,13 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attentif.errors import UsageError
+from attentif.french import choose_language, localize
+
+if TYPE_CHECKING:
+    from attentif.view.words import Words
 
 WIDE = 160  # columns of a table that goes to a file or a pipe
 ROOMY = 120  # columns of a terminal from which a table of many columns is readable
@@ -33,8 +37,15 @@ def refuse_existing(file: Path, force: bool) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line to stderr."""
-    print(line, file=sys.stderr, flush=True)
+    """Print a line to stderr, in the user's language."""
+    print(localize(line), file=sys.stderr, flush=True)
+
+
+def translate(words: "Words") -> str:
+    """The text in the user's language."""
+    from attentif.view.words import say as in_words
+
+    return in_words(words, choose_language())
 
 
 def is_narrow() -> bool:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.language import pick
 from attentif.cli.options import ClusterAddress, Device, Force, Json, Pair, Precision, RunPath, SkipBad, TextColumn, Threads
 from attentif.cli.out import check_out, print_json, print_table, say
 from attentif.cli.train import is_data
 from attentif.errors import UsageError
+from attentif.french import localize, pick
 
 if TYPE_CHECKING:
     from attentif.api import Run
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attentif.tasks.base import Example, Prediction
 
 SHOWN = 3  # classes of a table
-HEADS = {"image": "picture", "audio": "sound", "signal": "signal", "question": "question"}  # what a run reads, where it is no text
+HEADS = {"image": "picture", "audio": "audio", "signal": "signal", "question": "question"}  # what a run reads, where it is no text
 
 Texts = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Texts; - reads lines from stdin.", show_default=False)]
 File = Annotated[Path | None, typer.Option(metavar="FILE", help="Input file: lines of text, or a column of CSV, TSV, JSONL, Parquet.")]
@@ -222,17 +222,21 @@ def _read_texts(texts: list[str], pair: str | None) -> "list[str | Example]":
 
 def _notes(predictions: "list[Prediction]") -> list[str]:
     """What was done to read the inputs: rows that were filled in or left out, say."""
-    return [*dict.fromkeys(note for prediction in predictions for note in prediction.details.get("notes", ()))]
+    return [*dict.fromkeys(note for prediction in predictions for note in prediction.notes)]
 
 
 def print_predictions(predictions: "list[Prediction]", reads: str, *, headed: bool = True) -> None:
     """Answers on stdout: a table of labels, or lines that can be piped on. `headed`: the first ones of all."""
-    if table := [row for prediction in predictions for row in prediction.details.get("table", ())]:
+    if table := [row for prediction in predictions for row in prediction.table]:
         print_table(list(table[0]), [[f"{value:g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table])
         return
     scored = any(prediction.scores for prediction in predictions)
     if reads == "audio" and not scored:  # nobody knows sounds by their order in a folder
-        print_table(["transcript", "sound"], [[prediction.output, prediction.input] for prediction in predictions], headed=headed)
+        print_table(
+            [pick("transcription", "transcript"), pick("son", "sound")],
+            [[prediction.output, prediction.input] for prediction in predictions],
+            headed=headed,
+        )
         return
     if not scored:  # translations, continuations: lines that can be piped on
         for prediction in predictions:
@@ -240,7 +244,7 @@ def print_predictions(predictions: "list[Prediction]", reads: str, *, headed: bo
         return
     rows = []
     for prediction in predictions:
-        scores = ", ".join(f"{label} {share:.1%}" for label, share in list(prediction.scores.items())[:SHOWN])
+        scores = ", ".join(f"{label} {localize(f'{share:.1%}')}" for label, share in list(prediction.scores.items())[:SHOWN])
         rows.append([prediction.output, scores, prediction.input])
-    columns = [pick("étiquette", "label"), pick("probabilités", "probabilities"), HEADS.get(reads, pick("texte", "text"))]
+    columns = [pick("étiquette", "label"), pick("probabilités", "probabilities"), localize(HEADS.get(reads, "text"))]
     print_table(columns, rows, headed=headed)

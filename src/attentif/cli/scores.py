@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attentif.cli.language import choose_language, pick, translate
-from attentif.cli.out import print_table, say
+from attentif.cli.out import print_table, say, translate
+from attentif.french import choose_language, pick
 
 ON_REQUEST = ("balanced_accuracy", "auc", "average_precision")  # beside baselines only where classes are rare
 RARE_BESIDE = ("accuracy", "f1", "average_precision")

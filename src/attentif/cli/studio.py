@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attentif.french import localize
+
 if TYPE_CHECKING:
     import socket
 
@@ -46,7 +48,7 @@ def studio(
     settings = Settings(port=bound.getsockname()[1])
     app = create_studio(settings, folders, data)
     address = f"http://127.0.0.1:{settings.port}/studio/?token={settings.token}"
-    print(f"studio: {address}\nCtrl-C stops it; trainings that it started continue.", flush=True)
+    print(f"studio: {address}", localize("Ctrl-C stops it; trainings that it started continue."), sep="\n", flush=True)
     if open_page:
         _show(address)
     config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_keep_alive=settings.limits.keep_alive_seconds)

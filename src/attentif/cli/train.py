@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.language import pick
 from attentif.cli.options import Changes, GroupColumn, Json, LabelColumn, Replace, Target, Test, TextColumn, Valid, complete_recipes
-from attentif.cli.out import print_json, print_table, say
+from attentif.cli.out import print_json, print_table, say, translate
 from attentif.cli.scores import print_results
 from attentif.errors import UsageError
 from attentif.files import unpacked_name
+from attentif.french import localize, pick
 
 DATA = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet", ".txt", ".conll", ".npz", ".xlsx")
 LENGTHS = ("epochs", "steps", "minutes", "lr", "batch_tokens", "seed", "patience", "threads", "device", "layers", "width", "dropout")
@@ -20,6 +20,7 @@ LENGTHS = ("epochs", "steps", "minutes", "lr", "batch_tokens", "seed", "patience
 if TYPE_CHECKING:
     from attentif.config import Layer
     from attentif.training.estimate import Estimate
+    from attentif.view.words import Words
 
 
 class Use(StrEnum):
@@ -169,7 +170,6 @@ def _resume(run: Path, changes: "list[Layer]", json: bool) -> None:
 
 
 def _cross_validate(recipe: str, layers: "list[Layer]", folds: int, out: Path | None, json: bool) -> None:
-    from attentif.cli.language import translate
     from attentif.lab.folds import cross_validate
     from attentif.training.progress import display
     from attentif.view.words import metric
@@ -226,28 +226,49 @@ def _estimate(recipe: str, layers: "list[Layer]", json: bool, processes: int, no
 
 
 def _print_estimate(found: "Estimate", title: str = "estimate") -> None:
-    from attentif.view.words import count, duration, size
+    from attentif.view.words import Text, count, duration, number, percent, size, split_name
 
     if found.pretrain is not None:
         _print_estimate(found.pretrain, "estimate of the first stage")
-    examples = ", ".join(f"{count(number).en} {split}" for split, number in found.examples.items())
-    parameters = " + ".join(f"{count(number).en} {part}" for part, number in found.parameters.items())
-    total = sum(found.parameters.values())
-    memory = " + ".join(f"{size(number).en} {use}" for use, number in found.memory.items())
-    part = f"; {count(found.encoded).en} rows were encoded, all of them take more" if found.encoded < found.examples["train"] else ""
-    rows = [
-        ["examples", examples],
-        ["parameters", f"{count(total).en} = {parameters}"],
-        ["learning", "all of them" if found.learning == total else f"{count(found.learning).en} of them, {found.learning / total:.1%}"],
-        ["memory", f"about {size(sum(found.memory.values())).en} = {memory}, beside Python and the data"],
-        ["peak so far", f"{size(found.peak).en} with Python and the data as they are read{part}"],
-        ["steps", f"{count(found.steps).en}, {found.epochs:.3g} passes over the data"],
-        ["tokens", f"{count(found.tokens).en}, {found.padding:.1%} padding"],
-        ["time", f"about {duration(found.seconds).en} of training (measured on a few steps), evaluation and baselines not counted"],
+    sum_of = lambda parts: " + ".join(f"{translate(size(value))} {localize(use)}" for use, value in parts.items())
+    examples = ", ".join(f"{translate(count(value))} {translate(split_name(split))}" for split, value in found.examples.items())
+    total, learning = sum(found.parameters.values()), found.learning
+    parameters = " + ".join(f"{translate(count(value))} {part}" for part, value in found.parameters.items())
+    some = Text("{n}, soit {share}", "{n} of them, {share}").with_(n=count(learning), share=percent(learning / total))
+    memory = Text("environ {all} = {parts}, outre Python et les données", "about {all} = {parts}, beside Python and the data")
+    peak = Text("{now} avec Python et les données déjà lues", "{now} with Python and the data as they are read").with_(now=size(found.peak))
+    if found.encoded < found.examples["train"]:
+        more = Text("{peak} ; {n} lignes sont encodées, toutes en prendraient plus", "{peak}; {n} rows were encoded, all of them take more")
+        peak = more.with_(peak=peak, n=count(found.encoded))
+    time = Text(
+        "environ {time} d’entraînement (mesuré sur quelques pas), sans l’évaluation ni les références",
+        "about {time} of training (measured on a few steps), evaluation and baselines not counted",
+    )
+    rows: list[list[Words]] = [
+        [Text("exemples", "examples"), examples],
+        [Text("paramètres", "parameters"), f"{translate(count(total))} = {parameters}"],
+        [Text("appris", "learning"), Text("tous", "all of them") if learning == total else some],
+        [Text("mémoire", "memory"), memory.with_(all=size(sum(found.memory.values())), parts=sum_of(found.memory))],
+        [Text("maximum jusqu’ici", "peak so far"), peak],
+        [
+            Text("pas", "steps"),
+            Text("{n}, {passes} passages sur les données", "{n}, {passes} passes over the data").with_(
+                n=count(found.steps), passes=number(found.epochs, 3)
+            ),
+        ],
+        [
+            Text("jetons", "tokens"),
+            Text("{n}, remplissage {share}", "{n}, {share} padding").with_(n=count(found.tokens), share=percent(found.padding)),
+        ],
+        [Text("durée", "time"), time.with_(time=duration(found.seconds))],
     ]
     for layout in found.layouts:
-        used = " + ".join(f"{size(number).en} {use}" for use, number in layout.memory.items())
-        traffic = f"{size(layout.traffic).en} sent by each process in a step, {layout.network:g} Gbit/s"
-        rows.append([f"{layout.processes} processes", f"train.shard={layout.shard}: {size(sum(layout.memory.values())).en} each = {used}"])
-        rows.append(["", f"about {duration(layout.seconds).en}: {traffic}"])
-    print_table(["", title], rows)
+        each = Text("train.shard={shard} : {all} chacun = {parts}", "train.shard={shard}: {all} each = {parts}")
+        sent = Text(
+            "environ {time} ; chaque processus envoie {bytes} par pas, à {rate} Gbit/s",
+            "about {time}: {bytes} sent by each process in a step, {rate} Gbit/s",
+        )
+        name = Text("{n} processus", "{n} processes").with_(n=count(layout.processes))
+        rows.append([name, each.with_(shard=str(layout.shard), all=size(sum(layout.memory.values())), parts=sum_of(layout.memory))])
+        rows.append(["", sent.with_(time=duration(layout.seconds), bytes=size(layout.traffic), rate=number(layout.network, 3))])
+    print_table(["", localize(title)], [[translate(cell) for cell in row] for row in rows])

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from attentif.cli.language import pick, translate
 from attentif.cli.options import Changes, ClusterAddress, GroupColumn, Json, LabelColumn, Test, TextColumn, Valid, complete_recipes
-from attentif.cli.out import print_json, print_table, say
+from attentif.cli.out import print_json, print_table, say, translate
 from attentif.cli.train import data_options, layers_of
 from attentif.errors import UsageError
+from attentif.french import pick
 
 
 def tune(

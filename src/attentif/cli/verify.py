@@ -7,6 +7,7 @@ import typer
 
 from attentif.cli.options import Json
 from attentif.cli.out import print_json, say
+from attentif.french import localize
 
 
 def verify(
@@ -33,7 +34,7 @@ def verify(
     else:
         for run, damage in found.items():
             for name, what in damage.items():
-                print(f"{run}/{name}: {'recorded as it is' if accept else what}")
+                print(localize(f"{run}/{name}: {'recorded as it is' if accept else what}"))
             say(f"{run}: {'nothing to record' if accept else 'every file is as it was written'}" if not damage else "")
     if not accept and any(found.values()):
         raise typer.Exit(1)

@@ -16,9 +16,7 @@ import os
 import shutil
 import time
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -32,12 +30,12 @@ from attentif.data.table import digest_of
 from attentif.errors import DataError, RunError
 from attentif.files import cache_folder
 from attentif.text import Tokenizer
-from attentif.text.tokenizer import IntArray
+from attentif.text.encoder_pool import count_cores, encode_batches
 
 FORMAT = "2"  # of the shards; part of their folder's name
 SHARD = 1 << 25  # tokens in a shard
-BATCH = 64  # pieces encoded at once; the library shares them out over the cores
-AHEAD = 2  # batches that are encoded while one is written
+BATCH = 64  # blocks of 64 Ki characters encoded at once
+WORTH = 1 << 24  # bytes of text for which another process is worth starting
 STALE = 24 * 3600  # seconds after which an unfinished folder is taken as left behind by a killed run
 
 Tokens = npt.NDArray[np.unsignedinteger[Any]]  # 16 or 32 bits
@@ -74,13 +72,16 @@ class TokenStream:
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint16)
 
 
-def token_stream(corpus: Corpus, tokenizer: Tokenizer, *, cache: Path | None = None, progress: Progress | None = None) -> TokenStream:
-    """The corpus in tokens: from the cache where it is there, whole and sound; else made, and kept there."""
+def token_stream(
+    corpus: Corpus, tokenizer: Tokenizer, *, cache: Path | None = None, progress: Progress | None = None, processes: int = 0
+) -> TokenStream:
+    """The corpus in tokens: from the cache where it is there, whole and sound; else made by `processes` (0: as many as cores, where it is
+    large), and kept there."""
     key = digest_of([FORMAT, corpus.digest, tokenizer.digest])[:32]
     folder = (cache or cache_folder()) / "shards" / key
     if (stream := _open_folder(folder)) is None:
         try:
-            _make(corpus, tokenizer, folder, progress)
+            _make(corpus, tokenizer, folder, progress, processes or max(1, min(count_cores(), corpus.size // WORTH)))
         except OSError as error:
             way_out = "make room, or set ATTENTIF_CACHE to another folder"
             raise RunError(f"the token cache cannot be written: {error.strerror or error}; {way_out}", file=folder.parent) from None
@@ -108,13 +109,13 @@ def _map_array(folder: Path, entry: dict[str, Any], dtype: str) -> npt.NDArray[A
     return np.memmap(file, dtype=np.dtype(dtype), mode="r")
 
 
-def _make(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None) -> None:
+def _make(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None, processes: int) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder.parent)
     temporary = folder.parent / f".{folder.name}.{uuid4().hex}"
     temporary.mkdir()
     try:
-        _write(corpus, tokenizer, temporary, progress)
+        _write(corpus, tokenizer, temporary, progress, processes)
         try:
             os.rename(temporary, folder)
         except OSError:
@@ -124,53 +125,42 @@ def _make(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _write(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None) -> None:
+def _write(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progress | None, processes: int) -> None:
     dtype = np.dtype("<u2" if tokenizer.vocab <= 1 << 16 else "<u4")
+    eos = np.array([tokenizer.eos], dtype=dtype).tobytes()
     text_bytes, content, contents = 0, hashlib.blake2b(digest_size=8), bytearray()
     shards: list[dict[str, Any]] = []
-    waiting: list[Tokens] = []
+    waiting: list[bytes] = []
+    held = 0  # bytes of `waiting`
 
     def flush() -> None:
-        if waiting:
-            shards.append(_write_shard(np.concatenate(waiting).tobytes(), folder / f"{len(shards):05}.bin"))
+        nonlocal held
+        if held:
+            shards.append(_write_shard(waiting, folder / f"{len(shards):05}.bin"))
             waiting.clear()
+            held = 0
 
-    for pieces, encoded in _encode_ahead(corpus, tokenizer):
+    for pieces, encoded in encode_batches(_batches(corpus), tokenizer, dtype, processes):
         for ids, (text, ends) in zip(encoded, pieces, strict=True):
-            waiting.append(ids.astype(dtype))
+            waiting.append(ids)
             raw = text.encode()
             text_bytes += len(raw)
             content.update(raw)
             if ends:
-                waiting.append(np.array([tokenizer.eos], dtype=dtype))
+                waiting.append(eos)
                 contents += content.digest()
                 content = hashlib.blake2b(digest_size=8)
-        if sum(map(len, waiting)) >= SHARD:
+        held = sum(map(len, waiting))
+        if held >= SHARD * dtype.itemsize:
             flush()
         if progress:
             progress(text_bytes)
     flush()
     if not shards:
         raise DataError("there is no text to make tokens of")
-    documents = _write_shard(bytes(contents), folder / "documents.bin")
+    documents = _write_shard([bytes(contents)], folder / "documents.bin")
     manifest = {"dtype": dtype.str, "text_bytes": text_bytes, "documents": documents, "shards": shards}
-    _write_synced(folder / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())
-
-
-def _encode_ahead(corpus: Corpus, tokenizer: Tokenizer) -> Iterator[tuple[list[Piece], list[IntArray]]]:
-    """Pieces with their ids, in order; the next ones are encoded meanwhile, as the library works outside of Python's lock."""
-    waiting: deque[tuple[list[Piece], Future[list[IntArray]]]] = deque()
-    with ThreadPoolExecutor(AHEAD) as pool:
-        try:
-            for pieces in _batches(corpus):
-                waiting.append((pieces, pool.submit(tokenizer.ids_batch, [text for text, _ in pieces], wrap="none")))
-                if len(waiting) > AHEAD:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
-            for first, future in waiting:
-                yield first, future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    _write_synced(folder / "manifest.json", [(json.dumps(manifest, indent=1) + "\n").encode()])
 
 
 def _batches(corpus: Corpus) -> Iterator[list[Piece]]:
@@ -187,14 +177,17 @@ def _batches(corpus: Corpus) -> Iterator[list[Piece]]:
         yield pieces
 
 
-def _write_shard(raw: bytes, file: Path) -> dict[str, Any]:
-    _write_synced(file, raw)
-    return {"file": file.name, "bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+def _write_shard(parts: Sequence[bytes], file: Path) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    _write_synced(file, parts)
+    return {"file": file.name, "bytes": sum(map(len, parts)), "sha256": digest.hexdigest()}
 
 
-def _write_synced(file: Path, raw: bytes) -> None:
+def _write_synced(file: Path, parts: Sequence[bytes]) -> None:
     with file.open("wb") as out:
-        out.write(raw)
+        out.writelines(parts)
         out.flush()
         os.fsync(out.fileno())
 

@@ -16,7 +16,7 @@ from attentif.errors import RunError
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 # models of texts and pictures: their text model, and its class
-TEXT_OF = {"gemma3": ("gemma3_text", "Gemma3ForCausalLM")}
+TEXT_OF = {"gemma3": ("gemma3_text", "Gemma3ForCausalLM"), "llama4": ("llama4_text", "Llama4ForCausalLM")}
 TEXT_PREFIX = "language_model."  # before the names of the text model's tensors
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 

@@ -32,6 +32,7 @@ from attentif.hub.stream import on_meta, write_stream
 from attentif.hub.vocabulary import read_target_tokenizer, read_tokenizer
 from attentif.hub.weights import open_tensors
 from attentif.models import Model, ModelConfig, build
+from attentif.nn.ffn import GATED
 from attentif.text import Tokenizer
 
 
@@ -227,7 +228,7 @@ def settled(values: dict[str, Any], width: int | None = None) -> dict[str, Any]:
     if result.get("kind") == "mamba":
         result["rank"] = result.get("rank") or -(-width // 16)
     if result.get("kind") == "feed-forward" and result.get("hidden") is None:
-        gated = result.get("activation", "gelu").endswith("glu")
+        gated = result.get("activation", "gelu") in GATED
         result["hidden"] = 8 * width // 3 if gated else 4 * width
     return result
 

@@ -121,7 +121,12 @@ def unread_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], known: 
 
 def write_keys(values: Mapping[str, Any], keys: Iterable[Key | Always]) -> dict[str, Any]:
     """config.json's keys of a configuration of ours, given as plain values."""
-    return {key.theirs: key.value if isinstance(key, Always) else _write_value(key, get(values, key.places[0])) for key in keys}
+    return {key.theirs: key.value if isinstance(key, Always) else _write_value(key, _first(values, key.places)) for key in keys}
+
+
+def _first(values: Mapping[str, Any], places: Iterable[str]) -> Any:
+    """What the first of these places says that there is in this model."""
+    return next((value for place in places if (value := get(values, place)) is not None), None)
 
 
 def without_gaps(config: Mapping[str, Any], keys: Iterable[Key | Always]) -> dict[str, Any]:

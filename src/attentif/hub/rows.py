@@ -51,10 +51,10 @@ class Same(_OneName):
 
 @dataclass(frozen=True)
 class Transposed(_OneName):
-    """Matrices stored (in, out), as GPT-2's are; vectors stay as they are."""
+    """Matrices stored (in, out), as GPT-2's are, alone or one for each expert; vectors stay as they are."""
 
     def read(self, theirs: Sequence[Tensor]) -> list[Tensor]:
-        return [tensor.T if tensor.ndim == 2 else tensor for tensor in theirs]
+        return [tensor.mT if tensor.ndim > 1 else tensor for tensor in theirs]
 
     def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
         return self.read(ours)
@@ -146,6 +146,22 @@ class Stacked:
 
     def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
         return list(ours[0].unbind(0))
+
+
+@dataclass(frozen=True)
+class SplitExperts(_OneName):
+    """Gate and up of every expert, (E, D, 2I) or biases (E, 2I), as two: side by side, or by turns."""
+
+    turns: bool = False
+
+    def read(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        both = theirs[0]
+        parts = (both[..., ::2], both[..., 1::2]) if self.turns else both.chunk(2, -1)
+        return [part.mT if part.ndim == 3 else part for part in parts]
+
+    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        parts = [part.mT if part.ndim == 3 else part for part in ours]
+        return [torch.stack(parts, -1).flatten(-2) if self.turns else torch.cat(parts, -1)]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from attentif.hub.files import CONFIG, Tensors, read_json
 from attentif.hub.gguf.read import LINK, GgufTensors
+from attentif.hub.mxfp4 import BLOCKS, Mxfp4Tensors
 from attentif.hub.peft.read import LINK as ADAPTER
 from attentif.hub.peft.read import AdaptedTensors
 
@@ -13,6 +14,7 @@ def open_tensors(folder: Path) -> Tensors | GgufTensors | AdaptedTensors:
     if (folder / LINK).is_symlink():
         return GgufTensors(folder, read_json(folder / CONFIG))
     base = Tensors(folder).text()
+    base = Mxfp4Tensors(base) if any(name.endswith(BLOCKS) for name in base) else base
     return AdaptedTensors(base, (folder / ADAPTER).resolve()) if (folder / ADAPTER).is_symlink() else base
 
 

@@ -28,12 +28,21 @@ SEGMENT = 1024  # queries of one call: the gradients of their neighbourhoods are
 
 
 def window_attention_naive(
-    q: Tensor, k: Tensor, v: Tensor, *, left: int, right: int, scale: float, bias: Tensor | None = None, softcap: float | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    left: int,
+    right: int,
+    scale: float,
+    bias: Tensor | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """The definition, (T, H, V): a band of the full matrix, bias (H, left + right + 1) by offset."""
     T, S = q.shape[1], k.shape[1]
     mask, spread = _band(T, S, T - S, left, right, bias, q.device)
-    y = attention_naive(q[None], k[None], v[None], scale=scale, mask=mask, bias=spread, softcap=softcap)
+    y = attention_naive(q[None], k[None], v[None], scale=scale, mask=mask, bias=spread, softcap=softcap, sinks=sinks)
     return y[0].transpose(0, 1)
 
 
@@ -48,6 +57,7 @@ def window_attention(
     scale: float,
     bias: Tensor | None = None,
     softcap: float | None = None,
+    sinks: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """The same by blocks of `block` queries."""
@@ -71,7 +81,7 @@ def window_attention(
         blocks, step = (own.unflatten(1, (-1, Q)).transpose(0, 1), Q) if middle else (own[None], last - first)
         near_k, near_v = (_Unfolded.apply(t, Q, reach) if middle else t[None] for t in (near_k, near_v))
         mask, spread = _band(step, near_k.shape[2], lowest - before - first, left, right, bias, q.device)
-        y = _attend(blocks, near_k, near_v, mask, spread, scale=scale, softcap=softcap, dropout=dropout)
+        y = _attend(blocks, near_k, near_v, mask, spread, scale=scale, softcap=softcap, sinks=sinks, dropout=dropout)
         parts.append(y.flatten(0, 1))
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
@@ -90,6 +100,7 @@ def block_sparse_attention(
     scale: float,
     bias: Tensor | None = None,
     softcap: float | None = None,
+    sinks: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """Attention (T, H, V) by blocks of queries that start at multiples of `block`.
@@ -124,7 +135,7 @@ def block_sparse_attention(
 
     rows = []
     for own_q, own_k, own_v, own_mask, own_bias in zip(queries, read(k), read(v), mask.split(sizes), biases, strict=True):
-        y = _attend(own_q, own_k, own_v, own_mask, own_bias, scale=scale, softcap=softcap, dropout=dropout)
+        y = _attend(own_q, own_k, own_v, own_mask, own_bias, scale=scale, softcap=softcap, sinks=sinks, dropout=dropout)
         rows.append(y.flatten(0, 1))
     return torch.cat(rows)[S - T - begin :][:T]
 
@@ -186,11 +197,12 @@ def _band(T: int, S: int, shift: int, left: int, right: int, bias: Tensor | None
     return (offset >= -left) & (offset <= right), spread
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None, **options: Any) -> Tensor:
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None, sinks: Tensor | None, **options: Any) -> Tensor:
     """Attend with blocks (M, H, T, K) over keys (M, G, S, K), to (M, T, H, V)."""
     H, T, G = q.shape[1], q.shape[2], k.shape[1]
     if (heads := H // G) == 1:
-        return attention(q, k, v, mask=mask, bias=bias, **options).transpose(1, 2)
+        return attention(q, k, v, mask=mask, bias=bias, sinks=sinks, **options).transpose(1, 2)
+    sinks = None if sinks is None else sinks.expand(H, T).reshape(G, heads * T)
     folded = None if bias is None else bias.unflatten(-3, (G, heads)).flatten(-3, -2)
-    y = attention(q.unflatten(1, (G, heads)).flatten(2, 3), k, v, mask=mask.repeat(heads, 1), bias=folded, **options)
+    y = attention(q.unflatten(1, (G, heads)).flatten(2, 3), k, v, mask=mask.repeat(heads, 1), bias=folded, sinks=sinks, **options)
     return y.unflatten(2, (heads, T)).flatten(1, 2).transpose(1, 2)

@@ -54,8 +54,11 @@ class RMSNormConfig(NormConfig):
 
     kind: Literal["rms"] = Field("rms", description="scaled to unit mean square, not centred")
     around: float = Field(0.0, description="constant added to the learned gain (Gemma: 1)")
+    gain: bool = Field(True, description="a learned gain of each component (Llama 4's queries and keys: none)")
 
     def build(self, width: int) -> nn.Module:
+        if not self.gain:
+            return nn.RMSNorm(width, self.eps, elementwise_affine=False)
         return nn.RMSNorm(width, self.eps) if self.around == 0 else RMSNormAround(width, self.eps, self.around)
 
 

@@ -37,6 +37,12 @@ POSITIONS: Registry[PositionConfig] = Registry("position")
 Position = Annotated[PositionConfig, OneOf(POSITIONS)]
 
 
+def check_places(pos: Tensor, places: int) -> None:
+    """Refuse a position past those that were learned; an exported graph fails at its table instead."""
+    if not torch.compiler.is_exporting() and pos.numel() and (last := int(pos.max())) >= places:
+        raise AttentifError(f"a sequence of {last + 1} tokens is longer than the {places} positions this model has learned")
+
+
 @POSITIONS.register
 class SinusoidalConfig(PositionConfig):
     """Sines and cosines of geometrically spaced wavelengths."""
@@ -57,10 +63,14 @@ class SinusoidalPositions(nn.Module):
         self.table = torch.empty(0, width)  # computed on demand: neither a parameter nor a buffer
 
     def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
-        places = int(pos.max()) + 1 if pos.numel() else 0
-        if len(self.table) < places or self.table.dtype != dtype or self.table.device != pos.device:
-            self.table = self.compute(torch.arange(max(places, 2 * len(self.table)), device=pos.device)).to(dtype)
+        if not torch.compiler.is_exporting():  # what exports a model has computed the longest table before
+            self.grow(int(pos.max()) + 1 if pos.numel() else 0, pos.device, dtype)
         return self.table[pos]
+
+    def grow(self, places: int, device: torch.device, dtype: torch.dtype) -> None:
+        """Compute the table of at least so many places."""
+        if len(self.table) < places or self.table.dtype != dtype or self.table.device != device:
+            self.table = self.compute(torch.arange(max(places, 2 * len(self.table)), device=device)).to(dtype)
 
     def compute(self, pos: Tensor) -> Tensor:
         """Compute the definition in float64: float32 loses the phase of late positions."""
@@ -117,11 +127,7 @@ class LearnedPositions(nn.Module):
         self.offset = offset
 
     def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
-        if pos.numel() and (last := int(pos.max()) + self.offset) >= self.table.num_embeddings:
-            places = self.table.num_embeddings - self.offset
-            raise AttentifError(
-                f"a sequence of {last - self.offset + 1} tokens is longer than the {places} positions this model has learned"
-            )
+        check_places(pos, self.table.num_embeddings - self.offset)
         vectors: Tensor = self.table(pos + self.offset if self.offset else pos)
         return vectors.to(dtype)
 
@@ -152,9 +158,7 @@ class AxialPositions(nn.Module):
 
     def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
         row = pos // self.columns.num_embeddings
-        if pos.numel() and int(row.max()) >= self.rows.num_embeddings:
-            places = self.rows.num_embeddings * self.columns.num_embeddings
-            raise AttentifError(f"a sequence of {int(pos.max()) + 1} tokens is longer than the {places} positions this model has learned")
+        check_places(pos, self.rows.num_embeddings * self.columns.num_embeddings)
         return torch.cat([self.rows(row), self.columns(pos % self.columns.num_embeddings)], -1).to(dtype)
 
 

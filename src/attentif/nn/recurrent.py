@@ -5,13 +5,14 @@ y_t, s_t = cell(a_t, s_{t-1})
 y = W_o y + b_o      where the cell's width differs from the output's (Sak et al. 2014), or if `project`
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan
 
 from attentif.errors import ConfigError
 from attentif.nn.linear import Linear
@@ -101,6 +102,9 @@ class Recurrent(Mixer):
         old = [getattr(held, field.name) for field in fields(held)]
         if (tape := tape_for(self)) is not None:
             tape.keep(self, GatesRecord(gates.detach(), [before.detach() for before in old], seq))
+        if torch.compiler.is_exporting():
+            y = scan_steps(self.step, gates, old, seq.valid)
+            return y if self.out is None else self.out(y)
         if not seq.is_packed and x.shape[1] == 1:  # a decoding step
             new = self.step(gates[:, 0], old)
             if not seq.dense:
@@ -112,6 +116,18 @@ class Recurrent(Mixer):
         for field, value in zip(fields(held), new, strict=True):
             setattr(held, field.name, value)
         return y if self.out is None else self.out(y)
+
+
+def scan_steps(step: Callable[[Tensor, Sequence[Tensor]], Sequence[Tensor]], gates: Tensor, state: list[Tensor], valid: Tensor) -> Tensor:
+    """Step padded rows (B, T, G·N) by torch's `scan`, which other programs than ours can run; outputs (B, T, N), zero on padding."""
+
+    def one(before: list[Tensor], now: tuple[Tensor, Tensor]) -> tuple[list[Tensor], Tensor]:
+        gates, alive = now
+        after = [torch.where(alive, new, old) for new, old in zip(step(gates, before), before, strict=True)]
+        return after, torch.where(alive, after[0], 0.0)
+
+    _, y = scan(one, state, (gates.transpose(0, 1), valid.T[..., None]))
+    return y.transpose(0, 1)
 
 
 class Gated(Recurrent):

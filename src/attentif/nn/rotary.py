@@ -81,6 +81,7 @@ class YarnScaling(ScalingConfig):
     trained: int = Field(gt=0, description="length the model was trained on")
     fast: float = Field(32.0, gt=0, description="turns over the trained length from which a frequency is kept")
     slow: float = Field(1.0, gt=0, description="turns over the trained length below which it is divided by factor")
+    rounded: bool = Field(True, description="begin and end of the ramp between the two rounded outwards to whole pairs")
     sharpen: float | None = Field(None, gt=0, description="factor on queries and keys; by default 0.1 ln(factor) + 1")
 
     @model_validator(mode="after")
@@ -93,7 +94,9 @@ class YarnScaling(ScalingConfig):
         def pair_turning(turns: float) -> float:  # index of the pair with this many turns over the trained length
             return width * math.log(self.trained / (turns * 2 * math.pi)) / (2 * math.log(base))
 
-        low, high = max(math.floor(pair_turning(self.fast)), 0), min(math.ceil(pair_turning(self.slow)), width - 1)
+        begin, end = pair_turning(self.fast), pair_turning(self.slow)
+        begin, end = (math.floor(begin), math.ceil(end)) if self.rounded else (begin, end)
+        low, high = max(begin, 0), min(end, width - 1)
         ramp = ((torch.arange(width // 2, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
         kept = plain(base, width)
         return kept / self.factor * ramp + kept * (1 - ramp)
@@ -111,14 +114,14 @@ class Llama3Scaling(ScalingConfig):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if self.low >= self.high:
-            raise ValueError(f"low = {self.low} must be below high = {self.high}")
+        if self.low > self.high:
+            raise ValueError(f"low = {self.low} must not be above high = {self.high}")
         return self
 
     def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
         kept = plain(base, width)
         turns = self.trained * kept / (2 * math.pi)
-        smooth = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        smooth = ((turns - self.low) / max(self.high - self.low, 1e-12)).clamp(0, 1)
         return (1 - smooth) * kept / self.factor + smooth * kept
 
 

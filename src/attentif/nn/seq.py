@@ -59,6 +59,13 @@ class Seq:
         longest = int(lengths.max()) if lengths.numel() else 0
         return cls(pos, valid, lengths, longest, longest, True, cu=cu, marks=marks)
 
+    @classmethod
+    def from_mask(cls, valid: Tensor, *, dense: bool = False) -> Self:
+        """Layout of padded rows (B, T) by which places hold tokens; no value is read, so that a graph of any size can be exported."""
+        width = valid.shape[1]
+        pos = torch.arange(width, device=valid.device).expand(valid.shape)
+        return cls(pos, valid, valid.sum(1), width, width, dense)
+
     @property
     def is_packed(self) -> bool:
         return self.cu is not None
@@ -66,7 +73,7 @@ class Seq:
     @property
     def batch(self) -> int:
         """Number of sequences."""
-        return len(self.lengths)
+        return self.lengths.shape[0]
 
     @property
     def tokens(self) -> int:

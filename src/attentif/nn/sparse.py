@@ -38,6 +38,7 @@ class Scores:
     softcap: float | None
     dropout: float
     bias: nn.Module | None  # of positions; it depends on the distance alone
+    sinks: Tensor | None = None  # (H, 1)
 
     def position_bias(self, q_pos: Tensor, k_pos: Tensor, dtype: torch.dtype) -> Tensor | None:
         """The bias (..., H, T, S) between these positions."""
@@ -174,7 +175,7 @@ class Sparse:
         T, S = q.shape[1], k.shape[1]
         if not T:
             return q.transpose(0, 1)
-        options: Any = {"scale": scores.scale, "softcap": scores.softcap, "dropout": scores.dropout}
+        options: Any = {"scale": scores.scale, "softcap": scores.softcap, "sinks": scores.sinks, "dropout": scores.dropout}
         if self.short >= S:
             places = torch.arange(S, device=q.device)
             y = attention(q[None], k[None], v[None], bias=scores.position_bias(places[S - T :], places, q.dtype), **options)

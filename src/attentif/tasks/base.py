@@ -199,13 +199,23 @@ class Prediction:
     output: str  # a label, a translation, a continuation
     probability: float | None = None  # of the output, where it is one of a few
     scores: dict[str, float] = field(default_factory=dict)  # label -> probability, likeliest first
-    details: dict[str, Any] = field(default_factory=dict)  # what else there is to say, as plain data: entities and their places
+    details: Mapping[str, object] = field(default_factory=dict)  # plain data (`details.py`), such as entities and their places
 
     @classmethod
     def of_classes(cls, text: str, labels: Sequence[str], p: NDArray[np.floating[Any]]) -> "Prediction":
         """The most probable class, with the probability of every class."""
         order = np.argsort(-p, kind="stable").tolist()
         return cls(text, labels[order[0]], float(p[order[0]]), {labels[c]: float(p[c]) for c in order})
+
+    @property
+    def table(self) -> list[dict[str, str | float | None]]:
+        """The answer as rows, where it is more than one value: a forecast."""
+        return cast("list[dict[str, str | float | None]]", self.details.get("table", []))
+
+    @property
+    def notes(self) -> list[str]:
+        """What was done to read the input: rows that were filled in or left out, say."""
+        return cast("list[str]", self.details.get("notes", []))
 
 
 class Predictions(list[Prediction]):
@@ -214,7 +224,7 @@ class Predictions(list[Prediction]):
     def _repr_html_(self) -> str:
         from attentif.view.notebook import show_answers
 
-        return show_answers([(one.output, one.probability, one.input, one.details.get("table") or []) for one in self])
+        return show_answers([(one.output, one.probability, one.input, one.table) for one in self])
 
 
 def refuse_non_finite(predictions: Sequence[Prediction]) -> None:
@@ -387,6 +397,10 @@ class Task(BaseTask[State, Data]):
         """Caveat shown with every prediction; empty for a plain network."""
         networks = len(networks_of(predictor))
         return f"answers are the mean of {networks} networks" if networks > 1 else ""
+
+    def graph_outputs(self, state: State, logits: Tensor) -> dict[str, Tensor]:
+        """What an exported graph returns, by name, from the network's logits: calibrated and decided as here, where that is so."""
+        return {"logits": logits}
 
     def examples(self, prepared: Prepared[State, Data], count: int = 3) -> list[Example]:
         """A few test examples for the attention maps of the report."""

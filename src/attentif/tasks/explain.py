@@ -24,6 +24,7 @@ from attentif.extras import require_extra
 from attentif.models import Batch
 from attentif.tasks.attention import influence
 from attentif.tasks.base import Prediction
+from attentif.tasks.details import TagAnswer, details_of
 from attentif.tasks.predictors import Predictor, first_network
 from attentif.text import Tokenizer
 from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
@@ -183,8 +184,8 @@ def _support(found: Prediction, whole: Prediction) -> float:
 
 def _claims(one: Prediction) -> list[str]:
     """The tags that name something, or the words of a text."""
-    tags = one.details.get("tags")
-    return one.output.split() if tags is None else [tag for tag in tags if tag != "O"]
+    tagged = details_of(one, TagAnswer)
+    return one.output.split() if tagged is None else [tag for tag in tagged["tags"] if tag != "O"]
 
 
 class _watch_batch:  # noqa: N801 - used as a function is

@@ -17,6 +17,7 @@ from attentif.models import Batch, Input
 from attentif.nn.seq import Seq
 from attentif.tasks.attention import influence
 from attentif.tasks.base import Prediction
+from attentif.tasks.details import EstimateAnswer, SpanAnswer, TagAnswer, require_details
 from attentif.tasks.requests import InspectRequest
 from attentif.view.blocks import AttentionMaps
 from attentif.view.words import say
@@ -193,16 +194,19 @@ def build_classified(found: Sequence[Prediction]) -> ClassifyResponse:
 
 
 def build_estimates(found: Sequence[Prediction]) -> EstimateResponse:
-    pick = lambda one: {key: one.details[key] for key in ("value", "low", "high") if key in one.details}
-    return EstimateResponse(answers=[EstimatedInput(input=one.input, **pick(one)) for one in found])
+    return EstimateResponse(
+        answers=[EstimatedInput.model_validate({"input": one.input, **require_details(one, EstimateAnswer)}) for one in found]
+    )
 
 
 def build_tagged(found: Sequence[Prediction]) -> TagResponse:
-    return TagResponse(answers=[TaggedInput(input=one.input, output=one.output, **one.details) for one in found])
+    return TagResponse(
+        answers=[TaggedInput.model_validate({"input": one.input, "output": one.output, **require_details(one, TagAnswer)}) for one in found]
+    )
 
 
 def build_answered(found: Sequence[Prediction]) -> AnswerResponse:
-    spans = [(one.details.get("start"), one.details.get("end")) for one in found]
+    spans = [(place.get("start"), place.get("end")) for place in (require_details(one, SpanAnswer) for one in found)]
     return AnswerResponse(
         answers=[
             AnsweredQuestion(question=one.input, answer=one.output, probability=one.probability, start=start, end=end)
@@ -224,7 +228,9 @@ def build_transcribed(found: Sequence[Prediction]) -> TranscribeResponse:
 
 
 def build_forecast(found: Sequence[Prediction]) -> ForecastResponse:
-    return ForecastResponse(answers=[ForecastSeries(input=one.input, summary=one.output, **one.details) for one in found])
+    return ForecastResponse(
+        answers=[ForecastSeries(input=one.input, summary=one.output, table=one.table, notes=one.notes) for one in found]
+    )
 
 
 def build_painted(found: NDArray[np.uint8]) -> PaintResponse:

@@ -31,7 +31,7 @@ from attentif.training.rundir import EXPORT, RunFolder, create, read_results, re
 TWO_TOKENIZERS = "marian"  # the family that has one for each side
 LINEAR = "a linear model has a part in its answers"
 ELSEWHERE = {  # keys of a task by which more than the network answers: without it the scores of the run would not hold
-    "linear": (LINEAR, "none"),
+    "linear": (LINEAR, "none"),  # `--network-alone` leaves it out
     "match": ("the model reads beside each token whether question and passage both have it", "false"),
 }
 
@@ -55,13 +55,14 @@ def export_run(
     out: Path,
     *,
     family: str | None = None,
+    note: str = "",
     force: bool = False,
 ) -> Exported:
-    """Write a run as a folder that transformers loads as it is."""
+    """Write a run as a folder that transformers loads as it is; `note` says what the caller left out."""
     refuse_existing(out, force, EXPORT)
     if out.resolve() == run.path.resolve():
         raise UsageError("is the run itself; choose another place", file=out)
-    caveat = config.task.build().caveat(model, state)
+    caveat = "; ".join(part for part in (note, config.task.build().caveat(model, state)) if part)
     tokenizer = frame_tokenizer(config.task, tokenizers.get("tokenizer"))
     special = special_ids(config.task, tokenizer)
     labels = list(getattr(state, "labels", []))
@@ -94,14 +95,32 @@ def export_run(
     return Exported(out, kind.kind, head.architecture, caveat)
 
 
+def helpers(config: StoredConfig) -> list[str]:
+    """Keys of the task by which more than the network answers."""
+    return [key for key in ELSEWHERE if getattr(config.task, key, False) not in (False, "none")]
+
+
+def _ways_out(helped: Sequence[str]) -> str:
+    alone = "export the network alone with --network-alone, or " if helped == ["linear"] else ""
+    return alone + "train with " + " ".join(f"task.{key}={ELSEWHERE[key][1]}" for key in helped)
+
+
+def check_stands_alone(run: RunFolder, config: StoredConfig) -> None:
+    """Refuse a run in which more than the network answers, whatever the format."""
+    if helped := helpers(config):
+        raise ConfigError(
+            f"task.{helped[0]}: {ELSEWHERE[helped[0]][0]}, and the export holds the network; {_ways_out(helped)}", file=run.config
+        )
+
+
 def refuse_help(run: RunFolder, config: StoredConfig, model: ModelConfig, labels: Sequence[str]) -> None:
     """Without what helps the network of a run to answer, it would answer otherwise, under the scores of both."""
     if config.train is not None and config.train.ensemble > 1:
         raise ConfigError("train.ensemble: no family at Hugging Face is an average of several networks; train one", file=run.config)
-    helped = [key for key in ELSEWHERE if getattr(config.task, key, False) not in (False, "none")]
+    helped = helpers(config)
     if not helped:
         return
-    way_out = "train with " + " ".join(f"task.{key}={ELSEWHERE[key][1]}" for key in helped)
+    way_out = _ways_out(helped)
     alone = model.replace(frontend=model.frontend.replace(features=None)) if isinstance(model.frontend, TokensConfig) else model
     try:
         deduced(alone, labels=labels)

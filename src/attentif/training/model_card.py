@@ -9,6 +9,21 @@ from attentif.models import Model
 from attentif.training.config import StoredConfig
 from attentif.version import __version__
 
+ONNX_TEXTS = """import numpy, onnxruntime, tokenizers
+
+tokenizer = tokenizers.Tokenizer.from_file("PATH/tokenizer.json")
+tokenizer.enable_truncation({max_len})
+tokenizer.enable_padding()
+graph = onnxruntime.InferenceSession("PATH/model.onnx")
+read = tokenizer.encode_batch(["..."])
+inputs = {{{inputs}}}
+answers = dict(zip({outputs}, graph.run(None, inputs)))"""
+ONNX_FIELDS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+ONNX_PICTURES = """import numpy, onnxruntime
+
+graph = onnxruntime.InferenceSession("PATH/model.onnx")
+pixels = numpy.zeros((1, {channels}, {height}, {width}), numpy.float32)  # from 0 to 255, as in the file, of this size
+answers = dict(zip({outputs}, graph.run(None, {{"pixel_values": pixels}})))"""
 PIPELINES = {
     "classify": "text-classification",
     "tag": "token-classification",
@@ -48,6 +63,24 @@ def model_card(
         shown = ", ".join(f"`{label}`" for label in labels[:50])
         lines += ["## Classes", f"{shown}{', ...' if len(labels) > 50 else ''}", ""]
     return "\n".join([*lines, "## Use", "```python", *_use(config.task.kind, architecture), "```", ""])
+
+
+def onnx_card(config: StoredConfig, about: Mapping[str, Any], model: Any, results: Mapping[str, Any], note: str) -> str:
+    """The page beside an ONNX graph; `about` is what its JSON says of inputs and outputs."""
+    name = Path(config.made.recipe if config.made is not None else config.task.kind).name
+    lines = [f"# {name}", "", f"An ONNX graph of {sum(model.sizes().values()):,} parameters, written by Attentif {__version__}.", ""]
+    lines += _training(config, {} if note else results) if config.train is not None else []
+    lines += [note[0].upper() + note[1:] + ".", ""] if note else []
+    if about["labels"]:
+        shown = ", ".join(f"`{label}`" for label in about["labels"][:50])
+        lines += ["## Classes", f"{shown}{', ...' if len(about['labels']) > 50 else ''}", ""]
+    if "label" in about["outputs"]:
+        what = "0 or 1 for each label" if about["several"] else "the number of the class that is answered"
+        curve = "sigmoid" if about["several"] else "softmax"
+        lines += [f"Calibration is in the graph: the {curve} of `logits` is the probability, `label` {what}.", ""]
+    fields = ", ".join(f'"{key}": numpy.array([one.{ONNX_FIELDS[key]} for one in read])' for key in about["inputs"] if key in ONNX_FIELDS)
+    use = (ONNX_PICTURES if "pixel_values" in about["inputs"] else ONNX_TEXTS).format(**{**about, "inputs": fields})
+    return "\n".join([*lines, "## Use", "```python", use, "```", ""])
 
 
 def _training(config: StoredConfig, results: Mapping[str, Any]) -> list[str]:

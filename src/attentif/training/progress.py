@@ -9,6 +9,8 @@ from typing import Any, Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from attentif.french import localize
+
 EVERY, OFTEN = 10.0, 2.0  # seconds between plain lines of training, and of what comes before and after it
 
 
@@ -73,7 +75,7 @@ class Lines:
         self.last = time.monotonic()
 
     def say(self, line: str) -> None:
-        print(line, file=self.stream, flush=True)
+        print(localize(line), file=self.stream, flush=True)
 
     def show(self, status: Status) -> None:
         if time.monotonic() - self.last >= EVERY:
@@ -101,7 +103,7 @@ class Bar:
         self.started = False
 
     def say(self, line: str) -> None:
-        self.progress.console.print(line, markup=False, soft_wrap=True)
+        self.progress.console.print(localize(line), markup=False, soft_wrap=True)
 
     def show(self, status: Status) -> None:
         self._move("train", status.step, status.total, status.words())
@@ -116,7 +118,7 @@ class Bar:
         if not self.started:
             self.progress.start()
             self.started = True
-        self.progress.update(self.line, description=what, completed=done, total=total, words=words, visible=True)
+        self.progress.update(self.line, description=localize(what), completed=done, total=total, words=localize(words), visible=True)
 
     def close(self) -> None:
         if self.started:
@@ -136,7 +138,7 @@ class Notebook:
         self.handle: Any = None
 
     def say(self, line: str) -> None:
-        self.lines = [*self.lines, line][-self.LINES :]
+        self.lines = [*self.lines, localize(line)][-self.LINES :]
         self._draw(force=True)
 
     def show(self, status: Status) -> None:
@@ -154,7 +156,7 @@ class Notebook:
 
     def _move(self, what: str, done: int, total: int, words: str) -> None:
         bar = f'<progress value="{done}" max="{max(total, 1)}" style="width: 20em"></progress>'
-        self.bar = f"<div>{escape(what)} {bar} {done:,}/{total:,} {escape(words)}</div>"
+        self.bar = f"<div>{escape(localize(what))} {bar} {done:,}/{total:,} {escape(localize(words))}</div>"
         self._draw()
 
     def _draw(self, *, force: bool = False) -> None:

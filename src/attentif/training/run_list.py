@@ -9,7 +9,7 @@ from typing import Any
 from attentif.config import read_toml
 from attentif.errors import AttentifError
 from attentif.training.rundir import RunFolder, read_results
-from attentif.view.words import metric
+from attentif.view.words import Text, Words, metric
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class ListedRun:
 
     path: str
     kind: str  # the task, or what was fitted
-    score: str  # the main one, on the test split
+    score: Words  # the main one, on the test split
     data: str
     date: str
     state: str  # finished, unfinished, damaged
@@ -43,10 +43,12 @@ def _describe(path: Path) -> ListedRun:
     return ListedRun(str(path), kind, _score(results), _data(values.get("data") or {}), date, state)
 
 
-def _score(results: Mapping[str, Any]) -> str:
+def _score(results: Mapping[str, Any]) -> Words:
     main = results.get("metric")
     value = results.get("scores", {}).get(main)
-    return "" if value is None or main is None else f"{metric(main).title.en} {metric(main).write(value).en}"
+    if value is None or main is None:
+        return ""
+    return Text("{name} {value}", "{name} {value}").with_(name=metric(main).title, value=metric(main).write(value))
 
 
 def _data(data: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from torch.distributed.tensor import DTensor
 from attentif.models import Model
 from attentif.nn.adapt import load_saved_state_dict, saved_state_dict
 from attentif.nn.stack import Stack
+from attentif.runtime import release_buffers
 from attentif.tasks.predictors import Trainable, networks_of
 from attentif.training.distributed import Ranks
 
@@ -111,6 +112,7 @@ class Sharded:
         from torch.distributed.fsdp import fully_shard
 
         self.model, self.ranks = model, ranks
+        release_buffers()
         for tensor in (*model.parameters(), *model.buffers()):  # as DDP does: all begin with the first process's
             dist.broadcast(tensor.data, 0)
         mesh = init_device_mesh(ranks.device.type, (ranks.world,))

@@ -176,6 +176,7 @@ DETAILS: dict[str, Callable[[Any, Config], Words]] = {
     "rotary": lambda *_: Text("rotations", "rotary"),
     "qk_norm": lambda *_: Text("q et k normalisés", "q/k norm"),
     "softcap": lambda *_: Text("plafond doux", "soft cap"),
+    "sinks": lambda value, _: Text("puits d'attention", "attention sinks") if value else "",
     "kv_rank": lambda value, _: Text(f"latent de {value}", f"latent of {value}"),
     "state": lambda value, _: Text(f"état de {value}", f"state of {value}"),
     "peepholes": lambda value, _: Text("à judas", "peepholes") if value else "",
@@ -195,7 +196,7 @@ DETAILS: dict[str, Callable[[Any, Config], Words]] = {
 }
 ACTIVATIONS = {
     "relu": "ReLU", "gelu": "GELU", "gelu-tanh": "GELU (tanh)", "silu": "SiLU", "swiglu": "SwiGLU", "geglu": "GeGLU",
-    "geglu-tanh": "GeGLU (tanh)", "reglu": "ReGLU", "glu": "GLU", "tanh": "tanh",
+    "swiglu-clamped": "SwiGLU (±7)", "geglu-tanh": "GeGLU (tanh)", "reglu": "ReGLU", "glu": "GLU", "tanh": "tanh",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from attentif.french import to_french
 from attentif.view.blocks import AttentionMaps, Block, Cell, Code, Contender, Drawing, FigureBlock, Paragraph, Score, Section, Table
 from attentif.view.figures import Points, contenders, cost_bars, learning_rate, loss_curves, metric_curves
 from attentif.view.figures.scores import format_score, sort_best_first
@@ -69,7 +70,7 @@ class Origin:
     recipe: str
     config: str  # the resolved TOML
     versions: Mapping[str, str]
-    notes: Sequence[Words] = ()  # what was detected in the data, duplicates, rows left out
+    notes: Sequence[str] = ()  # in English: what was detected in the data, duplicates, rows left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def page(report: RunReport) -> Page:
         Section(Text("Architecture", "Architecture"), [report.architecture] if report.architecture else [], folded=True),
         Section(Text("Apprentissage", "Training"), curves),
         Section(Text("Coût", "Cost"), cost(report.cost, report.history)),
-        Section(Text("Données", "Data"), [Paragraph(note) for note in report.origin.notes]),
+        Section(Text("Données", "Data"), [Paragraph(Text(to_french(note), note)) for note in report.origin.notes]),
         Section(Text("Configuration", "Configuration"), configuration(report.origin), folded=True),
     ]
     return Page(report.title, [part for part in sections if part.body], lead)

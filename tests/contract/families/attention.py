@@ -14,6 +14,7 @@ from attentif.nn.bias import ALiBiConfig, RelativeConfig
 from attentif.nn.distance import DistanceConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig, CrossAttention, CrossAttentionConfig
+from attentif.nn.mixers.attention import SharpeningConfig
 from attentif.nn.norm import LayerNormConfig, RMSNormConfig
 from attentif.nn.pattern import GlobalPattern, RandomPattern, ShortPattern, WindowPattern
 from attentif.nn.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, RotaryConfig, YarnScaling
@@ -36,6 +37,7 @@ def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
         yield f"attention-qk-norm-{way}", make(causal=causal, qk_norm=RMSNormConfig()), SITE
         yield f"attention-qk-norm-of-all-{way}", make(causal=causal, kv_heads=2, qk_norm=RMSNormConfig(), qk_norm_of="all"), SITE
         yield f"attention-softcap-{way}", make(causal=causal, softcap=1.5), SITE
+        yield f"attention-sinks-{way}", make(causal=causal, kv_heads=2, sinks=True), SITE
         yield f"attention-alibi-{way}", make(causal=causal), biased(ALiBiConfig(heads=HEADS))
         relative = RelativeConfig(heads=HEADS, buckets=8, max_distance=20, bidirectional=not causal)
         yield f"attention-relative-{way}", make(causal=causal), biased(relative)
@@ -56,6 +58,12 @@ def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
     }
     for name, scaling in scalings.items():
         yield f"attention-rotary-{name}", make(causal=True, rotary=RotaryConfig(scaling=scaling, base=100.0)), SITE
+    yield "attention-sinks-window", make(causal=True, kv_heads=2, sinks=True, pattern=(WindowPattern(left=4),)), SITE
+    yield "attention-sharpened", make(causal=True, sharpening=SharpeningConfig(every=3, rate=0.5)), SITE
+    yield "attention-qk-norm-no-gain", make(causal=True, qk_norm=RMSNormConfig(gain=False), rotary=RotaryConfig(pairs="adjacent")), SITE
+    yield "attention-chunks", make(causal=True, pattern=(WindowPattern(left=0, block=5),)), SITE
+    yarn = YarnScaling(factor=4.0, trained=8, rounded=False)
+    yield "attention-rotary-yarn-not-rounded", make(causal=True, rotary=RotaryConfig(scaling=yarn, base=100.0)), SITE
     yield "attention-rotary-ntk-bidirectional", make(rotary=RotaryConfig(scaling=scalings["ntk"])), SITE
     yield "attention-rotary-adjacent", make(causal=True, rotary=RotaryConfig(pairs="adjacent")), SITE
     yield "attention-rotary-half-of-it", make(causal=True, rotary=RotaryConfig(fraction=0.5)), SITE
@@ -94,6 +102,9 @@ def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) ->
         q, k = turned(mixer.rotary, q), turned(mixer.rotary, k)
     scale = config.scale or 1 / math.sqrt(K)
     places = torch.arange(T)
+    if config.sharpening is not None:
+        every, rate = config.sharpening.every, config.sharpening.rate
+        q = q * q.new_tensor([1 + rate * math.log(1 + (place + 1) // every) for place in range(T)])[:, None, None]
     bias = mixer.position_bias(places, places) if mixer.position_bias is not None else torch.zeros(heads, T, T)
     result = []
     for h in range(heads):
@@ -105,7 +116,10 @@ def attention_heads(mixer: Attention, x: Tensor, marks: Tensor | None = None) ->
             scores = scale * distance_scores(mixer, q, k, h, g)
         if config.softcap is not None:
             scores = config.softcap * torch.tanh(scores / config.softcap)
-        result.append((scores.masked_fill(~sees, -math.inf).softmax(-1), v[:, g]))
+        scores = scores.masked_fill(~sees, -math.inf)
+        if mixer.sinks is not None:  # one more column, of a value that is zero
+            scores = torch.cat([scores, mixer.sinks[h].expand(T, 1)], 1)
+        result.append((scores.softmax(-1)[:, :T], v[:, g]))
     return result
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from common import SITE, Case, Twin, make
-from families.plain import GATES, PLAIN, feed_forward_twin
+from families.plain import PLAIN, feed_forward_twin, gated
 from torch import Tensor
 
 from attentif.kernels.grouped import mixture_naive
@@ -19,6 +19,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "sigmoid-as-it-is": {"scores": "sigmoid", "normalised": False},
     "shared": {"shared": 2, "activation": "gelu"},
     "shared-gate": {"shared": 3, "shared_gate": True},
+    "weighs-inputs": {"scores": "sigmoid", "normalised": False, "weighs": "inputs", "shared": 1},
+    "clamped": {"activation": "swiglu-clamped", "bias": True, "router_bias": True},
     "groups": {"experts": 6, "groups": 3, "top_groups": 2, "scores": "sigmoid", "balance": [{"kind": "bias"}]},
     "groups-by-their-best": {"experts": 6, "groups": 3, "top_groups": 2, "group_best": 1, "top_k": 3},
     "all-of-them": {"top_k": 4},
@@ -29,14 +31,15 @@ CASES: dict[str, Case] = {f"experts-{name}": (make(ExpertsConfig, **SMALL | valu
 
 def experts_twin(mixer: Experts, x: Tensor, marks: Tensor | None = None) -> Tensor:
     config = mixer.config
-    a = PLAIN[GATES.get(config.activation, config.activation)]
+    name = config.activation
 
     def through(layer: Any, row: Tensor, expert: int) -> Tensor:
         return layer.weight[expert] @ row + (0 if layer.bias is None else layer.bias[expert])
 
     def expert(row: Tensor, number: int) -> Tensor:
         up = through(mixer.up, row, number)
-        return through(mixer.out, a(up) if mixer.gate is None else a(through(mixer.gate, row, number)) * up, number)
+        inner = PLAIN[name](up) if mixer.gate is None else gated(name, through(mixer.gate, row, number), up)
+        return through(mixer.out, inner, number)
 
     logits = mixer.router(x)
     scores = logits.softmax(-1) if config.scores == "softmax" else 1 / (1 + torch.exp(-logits))
@@ -44,7 +47,11 @@ def experts_twin(mixer: Experts, x: Tensor, marks: Tensor | None = None) -> Tens
     weights = scores.gather(1, chosen)
     if config.normalised:
         weights = weights / weights.sum(1, keepdim=True)
-    y = mixture_naive(x, chosen, config.scale * weights, expert)
+    if config.weighs == "inputs":
+        rows = zip(x, chosen.tolist(), weights, strict=True)
+        y = torch.stack([sum(expert(weight * row, number) for number, weight in zip(own, each, strict=True)) for row, own, each in rows])
+    else:
+        y = mixture_naive(x, chosen, config.scale * weights, expert)
     if mixer.shared is None:
         return y
     gate = 1.0 if mixer.shared_gate is None else torch.sigmoid(x @ mixer.shared_gate.weight.T)

@@ -28,6 +28,13 @@ PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
 GATES = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}
 
 
+def gated(activation: str, gate: Tensor, up: Tensor) -> Tensor:
+    if activation == "swiglu-clamped":
+        gate, up = gate.clamp(max=7), up.clamp(min=-7, max=7)
+        return (up + 1) * gate / (1 + torch.exp(-1.702 * gate))
+    return PLAIN[GATES[activation]](gate) * up
+
+
 def _parallel(causal: bool) -> ParallelConfig:
     attention = SublayerConfig(mixer=AttentionConfig(heads=HEADS, causal=causal), placement="pre")
     ffn = SublayerConfig(mixer=FeedForwardConfig(activation="silu"), placement="sandwich", weight=0.5)
@@ -43,10 +50,8 @@ CASES: dict[str, Case] = {
 
 
 def feed_forward_twin(mixer: FeedForward, x: Tensor, marks: Tensor | None = None) -> Tensor:
-    a = PLAIN[GATES.get(mixer.config.activation, mixer.config.activation)]
-    if mixer.gate is None:
-        return mixer.out(a(mixer.up(x)))
-    return mixer.out(a(mixer.gate(x)) * mixer.up(x))
+    name = mixer.config.activation
+    return mixer.out(PLAIN[name](mixer.up(x)) if mixer.gate is None else gated(name, mixer.gate(x), mixer.up(x)))
 
 
 def parallel_twin(mixer: Parallel, x: Tensor, marks: Tensor | None = None) -> Tensor:

@@ -19,6 +19,7 @@ CASES: dict[str, Case] = {
     "s4-dplr-steps": (make(S4DPLRConfig, state=2, step_min=0.1, step_max=0.5), SITE),
     "mamba": (make(MambaConfig, state=4), SITE),
     "mamba-biases": (make(MambaConfig, state=3, expand=1, bias=True, rank=2, conv=2), SITE),
+    "mamba-norms": (make(MambaConfig, state=4, norm={"kind": "rms"}), SITE),
     "mamba-no-conv": (make(MambaConfig, state=1, conv=1, conv_bias=False), SITE),
     "mamba2": (make(Mamba2Config, state=4, head_width=8), SITE),
     "mamba2-groups": (make(Mamba2Config, state=3, head_width=4, groups=2, bias=True, conv=3), SITE),
@@ -83,6 +84,8 @@ def mamba_parts(mixer: Mamba, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
     S = mixer.config.state
     selected = u @ mixer.select.weight.T
     rank, B, C = selected[:, : -2 * S], selected[:, -2 * S : -S], selected[:, -S:]
+    if mixer.norms is not None:
+        rank, B, C = (norm(part) for norm, part in zip(mixer.norms, (rank, B, C), strict=True))
     return u, softplus(rank @ mixer.step.weight.T + mixer.step.bias), B, C
 
 

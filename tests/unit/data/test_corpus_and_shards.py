@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 from attentif.data import DataConfig, load_corpora, shards, token_stream
@@ -223,6 +224,26 @@ def test_the_same_content_is_not_tokenised_twice(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "_write", None)
     again = token_stream(file_corpus([write(tmp_path / "b.txt.gz", verses(10))]), BYTES, cache=tmp_path)
     assert text_of(again) == text_of(first)
+
+
+def test_every_format_gives_the_same_bytes_from_any_number_of_processes(tmp_path, monkeypatch):
+    small_shards(monkeypatch)
+    texts = [f"document {i} à lire" for i in range(400)]
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    table = pyarrow.table({"text": texts})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet", row_group_size=50)
+    files = [tmp_path / "a.parquet", write(tmp_path / "b.jsonl", rows), write(tmp_path / "c.jsonl.gz", rows)]
+    files += [
+        write(tmp_path / "d.jsonl.zst", pyarrow.compress(rows.encode(), "zstd", asbytes=True)),
+        write(tmp_path / "e.txt", verses(9000)),
+    ]
+    corpus, made = file_corpus(files), []
+    for processes in (1, 3):
+        stream = token_stream(corpus, BYTES, cache=tmp_path / str(processes), processes=processes)
+        made.append({file.name: file.read_bytes() for file in (tmp_path / str(processes)).glob("shards/*/*")})
+    assert made[0] == made[1]
+    assert len(made[0]) > 5
+    assert text_of(stream) == "".join(f"{text}[EOS]" for text in texts) * 4 + verses(9000) + "[EOS]"
 
 
 def test_another_tokenizer_or_another_text_makes_other_shards(tmp_path):

@@ -127,7 +127,7 @@ def test_yarn_is_as_sharp_as_its_shares_say() -> None:
         ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "max_position_embeddings: is missing"),
         ("llama", {"rope_parameters": {"rope_type": "proportional", "factor": 2.0}}, "rope_type 'proportional' is not understood"),
         ("llama", {"rope_parameters": YARN | {"mscale": 1.0}}, "mscale and mscale_all_dim are understood together"),
-        ("llama", {"rope_parameters": YARN | {"truncate": False}}, "truncate is not understood with rope_type 'yarn'"),
+        ("llama", {"rope_parameters": YARN | {"truncated": False}}, "truncated is not understood with rope_type 'yarn'"),
         ("qwen2", {"layer_types": ["chunked_attention"] * 2}, "layer_types: 'chunked_attention' is not understood"),
         ("big_bird", {"attention_type": "sparse"}, "attention_type: 'sparse' is not understood"),
         ("big_bird", {"architectures": ["BigBirdForCausalLM"], "is_decoder": True}, "'block_sparse' sees what is still to be written"),

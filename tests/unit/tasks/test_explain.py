@@ -9,6 +9,7 @@ from PIL import Image
 
 from attentif.errors import UsageError
 from attentif.tasks.base import Prediction
+from attentif.tasks.details import TagAnswer
 from attentif.tasks.explain import GRID, explain_picture, explain_signal, explain_text
 
 
@@ -43,7 +44,7 @@ def test_an_answer_that_changes_altogether_loses_all_its_support():
 def test_tags_are_compared_word_by_word():
     def answer(inputs):
         tags = lambda text: ["PER" if word == "Zoé" and "vit" in text else "O" for word in text.split()]
-        return [Prediction(text, text, details={"tags": tags(text)}) for text in inputs]
+        return [Prediction(text, text, details=TagAnswer(entities=[], words=text.split(), tags=tags(text))) for text in inputs]
 
     found = explain_text("Zoé vit ici", answer, None, None)
     by_name = {part.name: part.removal for part in found.parts}

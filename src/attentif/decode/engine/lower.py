@@ -9,7 +9,7 @@ from attentif.decode.engine.plan import ACTIVATIONS, Plan, Sink, Source, Unsuppo
 from attentif.kernels.fused import program as vm
 from attentif.kernels.fused.attend import ADJACENT, HALF
 from attentif.nn.block import Parallel, Sublayer
-from attentif.nn.ffn import GATED, FeedForward
+from attentif.nn.ffn import CLAMPED, GATED, FeedForward
 from attentif.nn.mixer import Recordable
 from attentif.nn.mixers.attention import Attention
 from attentif.nn.mixers.cross import CrossAttention
@@ -56,10 +56,16 @@ def lower_sublayer(plan: Plan, sublayer: Sublayer, path: str, stream: Source) ->
         plan.norm(sublayer.norm_out, x, Sink(x))
 
 
+def lower_activation(name: str) -> int:
+    if name == CLAMPED:
+        raise UnsupportedError(name)
+    return ACTIVATIONS[GATED.get(name, name)]
+
+
 @lowers(FeedForward)
 def lower_feed_forward(plan: Plan, mixer: Recordable, _: str, source: Source, sink: Sink) -> None:
     assert isinstance(mixer, FeedForward)
-    activation = ACTIVATIONS[GATED.get(mixer.config.activation, mixer.config.activation)]
+    activation = lower_activation(mixer.config.activation)
     inner = plan.buffer(mixer.up.out_features)
     if mixer.gate is None:
         plan.linear(source, [(mixer.up, inner)], activation=activation)
@@ -75,6 +81,8 @@ def lower_attention(plan: Plan, mixer: Recordable, path: str, source: Source, si
     plain_windows = all(isinstance(entry, WindowPattern) and entry.block == 1 for entry in config.pattern)
     if not plain_windows or not config.causal or mixer.distances is not None or (plan.one_text and config.pattern):
         raise UnsupportedError("attention with such a pattern")
+    if config.sinks or config.sharpening is not None:
+        raise UnsupportedError("attention with sinks or sharpening")
     joined = plan.buffer((heads + 2 * groups) * width)
     ends = (heads * width, (heads + groups) * width, (heads + 2 * groups) * width)
     parts = [joined.part(start, stop) for start, stop in zip((0, *ends), ends, strict=False)]

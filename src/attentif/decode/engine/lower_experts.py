@@ -1,9 +1,8 @@
 """Fused steps of mixtures of experts: the matrices of experts that no row chose are not read."""
 
-from attentif.decode.engine.lower import lower_mixer, lowers
-from attentif.decode.engine.plan import ACTIVATIONS, Buffer, Plan, Sink, Source, UnsupportedError, piece_size
+from attentif.decode.engine.lower import lower_activation, lower_mixer, lowers
+from attentif.decode.engine.plan import Buffer, Plan, Sink, Source, UnsupportedError, piece_size
 from attentif.kernels.fused import program as vm
-from attentif.nn.ffn import GATED
 from attentif.nn.linear import StackedLinear
 from attentif.nn.mixer import Recordable
 from attentif.nn.mixers.experts import Experts
@@ -13,15 +12,15 @@ from attentif.nn.mixers.experts import Experts
 def lower_experts(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
     assert isinstance(mixer, Experts)
     config, choices = mixer.config, mixer.config.top_k
-    if mixer.shared_gate is not None:
-        raise UnsupportedError("shared experts behind a gate")
+    if mixer.shared_gate is not None or config.weighs == "inputs":
+        raise UnsupportedError("shared experts behind a gate, or experts of weighted inputs")
+    activation = lower_activation(config.activation)
     x = plan.normalised(source)
     logits, routes = plan.buffer(config.experts), plan.buffer(2 * choices)
     plan.linear(Source(x), [(mixer.router, logits)])
     fields = {0: vm.ROUTE, 1: logits.address, 2: logits.stride, 3: config.experts, 5: choices, 6: int(config.scores == "sigmoid")}
     fields |= {7: routes.address, 8: routes.stride, 9: int(config.normalised), 12: plan.address(mixer.choice_bias)}
     plan.emit(fields | {13: config.groups, 14: config.top_groups or 0, 15: config.group_best}, [config.scale])
-    activation = ACTIVATIONS[GATED.get(config.activation, config.activation)]
     maps = [mixer.up] if mixer.gate is None else [mixer.gate, mixer.up]
     inner = plan.buffer(choices * mixer.up.weight.shape[1])
     _multiply(plan, x, maps, inner, routes, choices, activation=activation)

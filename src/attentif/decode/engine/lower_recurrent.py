@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from attentif.decode.engine.lower import lowers
-from attentif.decode.engine.plan import Buffer, Matrix, Plan, Sink, Source
+from attentif.decode.engine.plan import Buffer, Matrix, Plan, Sink, Source, UnsupportedError
 from attentif.kernels.fused import program as vm
 from attentif.kernels.fused.products import RELU_SQUARED, SIGMOID, SOFTPLUS
 from attentif.kernels.fused.recur import GRU as GRU_CELL
@@ -41,6 +41,8 @@ def lower_cell(plan: Plan, mixer: Recordable, path: str, source: Source, sink: S
 @lowers(Mamba)
 def lower_mamba(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
     assert isinstance(mixer, Mamba)
+    if mixer.norms is not None:
+        raise UnsupportedError("normalised step sizes")
     E, S, rank = mixer.inner, mixer.config.state, mixer.rank
     u, z, v, delta, y = (plan.buffer(E) for _ in range(5))
     chosen = plan.buffer(rank + 2 * S)

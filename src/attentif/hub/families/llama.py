@@ -37,6 +37,7 @@ SCALINGS: dict[str, dict[str, str]] = {
         "trained": "original_max_position_embeddings",
         "fast": "beta_fast",
         "slow": "beta_slow",
+        "rounded": "truncate",
         "sharpen": "attention_factor",
     },
 }
@@ -63,8 +64,6 @@ def read_rotary(rope: Mapping[str, Any] | None) -> dict[str, Any]:
     numerator, denominator = rope.pop("mscale", None), rope.pop("mscale_all_dim", None)
     scaling = {ours: rope.pop(theirs) for ours, theirs in SCALINGS[kind].items() if theirs in rope}
     scaling = {key: value for key, value in scaling.items() if value is not None}
-    if kind == "yarn" and rope.get("truncate") is True:
-        del rope["truncate"]
     if kind == "yarn" and numerator and denominator:
         scaling.setdefault("sharpen", sharpness(scaling["factor"], numerator) / sharpness(scaling["factor"], denominator))
     elif numerator or denominator:
@@ -73,7 +72,8 @@ def read_rotary(rope: Mapping[str, Any] | None) -> dict[str, Any]:
         raise ConfigError(f"{next(iter(rope))} is not understood with rope_type {kind!r}")
     if "trained" in SCALINGS[kind] and "trained" not in scaling:
         raise ConfigError(f"max_position_embeddings: is missing, which rope_type {kind!r} depends on")
-    numbers = {key: float(value) if isinstance(value, int) and key != "trained" else value for key, value in scaling.items()}
+    whole = ("trained", "rounded")
+    numbers = {key: float(value) if isinstance(value, int) and key not in whole else value for key, value in scaling.items()}
     return rotary | {"scaling": {"kind": NAMES.get(kind, kind)} | numbers}
 
 

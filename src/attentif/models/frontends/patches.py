@@ -101,7 +101,7 @@ class Patches(nn.Module):
         if self.plane:
             x = add_position(self.position, x)
         if self.class_token is not None:
-            x = torch.cat([self.class_token.expand(len(x), 1, -1), x], dim=1)
+            x = torch.cat([self.class_token.expand(x.shape[0], 1, -1), x], dim=1)
         if not self.plane:
             x = add_position(self.position, x)
         return dropout(self.norm(x), self.dropout, self.training), full_seq(x)

@@ -61,4 +61,4 @@ def add_position(position: nn.Module | None, x: Tensor) -> Tensor:
 
 def full_seq(x: Tensor) -> Seq:
     """The Seq of rows (B, T, D) that are all of one length."""
-    return Seq.from_padded(torch.full((len(x),), x.shape[1], device=x.device))
+    return Seq.from_mask(x.new_ones(x.shape[:2], dtype=torch.bool), dense=True)

@@ -11,6 +11,8 @@ grouped-query (Ainslie et al. 2023). A pattern (`nn/pattern.py`) limits the keys
 random blocks (Zaheer et al. 2020); long rows then take linear time (`nn/sparse.py`). Global tokens may have their own projections:
 
     q_i = W_qg x_i for a global i, which attends to W_kg x_j, W_vg x_j of every j; others attend to W_k x_i, W_v x_i
+
+In long texts queries may be sharpened by their position p (Nakanishi 2025; Llama 4):  q_p · (1 + rate · ln(1 + ⌊(p + 1) / every⌋))
 """
 
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from attentif.config import Config
 from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
 from attentif.nn.bias import DistanceVectors
@@ -36,6 +39,16 @@ from attentif.nn.rotary import RotaryConfig
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.sparse import Scores, Sparse, SparsePlan
 from attentif.nn.tape import tape_for
+
+
+class SharpeningConfig(Config):
+    """Queries that grow with the logarithm of their position, against attention that fades in long texts."""
+
+    every: int = Field(8192, gt=0, description="positions from one step to the next")
+    rate: float = Field(0.1, ge=0, description="growth with the logarithm of the steps")
+
+    def factors(self, pos: Tensor) -> Tensor:
+        return 1 + self.rate * torch.log1p(((pos + 1) // self.every).double())
 
 
 @MIXERS.register
@@ -55,6 +68,8 @@ class AttentionConfig(HeadsConfig):
     qk_norm_of: Literal["head", "all"] = Field("head", description="qk_norm of each head, or of all heads as one vector (OLMo 2)")
     softcap: float | None = Field(None, gt=0, description="bound scores to ± this value by a tanh")
     scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√head_width")
+    sharpening: SharpeningConfig | None = Field(None, description="queries that grow with their position (Llama 4)")
+    sinks: bool = Field(False, description="a learned score of nothing for each head, in the softmax's sum (gpt-oss)")
     key_bias: bool = Field(True, description="if `bias`, also for the keys (Whisper: no); it cannot change a softmax")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the weights; slow on CPU, prefer the sublayer's dropout")
 
@@ -85,6 +100,9 @@ class Attention(Mixer, config=AttentionConfig):
         self.v = Linear(site.width, groups * K, bias=config.bias)
         self.out = Linear(heads * K, site.width, bias=config.out_bias)
         self.weighs = any(isinstance(entry, GlobalPattern) and entry.weight != 1 for entry in config.pattern)
+        self.sinks = nn.Parameter(torch.zeros(heads)) if config.sinks else None
+        if config.sinks and (config.softcap or config.global_projections):
+            raise ConfigError("sinks cannot be combined with softcap or with global_projections")
         if config.softcap and self.weighs:
             raise ConfigError("softcap cannot be combined with weights of global tokens")
         if config.global_projections:
@@ -160,6 +178,9 @@ class Attention(Mixer, config=AttentionConfig):
         """Normalise queries and keys, and apply rotary positions."""
         if self.q_norm is not None and self.k_norm is not None:
             q, keys = self.normalize_heads(self.q_norm, q), tuple(self.normalize_heads(self.k_norm, k) for k in keys)
+        if self.config.sharpening is not None:
+            pos = seq.pos if seq.is_packed else seq.shared_pos
+            q = q * self.config.sharpening.factors(pos)[..., None, None].to(q.dtype)
         return [q, *keys] if self.rotary is None or self.turns_input else self.rotary(seq, q, *keys)
 
     def normalize_heads(self, norm: nn.Module, x: Tensor) -> Tensor:
@@ -194,10 +215,10 @@ class Attention(Mixer, config=AttentionConfig):
         everywhere: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """Attend with queries (B, H, T, K) to (B, T, H·K); keys are at `k_pos`, by default 0 ... S − 1."""
-        if self.config.pattern and self.sparse.pays(seq.max_len):
+        if self.config.pattern and not torch.compiler.is_exporting() and self.sparse.pays(seq.max_len):
             return self.attend_rows(q, k, v, seq, k_pos, everywhere)
         plain = self.config.causal and not self.config.pattern
-        causal = plain and seq.offset == 0 and k.shape[2] == q.shape[2]
+        causal = plain and seq.offset == 0 and bool(k.shape[2] == q.shape[2])  # a length may be a symbol, in an export
         newest = (plain or self.sparse.only_windows) and q.shape[2] == 1 and seq.offset is not None and k_pos is not None  # sees every key
         options = self.scores()
         q, bias = self.compute_bias(q, seq, k_pos, k)
@@ -210,6 +231,7 @@ class Attention(Mixer, config=AttentionConfig):
             mask=None if causal or newest else self.build_mask(seq, k_pos, k.shape[2]),
             bias=bias,
             softcap=options.softcap,
+            sinks=options.sinks,
             dropout=options.dropout,
         )
         if everywhere is not None:
@@ -252,7 +274,8 @@ class Attention(Mixer, config=AttentionConfig):
         return groups.join(parts)
 
     def scores(self) -> Scores:
-        return Scores(self.scale, self.config.softcap, self.config.dropout if self.training else 0.0, self.position_bias)
+        sinks = None if self.sinks is None else self.sinks[:, None]
+        return Scores(self.scale, self.config.softcap, self.config.dropout if self.training else 0.0, self.position_bias, sinks)
 
     def build_mask(self, seq: Seq, k_pos: Tensor | None, keys: int) -> Tensor | None:
         """(B or 1, 1 or H, T, S): which keys each query may attend to; None: all."""
@@ -313,6 +336,7 @@ class Attention(Mixer, config=AttentionConfig):
             mask=None if mask is None else mask.expand(len(q), self.heads, -1, -1)[row, heads],
             bias=None if bias is None else bias.expand(len(q), self.heads, -1, -1)[row, heads],
             softcap=self.config.softcap,
+            sinks=None if self.sinks is None else self.sinks[heads, None],
         )
 
     @staticmethod

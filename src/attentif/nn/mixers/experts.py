@@ -8,7 +8,8 @@
     s        shared experts, which every token uses (DeepSeek-AI 2024), or σ(g·x_t) times them (Qwen Team 2024)
 
 After Jacobs et al. 1991 and Shazeer et al. 2017. With `groups`, experts are chosen from the best groups, ranked by the sum of their best
-members. Load-balancing losses are in `nn/balance.py`. Experts have no capacity limit, so no token is dropped; padding is not routed.
+members. Where the weights multiply inputs, y_t = Σ f_i(w_ti x_t) (Llama 4). Load-balancing losses are in `nn/balance.py`. Experts have no
+capacity limit, so no token is dropped; padding is not routed.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from attentif.kernels.dropout import dropout
 from attentif.kernels.grouped import mixture
 from attentif.nn.auxiliary import CountingModule, current_auxiliary
 from attentif.nn.balance import Balance, BalanceLoss, RouterBiasConfig, Routing, SwitchConfig, evenness
-from attentif.nn.ffn import ACTIVATIONS, GATED, Activation, FeedForward, FeedForwardConfig
+from attentif.nn.ffn import ACTIVATIONS, GATED, Activation, FeedForward, FeedForwardConfig, gate_units
 from attentif.nn.linear import Linear, StackedLinear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable
 from attentif.nn.reversible import reuse_choice
@@ -44,12 +45,15 @@ class ExpertsConfig(MixerConfig):
     experts: int = Field(8, gt=0, description="number of experts")
     top_k: int = Field(2, gt=0, description="experts per token")
     hidden: int | None = Field(None, gt=0, description="inner width of each; by default 4 times the model's, 8/3 if gated")
-    activation: Activation = Field("swiglu", description="relu, gelu, gelu-tanh, silu; gated: reglu, geglu, geglu-tanh, swiglu")
+    activation: Activation = Field(
+        "swiglu", description="relu, gelu, gelu-tanh, silu; gated: reglu, geglu, geglu-tanh, swiglu, swiglu-clamped"
+    )
     bias: bool = Field(False, description="biases in the experts' linear maps")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the inner units")
     scores: Literal["softmax", "sigmoid"] = Field("softmax", description="router scores: softmax or sigmoid of its logits")
     normalised: bool = Field(True, description="normalise the weights of a token's experts to sum 1")
     scale: float = Field(1.0, gt=0, description="factor on these weights")
+    weighs: Literal["outputs", "inputs"] = Field("outputs", description="what they multiply: outputs of the experts, or inputs (Llama 4)")
     groups: int = Field(1, gt=0, description="groups of consecutive experts")
     top_groups: int | None = Field(None, gt=0, description="groups a token's experts are chosen from; by default all")
     group_best: int = Field(2, gt=0, description="best experts of a group whose scores are summed to rank it")
@@ -69,7 +73,6 @@ class Experts(Mixer, CountingModule, config=ExpertsConfig):
         self.config = config
         gated = config.activation in GATED
         hidden = config.hidden or (8 * site.width // 3 if gated else 4 * site.width)
-        self.activation = ACTIVATIONS[GATED.get(config.activation, config.activation)]
         self.router = Linear(site.width, config.experts, bias=config.router_bias)
         self.up = StackedLinear(config.experts, site.width, hidden, bias=config.bias)
         self.gate = StackedLinear(config.experts, site.width, hidden, bias=config.bias) if gated else None
@@ -97,17 +100,26 @@ class Experts(Mixer, CountingModule, config=ExpertsConfig):
     def mix(self, x: Tensor, seq: Seq) -> Tensor:
         """Route and transform tokens (N, D), none of them padding."""
         routing = self.route(x)
-        y = mixture(x, routing.chosen, routing.weights, self.config.experts, self.apply_experts)
+        y = self.mix_experts(x, routing)
         self.report_routing(routing)
         if self.shared is None:
             return y
         shared: Tensor = self.shared(x, seq)
         return y + (shared if self.shared_gate is None else self.shared_gate(x).sigmoid() * shared)
 
+    def mix_experts(self, x: Tensor, routing: Routing) -> Tensor:
+        """The weighted sum of each token's experts, or the sum of what they make of the weighted token."""
+        if self.config.weighs == "outputs":
+            return mixture(x, routing.chosen, routing.weights, self.config.experts, self.apply_experts)
+        weighted = (x[:, None] * routing.weights[..., None]).flatten(0, 1)
+        y = mixture(weighted, routing.chosen.view(-1, 1), torch.ones_like(weighted[:, :1]), self.config.experts, self.apply_experts)
+        return y.unflatten(0, routing.chosen.shape).sum(1)
+
     def apply_experts(self, rows: Tensor, sizes: list[int]) -> Tensor:
         """Apply each expert to its `sizes[i]` of the sorted rows."""
         up = self.up(rows, sizes)
-        inner = self.activation(up) if self.gate is None else self.activation(self.gate(rows, sizes)) * up
+        name = self.config.activation
+        inner = ACTIVATIONS[name](up) if self.gate is None else gate_units(name, self.gate(rows, sizes), up)
         y: Tensor = self.out(dropout(inner, self.config.dropout, self.training), sizes)
         return y
 

@@ -12,6 +12,7 @@
     B, C     what is written to the state, what is read from it              (B, T, S), S = `state`
     h, A     state of each channel, and its rates of decay                   (B, E, S), (E, S)
 
+With `norm`, r, B and C are normalised first, each by a norm of its own (Jamba, Lieber et al. 2024).
 The recurrence is in `kernels/selective_scan.py`, the convolution in `kernels/conv.py`. Δ near zero skips a token, a large one resets the
 state. Initialised as in the authors' code: A = −1 ... −S, D = 1, Δ log-uniform in [0.001, 0.1], linear maps and convolution ~
 U(±fan_in^−½).
@@ -37,6 +38,7 @@ from attentif.kernels.selective_scan import selective_scan
 from attentif.nn.channels import average_maps
 from attentif.nn.linear import Linear
 from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_streamable
+from attentif.nn.norm import Norm
 from attentif.nn.past import append_past, causal_mask, require_past
 from attentif.nn.selective import init_selective
 from attentif.nn.seq import Seq, unpack
@@ -57,6 +59,7 @@ class MambaConfig(MixerConfig):
     rank: int | None = Field(None, gt=0, description="rank of the step size projection; by default width / 16, rounded up")
     bias: bool = Field(False, description="biases in the projections in and out")
     conv_bias: bool = Field(True, description="bias in the convolution")
+    norm: Norm | None = Field(None, description="normalise what step sizes are made from, what is written and what is read (Jamba)")
 
 
 @dataclass(slots=True)
@@ -87,6 +90,7 @@ class Mamba(Mixer, config=MambaConfig):
         self.conv = nn.Parameter(torch.empty(E, config.conv))
         self.conv_bias = nn.Parameter(torch.empty(E)) if config.conv_bias else None
         self.select = Linear(E, self.rank + 2 * S, bias=False)
+        self.norms = None if config.norm is None else nn.ModuleList(map(config.norm.build, (self.rank, S, S)))
         self.step = Linear(self.rank, E)
         self.A_log = nn.Parameter(torch.empty(E, S))
         self.D = nn.Parameter(torch.empty(E))
@@ -109,7 +113,8 @@ class Mamba(Mixer, config=MambaConfig):
         first, lengths = seq.first(), seq.lengths
         u, z = self.inp(x), self.gate(x)
         v = causal_conv(u.reshape(-1, self.inner), self.conv, self.conv_bias, memory.tail, first, lengths, silu=True)
-        rank, B, C = self.select(v).split([self.rank, self.config.state, self.config.state], -1)
+        selected = self.select(v).split([self.rank, self.config.state, self.config.state], -1)
+        rank, B, C = selected if self.norms is None else (norm(part) for norm, part in zip(self.norms, selected, strict=True))
         delta = F.softplus(self.step(rank))
         y, h = selective_scan(v, delta, -torch.exp(self.A_log), B, C, self.D, memory.h, first, lengths)
         tape = tape_for(self)

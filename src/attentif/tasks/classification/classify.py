@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import Field
@@ -333,6 +334,18 @@ class Classify(Task[ClassifyState, LabelledTexts]):
             "" if state.linear_features is None or not state.answers.needs_network else "the network is stacked on a linear model of words"
         )
         return "; ".join(part for part in (super().caveat(predictor, state), stacked, state.answers.note) if part)
+
+    def graph_outputs(self, state: ClassifyState, logits: Tensor) -> dict[str, Tensor]:
+        """Calibrated logits, whose softmax (or sigmoid) is the probability, and the class that is answered (or 0 and 1 for each label)."""
+        answers = state.answers
+        calibrated = logits / answers.temperature
+        if answers.several:
+            cuts = torch.tensor(answers.thresholds or [0.5] * len(state.labels)).logit()
+            return {"logits": calibrated, "label": (calibrated >= cuts).long()}
+        if answers.log_shares:
+            calibrated = calibrated + torch.tensor(answers.log_shares)
+        moved = calibrated - torch.tensor(answers.offsets) if answers.offsets else calibrated
+        return {"logits": calibrated, "label": moved.argmax(-1)}
 
     # -------------------------------------------------------------------------------------------------------------- scoring
 

@@ -35,6 +35,7 @@ from attentif.tasks.base import (
 )
 from attentif.tasks.batches import as_examples, min_limit
 from attentif.tasks.classification.data import LabelledTexts, encode_inputs
+from attentif.tasks.details import VectorAnswer
 from attentif.tasks.embeddings.sentences import Vectors, read_texts, sentence_vectors
 from attentif.tasks.narrow import narrow
 from attentif.tasks.tokenizers import TokenizerSource
@@ -82,7 +83,10 @@ class Embed(Task[TaskState, LabelledTexts]):
         texts = [example["text"] for example in as_examples(inputs, "text")]
         found = self.vectors(model, tokenizers, texts, budget=budget).tolist()
         shown = [", ".join(f"{value:.3f}" for value in vector[:SHOWN]) for vector in found]
-        return [Prediction(text, f"[{some}, ...]", details={"vector": own}) for text, some, own in zip(texts, shown, found, strict=True)]
+        return [
+            Prediction(text, f"[{some}, ...]", details=VectorAnswer(vector=own))
+            for text, some, own in zip(texts, shown, found, strict=True)
+        ]
 
     def _read_inputs(self, model: Model, tokenizer: Tokenizer, examples: Sequence[Example]) -> LabelledTexts:
         return encode_inputs(tokenizer, examples, min_limit(self.config.max_len, model.config.max_len), pairs=False)

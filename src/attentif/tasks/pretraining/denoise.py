@@ -44,6 +44,7 @@ from attentif.tasks.base import (
     say_all,
 )
 from attentif.tasks.batches import as_examples, device_of, iterate_batches, min_limit
+from attentif.tasks.details import GapAnswer, require_details
 from attentif.tasks.metrics import Slice, perplexity, share
 from attentif.tasks.pretraining.corruption import Marks, corrupted_lengths, count_hidden, sample_spans, sentinel
 from attentif.tasks.pretraining.denoise_report import DenoiseDetails, Fill, Gaps, denoise_baselines, denoise_sections
@@ -259,7 +260,7 @@ class Denoise(Task[TaskState, Pieces]):
             source = Input(torch.from_numpy(read)[None], Seq.from_padded([len(read)]))
             fills = [tokenizer.decode(fill).strip() for fill in _fill_gaps(model, marks, source)[0][: len(texts) - 1]]
             whole = "".join(piece for pair in zip(texts, [*fills, ""], strict=True) for piece in pair)
-            found.append(Prediction(example["text"], whole, details={"gaps": fills}))
+            found.append(Prediction(example["text"], whole, details=GapAnswer(gaps=fills)))
         return found
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
@@ -279,7 +280,7 @@ class Denoise(Task[TaskState, Pieces]):
         for example, answer in zip(as_examples(inputs, "text"), self.predict(model, state, tokenizers, inputs), strict=True):
             read = _encode_gaps(tokenizer, marks, GAP.split(example["text"]))
             written = [np.array([marks.bos])]
-            for number, fill in enumerate(answer.details["gaps"]):
+            for number, fill in enumerate(require_details(answer, GapAnswer)["gaps"]):
                 written += [
                     marks.sentinels[number : number + 1],
                     np.asarray(tokenizer.ids_batch([f" {fill}"], wrap="none")[0], np.int64),

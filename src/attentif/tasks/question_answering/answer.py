@@ -55,6 +55,7 @@ from attentif.tasks.base import (
     say_all,
 )
 from attentif.tasks.batches import build_meta, format_count, iterate_batches, min_limit
+from attentif.tasks.details import SpanAnswer
 from attentif.tasks.metrics import by_group, by_length
 from attentif.tasks.narrow import labels_of
 from attentif.tasks.question_answering.report import AnswerDetails, ShownAnswer, Silence, answer_baselines, answer_sections
@@ -298,9 +299,11 @@ class Answer(Task[AnswerState, Questions]):
         answers = []
         for example, span in zip(asked, found, strict=True):
             text = self._text(state, span, example["context"])
-            place = {"start": span.start, "end": span.end} if text else {}
+            place = (
+                SpanAnswer(context=example["context"], start=span.start, end=span.end) if text else SpanAnswer(context=example["context"])
+            )
             sure = span.probability if text else span.silence
-            answers.append(Prediction(example["question"], text, sure, details=place | {"context": example["context"]}))
+            answers.append(Prediction(example["question"], text, sure, details=place))
         return answers
 
     def _read_inputs(self, model: Model, tokenizers: Tokenizers, asked: Sequence[Example]) -> Questions:

@@ -49,6 +49,7 @@ from attentif.tasks.batches import as_examples, format_count, min_limit
 from attentif.tasks.classification.data import all_logits, encode_inputs, encode_texts
 from attentif.tasks.classification.linear import Floats, Linear
 from attentif.tasks.classification.word_dropout import drop_words
+from attentif.tasks.details import EstimateAnswer
 from attentif.tasks.predictors import LinearBatch, Predictor, Stacked, networks_of
 from attentif.tasks.ragged import Ragged, Rows
 from attentif.tasks.regression.report import WORST, NumberError, RegressDetails, regression_scores, regression_sections
@@ -220,6 +221,9 @@ class Regress(Task[RegressState, NumberedTexts]):
         stacked = "" if state.linear is None else "the network is stacked on a ridge regression of words"
         return "; ".join(part for part in (super().caveat(predictor, state), stacked) if part)
 
+    def graph_outputs(self, state: RegressState, logits: Tensor) -> dict[str, Tensor]:
+        return {"value": state.network_weight * logits[:, 0] * state.deviation + state.mean}
+
     # -------------------------------------------------------------------------------------------------------------- scoring
 
     def score(self, model: Model, state: RegressState, dataset: NumberedTexts, options: EvalOptions) -> Evaluation:
@@ -280,10 +284,12 @@ class Regress(Task[RegressState, NumberedTexts]):
         values = _together(state, all_logits(model, source, EvalOptions(budget))[:, 0], source)
         found = []
         for example, value in zip(examples, values.tolist(), strict=True):
-            row = {"value": value}
+            row: dict[str, str | float | None] = {"input": example["text"], "value": value}
+            details = EstimateAnswer(value=value, table=[row])
             if state.margin is not None:
+                details |= {"low": value - state.margin, "high": value + state.margin}
                 row |= {"low": value - state.margin, "high": value + state.margin}
-            found.append(Prediction(example["text"], f"{value:.4g}", details=row | {"table": [{"input": example["text"]} | row]}))
+            found.append(Prediction(example["text"], f"{value:.4g}", details=details))
         return found
 
     def _read_inputs(self, model: Model, state: RegressState, tokenizer: Tokenizer, examples: Sequence[Example]) -> NumberedTexts:

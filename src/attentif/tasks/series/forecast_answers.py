@@ -11,6 +11,7 @@ from attentif.data.steps import Step, calendar
 from attentif.errors import DataError
 from attentif.models import Batch, Model
 from attentif.tasks.base import Example, Prediction
+from attentif.tasks.details import TableAnswer
 from attentif.tasks.series.forecast_details import shorten
 from attentif.tasks.series.windows import Scaled, Windows, build_batch
 
@@ -37,7 +38,13 @@ def predict_file(task: "Forecast", model: Model, state: "ForecastState", given: 
             columns |= {f"{column} q{q:g}": shorten(band[:, channel]) for q, band in others}
         table = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         said = f"{len(table)} steps, {table[0]['date']} to {table[-1]['date']}"
-        found.append(Prediction(f"{name}: {own}" if own else name, said, details={"table": table} | ({"notes": notes} if notes else {})))
+        found.append(
+            Prediction(
+                f"{name}: {own}" if own else name,
+                said,
+                details=TableAnswer(table=table, notes=notes) if notes else TableAnswer(table=table),
+            )
+        )
     return found
 
 
