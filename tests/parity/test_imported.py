@@ -3,6 +3,8 @@
 Probabilities and vectors agree to 1e-5: the same float32 numbers, added in another order.
 """
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -196,3 +198,33 @@ def test_an_exported_folder_is_the_one_that_was_imported(
     if before.can_generate():
         for key in ("eos_token_id", "decoder_start_token_id"):
             assert getattr(before.generation_config, key) == getattr(after.generation_config, key)
+
+
+def rewrite(file: Path, **values: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | values), encoding="utf-8")
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_an_export_says_again_what_its_source_says_beside(folders: dict[str, Path], tmp_path: Path, trained: bool) -> None:
+    """Limits on paper, lengths and sides; in a model that was trained further its task sets the length."""
+    folder = shutil.copytree(folders["llama"], tmp_path / "llama")
+    rewrite(folder / "config.json", max_position_embeddings=96)
+    rewrite(folder / "tokenizer_config.json", padding_side="left", truncation_side="left", model_max_length=77)
+    run = import_model(folder, tmp_path / "run")
+    if trained:
+        (tmp_path / "texts.txt").write_text("\n\n".join(TEXTS * 20), encoding="utf-8")
+        settings = {"task": {"kind": "language", "context": 16}, "model": {"from": str(run)}, "train": {"steps": 1, "threads": 1}}
+        run = attentif.train(settings, tmp_path / "texts.txt", out=tmp_path / "begun").folder.path
+    made = export_model(run, tmp_path / "out")
+    tokenizer = AutoTokenizer.from_pretrained(made.path)
+    assert json.loads((made.path / "config.json").read_text(encoding="utf-8"))["max_position_embeddings"] == 96
+    assert (tokenizer.padding_side, tokenizer.truncation_side) == ("left", "left")
+    assert tokenizer.model_max_length == (16 if trained else 77)
+
+
+def test_an_export_has_the_class_of_its_source_where_two_have_such_heads(folders: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders["bert-bare"], tmp_path / "pairs")
+    config = transformers.BertConfig.from_pretrained(folders["bert-bare"])
+    transformers.BertForNextSentencePrediction(config).save_pretrained(tmp_path / "pairs")
+    run = import_model(tmp_path / "pairs", tmp_path / "run")
+    assert export_model(run, tmp_path / "out").architecture == "BertForNextSentencePrediction"

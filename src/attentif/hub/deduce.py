@@ -16,14 +16,15 @@ def deduced(
     *,
     family: str | None = None,
     likely: str | None = None,
+    architecture: str | None = None,
     labels: Sequence[str] = (),
     special: Mapping[str, int] | None = None,
 ) -> tuple[Family, HeadOf]:
-    """The family and the head that say all of it: `family` and no other, or `likely` before the others."""
+    """The family and the head that say all of it: `family` and no other, or `likely` and `architecture` before the others."""
     kinds = [family] if family is not None else sorted(FAMILIES, key=lambda kind: kind != likely)
     refused = [(FAR, f"{family or 'no family'} has a head of the kind {model.head.kind!r}")]
     for kind in kinds:
-        for form, head in forms(kind, model):
+        for form, head in sorted(forms(kind, model), key=lambda own: own[1].architecture != architecture):
             try:
                 described(model, form, head, labels, special)
             except ConfigError as error:

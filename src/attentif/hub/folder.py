@@ -142,12 +142,13 @@ def write_folder(
     tokenizer: Tokenizer | None = None,
     labels: Sequence[str] = (),
     special: Mapping[str, int] | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> None:
     """A folder that transformers loads as it is; ConfigError where the family has no way to say what this model is."""
     named = None if architecture is None else [architecture]
     kind = family_of(family, named)
     head = kind.head_of(named)
-    config, own = described(model.config, kind, head, labels, special), model.state_dict()
+    config, own = with_limits(described(model.config, kind, head, labels, special), kind, limits), model.state_dict()
     matched = match_own(kind, head, model.config, own)
     for _, names, operation in matched.pairs:
         if isinstance(operation, Repeated):  # refused before anything is written
@@ -198,6 +199,11 @@ def described(
     if difference := next(differing(values, again), None):
         raise ConfigError(f"{family.kind} cannot represent {difference}")
     return config
+
+
+def with_limits(config: dict[str, Any], family: Family, limits: Mapping[str, int] | None) -> dict[str, Any]:
+    """Limits on paper as the model's source has them, where they would be the family's own."""
+    return config | {key: value for key, value in (limits or {}).items() if key in family.like and config.get(key) == family.like[key]}
 
 
 def written(values: Mapping[str, Any], family: Family, head: HeadOf) -> dict[str, Any]:

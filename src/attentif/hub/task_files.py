@@ -60,9 +60,11 @@ def count_segments(model: ModelConfig) -> int:
     return model.frontend.segments if isinstance(model.frontend, TokensConfig) else 0
 
 
-def longest_text(task: Any, model: ModelConfig) -> int:
-    """In tokens, by the model and by its task."""
+def longest_text(task: Any, model: ModelConfig, origin: Any = None) -> int:
+    """In tokens, by the model and by its task, or as the files say that it was imported from."""
     most = model.max_target_len if hasattr(task, "opening") else model.max_len
+    if origin is not None:
+        return int(origin.model_max_length or most or NO_LIMIT)
     limits = (NO_LIMIT, most, getattr(task, "max_len", None), getattr(task, "context", None))
     return min(limit for limit in limits if limit)
 

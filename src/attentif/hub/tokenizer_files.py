@@ -5,6 +5,7 @@ its vocabulary anew.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,13 @@ def write_tokenizer_files(
     family: str | None = None,
     segments: int = 0,
     max_len: int | None = None,
+    sides: Mapping[str, str] | None = None,
     chat_template: str | None = None,
 ) -> None:
     """Write the files of a tokenizer into a folder, such that AutoTokenizer gives the same tokens.
 
     `family` is the model's (config.json: model_type), `segments` how many texts its embedding tells apart, `max_len` the longest text that
-    it can hold. What stands around a text is what the tokenizer's own file says (its post-processor).
+    it can hold, `sides` where texts are padded and cut. What stands around a text is what its own file says (its post-processor).
     """
     rust = tokenizer.rust
     if family == "qwen2":
@@ -44,6 +46,7 @@ def write_tokenizer_files(
     names = {f"{part}_token": name for part, name in own.items() if name in added}  # others are letters to our tokenizer
     inputs = ["input_ids", *(["token_type_ids"] if segments > 1 else []), "attention_mask"]
     said: dict[str, Any] = {"tokenizer_class": CLASS, "clean_up_tokenization_spaces": False, "model_input_names": inputs} | names
+    said |= dict(sides or {})
     if max_len is not None:
         said["model_max_length"] = max_len
     folder.mkdir(parents=True, exist_ok=True)

@@ -129,6 +129,16 @@ class PretrainConfig(LearnConfig):
 FORMAT = 3  # of run folders
 
 
+class OriginConfig(Config):
+    """What the files of an imported checkpoint say beside its model and task, for exports to say it again."""
+
+    architecture: str = Field(description="class of transformers")
+    limits: dict[str, int] = Field({}, description="limits on paper of config.json: max_position_embeddings")
+    model_max_length: int | None = Field(None, description="longest text, of tokenizer_config.json")
+    padding_side: Literal["left", "right"] | None = Field(None, description="where its tokenizer pads")
+    truncation_side: Literal["left", "right"] | None = Field(None, description="where its tokenizer cuts")
+
+
 class MadeConfig(Config):
     """Provenance of a run, written to its config.toml."""
 
@@ -141,11 +151,12 @@ class MadeConfig(Config):
     folder: str | None = Field(None, description="where it was started: relative names of data files are looked for there too")
     weights: str | None = Field(None, description="SHA-256 of the weights that `model.from` began with, or that were imported")
     family: str | None = Field(None, description="what Hugging Face calls models built like the one that was imported or begun with")
+    origin: OriginConfig | None = Field(None, description="what the files of that model say beside")
 
     @classmethod
     def of(cls, recipe: str, **rest: Any) -> Self:
         """With the versions that run now."""
-        versions = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
+        versions: dict[str, Any] = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
         return cls(recipe=recipe, format=FORMAT, **versions, **rest)
 
 

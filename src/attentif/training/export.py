@@ -67,21 +67,24 @@ def export_run(
     special = special_ids(config.task, tokenizer)
     labels = list(getattr(state, "labels", []))
     refuse_help(run, config, model.config, labels)
-    likely = config.made.family if config.made is not None else None
-    kind, head = deduced(model.config, family=family, likely=likely, labels=labels, special=special)
+    kind, head = deduced(model.config, family=family, **likely_class(config), labels=labels, special=special)
+    origin = None if config.made is None else config.made.origin
+    limits = {} if origin is None else origin.limits
+    sides = {} if origin is None else origin.model_dump(include={"padding_side", "truncation_side"}, exclude_none=True)
+    longest = longest_text(config.task, model.config, None if config.train is not None else origin)
     if "target" in tokenizers and kind.kind != TWO_TOKENIZERS:
         one = f"a {kind.kind} of Hugging Face has one tokenizer, and this run has one for each side (task.separate_vocab)"
         raise ConfigError(f"{one}; only {TWO_TOKENIZERS} has two")
 
     def fill(path: Path) -> None:
         more: dict[str, Any] = special | ({"problem_type": "multi_label_classification"} if getattr(config.task, "several", False) else {})
-        write_folder(path, model, family=kind.kind, architecture=head.architecture, labels=labels, special=more)
+        write_folder(path, model, family=kind.kind, architecture=head.architecture, labels=labels, special=more, limits=limits)
         if tokenizer is not None and "target" in tokenizers:
-            write_two_tokenizers(path, tokenizer, tokenizers["target"], max_len=longest_text(config.task, model.config))
+            write_two_tokenizers(path, tokenizer, tokenizers["target"], max_len=longest)
         elif tokenizer is not None:
             chat = ChatTemplate.from_folder(run.path)
-            limits = {"segments": count_segments(model.config), "max_len": longest_text(config.task, model.config)}
-            write_tokenizer_files(path, tokenizer, family=kind.kind, **limits, chat_template=None if chat is None else chat.source)
+            said: dict[str, Any] = {"segments": count_segments(model.config), "max_len": longest, "sides": sides}
+            write_tokenizer_files(path, tokenizer, family=kind.kind, **said, chat_template=None if chat is None else chat.source)
         if generation := generation_config(config.task, model.config, tokenizer, special):
             write_json(path / GENERATION, generation)
         if (features := getattr(config.task, "features", None)) is not None:
@@ -111,6 +114,12 @@ def check_stands_alone(run: RunFolder, config: StoredConfig) -> None:
         raise ConfigError(
             f"task.{helped[0]}: {ELSEWHERE[helped[0]][0]}, and the export holds the network; {_ways_out(helped)}", file=run.config
         )
+
+
+def likely_class(config: StoredConfig) -> dict[str, str | None]:
+    """The family and the class that the run was imported from, or begun with."""
+    made = config.made
+    return {} if made is None else {"likely": made.family, "architecture": None if made.origin is None else made.origin.architecture}
 
 
 def refuse_help(run: RunFolder, config: StoredConfig, model: ModelConfig, labels: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from attentif.errors import ConfigError, UsageError
 from attentif.files import replacing
 from attentif.hub.deduce import deduced
-from attentif.hub.folder import described, match_own
+from attentif.hub.folder import described, match_own, with_limits
 from attentif.hub.gguf.tables import architecture_for
 from attentif.hub.gguf.write import STORED, write_gguf
 from attentif.hub.rows import theirs_from
@@ -15,7 +15,7 @@ from attentif.models.heads.embed import EmbedHeadConfig
 from attentif.tasks.base import TaskState, Tokenizers
 from attentif.text.chat_template import ChatTemplate
 from attentif.training.config import StoredConfig
-from attentif.training.export import Exported, refuse_help
+from attentif.training.export import Exported, likely_class, refuse_help
 from attentif.training.rundir import RunFolder
 
 POOLS = {"mean": 1, "first": 2, "last": 3}
@@ -42,12 +42,12 @@ def export_gguf(
     tokenizer = frame_tokenizer(config.task, tokenizers.get("tokenizer"))
     special, labels = special_ids(config.task, tokenizer), list(getattr(state, "labels", []))
     refuse_help(run, config, model.config, labels)
-    likely = config.made.family if config.made is not None else None
-    family, head = deduced(model.config, likely=likely, labels=labels, special=special)
+    family, head = deduced(model.config, **likely_class(config), labels=labels, special=special)
+    limits = {} if config.made is None or config.made.origin is None else config.made.origin.limits
     table = architecture_for(family.kind)
     if head.architecture != table.head and family.kind == table.kind:
         raise ConfigError(f"GGUF: {head.architecture} is not written, only {table.head}: llama.cpp has no place for another head")
-    own, values = model.state_dict(), described(model.config, family, head, labels, special) | special
+    own, values = model.state_dict(), with_limits(described(model.config, family, head, labels, special), family, limits) | special
     if limit := getattr(config.task, "context", None) or getattr(config.task, "max_len", None):
         values.setdefault("max_position_embeddings", limit)
     if isinstance(model.config.head, EmbedHeadConfig):

@@ -13,6 +13,7 @@ from attentif.hub import Imported, read_folder
 from attentif.hub.files import CONFIG
 from attentif.hub.folder import understood
 from attentif.hub.generation import FILE as GENERATION
+from attentif.hub.origin import read_origin
 from attentif.hub.stream import write_stream
 from attentif.hub.task_values import NO_TOKENIZER, list_notes, read_task
 from attentif.hub.weights import weight_files
@@ -22,7 +23,7 @@ from attentif.tasks.states import save_state
 from attentif.text.chat_template import FILE as CHAT
 from attentif.text.chat_template import ChatTemplate
 from attentif.text.kinds import Given
-from attentif.training.config import MadeConfig, StoredConfig
+from attentif.training.config import MadeConfig, OriginConfig, StoredConfig
 from attentif.training.manifest import combine_sha256
 from attentif.training.rundir import RunFolder, create, refuse_existing, save_tokenizers
 from attentif.version import __version__
@@ -57,7 +58,7 @@ def open_folder(folder: Path, name: str = "") -> Opened:
         task=task,
         tokenizer=Given.from_tokenizer(tokenizers["tokenizer"]) if tokenizers else None,
         model=found.model.config,
-        made=MadeConfig.of(name or str(folder), family=found.family.kind),
+        made=MadeConfig.of(name or str(folder), family=found.family.kind, origin=OriginConfig(**read_origin(folder, found))),
     )
     return Opened(config, state, found.model, tokenizers, list_notes(folder, found, task.model_dump()))
 

@@ -157,9 +157,9 @@ def configure(settings: TrainConfig) -> AbstractContextManager[None]:
 
 
 def describe_origin(name: str, prepared: AnyPrepared, base: Backbone | None) -> MadeConfig:
-    family = base.config.made.family if base is not None and base.config.made is not None else None
-    weights = base.digest if base else None
-    return MadeConfig.of(name, data=prepared.digest, folder=str(Path.cwd()), weights=weights, family=family)
+    made = base.config.made if base is not None else None
+    begun = {} if made is None else {"family": made.family, "origin": made.origin}
+    return MadeConfig.of(name, data=prepared.digest, folder=str(Path.cwd()), weights=base.digest if base else None, **begun)
 
 
 def check_backbone(config: RunConfig, model: ModelConfig, out: Path | None = None) -> Backbone | None:

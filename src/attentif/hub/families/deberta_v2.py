@@ -71,7 +71,7 @@ def older(config: dict[str, Any]) -> dict[str, Any]:
 def whole(config: dict[str, Any]) -> dict[str, Any]:
     distances, places = config.pop("distances"), config.pop("places")
     buckets, reach = (-1, distances["span"]) if distances["reach"] is None else (distances["span"], distances["reach"])
-    longest = places["max_len"] if places else 512
+    longest = places["max_len"] if places else config["max_position_embeddings"]
     said = {"relative_attention": True, "position_buckets": buckets, "max_relative_positions": reach, "max_position_embeddings": longest}
     said |= {"position_biased_input": places is not None, "pooler_hidden_size": config["hidden_size"]}
     return config | said | {"norm_rel_ebd": "none" if distances["norm"] is None else "layer_norm"}
@@ -135,6 +135,7 @@ register(
         ignored=(*IGNORED, "embeddings.position_embeddings.weight"),
         harmless=("classifier_dropout", "cls_dropout", "conv_act", "legacy", "pooler_dropout", "pooler_hidden_act", "pooler_hidden_size"),
         defaults={"layer_norm_eps": 1e-7, "type_vocab_size": 0},
+        like={"max_position_embeddings": 512},
         older=older,
         whole=whole,
         unnamed="DebertaV2Model",
