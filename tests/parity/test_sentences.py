@@ -1,5 +1,7 @@
 """Words and sentences of other people's models, as transformers has them: hidden words, vectors of texts, vectors of a word by layer."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from transformers import AutoTokenizer, pipeline
 from transformers.utils import logging
 
 import attentif
+from attentif.hub import read_folder
+from attentif.training.imported import open_folder
 
 pytestmark = pytest.mark.parity
 
@@ -74,6 +78,19 @@ def test_vectors_of_texts_are_pooled_from_the_states_of_theirs(folders: dict[str
     np.testing.assert_allclose(ours, expected, atol=1e-5)
     unit = torch.nn.functional.normalize(expected, dim=-1)
     np.testing.assert_allclose(run.embed(TEXTS, pooling=pooling), unit, atol=1e-5)
+
+
+def test_what_stands_beside_a_sentence_model_is_applied_or_said(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["gpt2"], tmp_path / "small")
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 30, "do_lower_case": true}', encoding="utf-8")
+    ours = read_folder(folder).tokenizer
+    assert ours is not None
+    assert ours.encode(TEXTS[0]).ids == AutoTokenizer.from_pretrained(folder)(TEXTS[0].lower())["input_ids"]
+    folder = shutil.copytree(folders["bert-bare"], tmp_path / "prompted")
+    said = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(said), encoding="utf-8")
+    (note,) = open_folder(folder).notes
+    assert all(word in note for word in ("«query: »", "by itself", "config_sentence_transformers.json"))
 
 
 @pytest.mark.parametrize("name", ["bert-bare", "gpt2", "bart"])

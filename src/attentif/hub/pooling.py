@@ -1,18 +1,22 @@
 """Sentence embeddings (Reimers & Gurevych 2019): how the vectors of a bare encoder become one.
 
 sentence-transformers keeps it beside the model: `modules.json` lists the steps, `1_Pooling/config.json` says mean, first, last or largest,
-a step called Normalize makes vectors of length 1. Where there is none of these files the family's own way holds (the mean, for encoders).
+a step called Normalize makes vectors of length 1. `do_lower_case` makes letters small first. Where there is none of these files the
+family's own way holds (the mean, for encoders).
 """
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tokenizers import normalizers
+
 from attentif.errors import RunError
 from attentif.files import write_json
 from attentif.hub.family import HeadOf
 from attentif.hub.files import read_json, read_list
 from attentif.models.heads.embed import EmbedHeadConfig
+from attentif.text import Tokenizer
 
 MODULES, POOLING = "modules.json", "1_Pooling"
 MODES = {
@@ -21,7 +25,7 @@ MODES = {
     "pooling_mode_lasttoken": "last",
     "pooling_mode_max_tokens": "max",
 }
-LENGTH = "sentence_bert_config.json"
+LENGTH, PROMPTS = "sentence_bert_config.json", "config_sentence_transformers.json"
 
 
 def pooled_as(head: HeadOf, folder: Path) -> HeadOf:
@@ -49,6 +53,24 @@ def write_pooling(folder: Path, head: EmbedHeadConfig, width: int) -> None:
     write_json(folder / MODULES, modules)
     (folder / POOLING).mkdir()
     write_json(folder / POOLING / "config.json", {"word_embedding_dimension": width} | {k: head.pool == v for k, v in MODES.items()})
+
+
+def lowered(folder: Path, tokenizer: Tokenizer | None) -> Tokenizer | None:
+    """The tokenizer, with letters made small first where the folder asks for it (`do_lower_case`)."""
+    if tokenizer is None or not (folder / LENGTH).is_file() or not read_json(folder / LENGTH).get("do_lower_case"):
+        return tokenizer
+    steps = [normalizers.Lowercase(), *([] if tokenizer.rust.normalizer is None else [tokenizer.rust.normalizer])]
+    tokenizer.rust.normalizer = normalizers.Sequence(steps)
+    return tokenizer
+
+
+def note_prompts(folder: Path) -> list[str]:
+    """Words that sentence-transformers puts before texts: by itself, or when asked for them by name."""
+    said = read_json(folder / PROMPTS) if (folder / PROMPTS).is_file() else {}
+    prompts, usual = said.get("prompts") or {}, said.get("default_prompt_name")
+    shown = ", ".join(f"{name}: «{text}»" for name, text in prompts.items() if text)
+    by_itself = f", and {usual!r} by itself" if usual else ""
+    return [f"{PROMPTS}: what may stand before a text is not put there{by_itself}; write it before yours: {shown}"] if shown else []
 
 
 def longest(folder: Path) -> int | None:

@@ -14,7 +14,7 @@ from attentif.hub.folder import Imported, understood
 from attentif.hub.generation import FILE as GENERATION
 from attentif.hub.openings import most_tokens, read_opening
 from attentif.hub.pictures import read_pictures
-from attentif.hub.pooling import longest
+from attentif.hub.pooling import longest, note_prompts
 from attentif.hub.sounds import read_features
 
 DEFAULT_LENGTH = 512  # tokens of a text, where nobody sets a limit
@@ -41,6 +41,8 @@ def list_notes(folder: Path, found: Imported, task: Mapping[str, Any]) -> list[s
         notes.append(f"{CONFIG}: no program reads {', '.join(found.unread)} for a {found.family.kind}; ignored")
     if task["kind"] == "image":
         notes += read_pictures(folder, task["channels"] or 3)[1]
+    if task["kind"] == "embed":
+        notes += note_prompts(folder)
     if task["kind"] == "text-to-text":
         ignored = sorted(found.decoding.options.keys() - SEARCH - {*LIMITS})
         notes += [f"{GENERATION}: {key} is not applied by an encoder-decoder here" for key in ignored]

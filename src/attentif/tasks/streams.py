@@ -72,6 +72,12 @@ def _note_repeats(streams: dict[str, TokenStream]) -> list[str]:
     return notes
 
 
+def note_ends(test: TokenStream, tokenizer: Tokenizer) -> list[str]:
+    """Say that the ends of documents count: other programs' perplexities may leave them out."""
+    name, found = tokenizer.rust.id_to_token(tokenizer.eos), format_count(test.documents, "token")
+    return [f"the scores count the {name} that ends each document like any other token ({found} of {len(test):,})"]
+
+
 def note_unknown(test: TokenStream, tokenizer: Tokenizer) -> list[str]:
     """Note that unknown tokens flatter bits per byte: predicting [UNK] does not say which word."""
     starts = range(0, len(test), BLOCK)

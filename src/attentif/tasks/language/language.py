@@ -50,7 +50,7 @@ from attentif.tasks.language.report import Excerpt, LanguageDetails, Sample, lan
 from attentif.tasks.metrics import Slice, bits_per_byte, mean_interval, perplexity
 from attentif.tasks.narrow import labels_of
 from attentif.tasks.ragged import UNSCORED, Ints, Rows
-from attentif.tasks.streams import note_unknown, read_stream, read_streams
+from attentif.tasks.streams import note_ends, note_unknown, read_stream, read_streams
 from attentif.tasks.token_loss import scored_logits, token_loss
 from attentif.tasks.tokenizers import TokenizerSource
 from attentif.text import Tokenizer
@@ -171,7 +171,7 @@ class Language(Task[TaskState, Windows]):
 
     def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> "Windows":
         stream = read_stream(data, tokenizers["tokenizer"], say)
-        for note in note_unknown(stream, tokenizers["tokenizer"]):
+        for note in (*note_ends(stream, tokenizers["tokenizer"]), *note_unknown(stream, tokenizers["tokenizer"])):
             say(note)
         return Windows("test", stream, tokenizers["tokenizer"], min_limit(self.config.context, model.max_len))
 
