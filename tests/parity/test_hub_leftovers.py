@@ -12,6 +12,7 @@ from hub_cases import CASES, VOCAB
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
+from attentif.errors import ConfigError
 from attentif.hub import read_folder
 from attentif.models import Batch, Input
 from attentif.nn.seq import Seq
@@ -59,11 +60,8 @@ LEFTOVERS: dict[str, dict[str, str | None]] = {
         "lm_head.weight": "shared.weight",
     },
     "bart": {"model.encoder.version": None, "model.decoder.version": None, "lm_head.weight": "model.shared.weight"},
-    "marian": {
-        "model.encoder.embed_positions.weight": None,
-        "model.decoder.embed_positions.weight": None,
-        "lm_head.weight": "model.shared.weight",
-    },
+    "marian": {"lm_head.weight": "model.shared.weight"},
+    "m2m_100": {"model.encoder.embed_positions.weights": None, "model.decoder.embed_positions.weights": None},  # which they pass over, too
     "whisper": {"proj_out.weight": "model.decoder.embed_tokens.weight"},
     "conformer rotary": {f"wav2vec2_conformer.{POSITIONS}.weight_g": None, f"wav2vec2_conformer.{POSITIONS}.weight_v": None},
 }
@@ -98,3 +96,19 @@ def test_an_output_of_its_own_is_read_where_the_configuration_says_that_it_is_sh
     model = read_folder(tmp_path).model
     expected = theirs(input_ids=ids, **({"decoder_input_ids": ids} if case.kind == "seq2seq" else {})).logits
     assert_close(model(Batch(given, given if model.target is not None else None))[0], expected, rtol=1e-4, atol=3e-5)
+
+
+@pytest.mark.parametrize("name", ["marian", "pegasus"])
+def test_tables_of_places_are_the_sinusoids_or_refused(name: str, tmp_path: Path) -> None:
+    """transformers reads whatever the file holds; here they are worked out, and a file with others would be read differently."""
+    case, file = CASES[name], tmp_path / "model.safetensors"
+    theirs = case.build(tmp_path, torch.float32)
+    tables = {f"model.{side}.embed_positions.weight": getattr(theirs.model, side).embed_positions.weight for side in ("encoder", "decoder")}
+    before, saved = read_folder(tmp_path).model.state_dict(), {key: tensor.clone() for key, tensor in load_file(file).items()}
+    for dtype in (torch.float32, torch.bfloat16):
+        save_file(saved | {key: table.detach().to(dtype).clone() for key, table in tables.items()}, file, {"format": "pt"})
+        after = read_folder(tmp_path).model.state_dict()
+        assert all(torch.equal(tensor, after[key]) for key, tensor in before.items())
+    save_file(saved | {key: 2 * table.detach() for key, table in tables.items()}, file, {"format": "pt"})
+    with pytest.raises(ConfigError, match=r"embed_positions\.weight"):
+        read_folder(tmp_path)

@@ -48,6 +48,7 @@ class Family:
     whole: Callable[[dict[str, Any]], dict[str, Any]] = dict  # config.json with what transformers would take by default otherwise
     others: Sequence["Family"] = ()  # of the same model_type with other stacks: the encoder alone, for heads that need no more
     unnamed: str | None = None  # the class where config.json names none; by default the first
+    check: Callable[[Mapping[str, Tensor]], None] | None = None  # refuses tensors that are not what is worked out here
     left_out: Mapping[str, str] = field(default_factory=dict)  # classes of transformers that are not read, and why
 
     @property
@@ -84,6 +85,8 @@ class Family:
 
     def tie(self, head: HeadOf, config: ModelConfig, tensors: Mapping[str, Tensor]) -> ModelConfig:
         """The configuration with the matrices shared that the file shares."""
+        if self.check is not None:
+            self.check(tensors)
         return tie_as_in_file(config, self._table(head, config, tensors), self._prefix(head, tensors), self.embeddings, tensors)
 
     def _prefix(self, head: HeadOf, names: Iterable[str] | None) -> str:

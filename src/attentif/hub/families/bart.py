@@ -1,9 +1,13 @@
 """BART (Lewis et al. 2020): the encoder-decoder of 2017 with learned positions and a norm after the embeddings. Marian: without these.
 mBART, M2M-100 (and NLLB) and Pegasus: with norms before the sublayers, and one after the last block."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from attentif.errors import ConfigError
 from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.heads import HALF, HEADLESS, answering, ends_classified
@@ -133,6 +137,23 @@ def without_base(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "base"}
 
 
+def refuse_other_places(tensors: Mapping[str, Tensor]) -> None:
+    """Sinusoids are worked out here; transformers reads the tables of a file that holds some, whatever they are.
+
+    Tables in half precision are those sinusoids, rounded.
+    """
+    for name in (name for name in tensors if name.endswith("embed_positions.weight")):
+        table = tensors[name]
+        places, width = torch.arange(len(table), dtype=torch.float64)[:, None], table.shape[-1]
+        angles = places * 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+        sinusoids = torch.cat([angles.sin(), angles.cos()], -1)[:, :width]
+        near = max(1e-4, torch.finfo(table.dtype).eps)
+        if table.ndim != 2 or not torch.allclose(table.double(), sinusoids, rtol=0, atol=near):
+            raise ConfigError(
+                f"{name}: holds other places than the sinusoids of this family, which are worked out; leave it out if they are"
+            )
+
+
 def classes_and_answers(name: str) -> list[HeadOf]:
     return [plain(f"{name}Model"), ends_classified(f"{name}ForSequenceClassification"), answering(f"{name}ForQuestionAnswering")]
 
@@ -156,6 +177,7 @@ register(
             Always("share_encoder_decoder_embeddings", True),
         ],
         unsaved=("embed_positions.weight",),  # sinusoids, in old files
+        check=refuse_other_places,
         like={"max_position_embeddings": 512},  # a limit on paper
         left_out={"MarianForCausalLM": HALF, "MarianModel": HEADLESS},
     ),
@@ -193,6 +215,7 @@ register(
         [Always("normalize_embedding", False)],
         [plain("PegasusModel")],
         unsaved=("embed_positions.weight",),
+        check=refuse_other_places,
         like={"max_position_embeddings": 1024},
         left_out={"PegasusForCausalLM": HALF},
         placement="pre",

@@ -50,8 +50,8 @@ def older(config: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"no_rope_layers, layer_types: must say of each layer whether it turns, and {CHUNKED} or {FULL}")
     normed, tuned = config.pop("use_qk_norm", True), config.pop("attn_temperature_tuning", True)
     growth = {"every": config.pop("floor_scale", 8192), "rate": config.pop("attn_scale", 0.1)}
-    if normed and rope.get("rope_type", rope.get("type")) in ("yarn", "longrope"):
-        raise ConfigError(f"rope_type: {rope['rope_type']!r} is not understood with use_qk_norm")  # which would undo its sharpening
+    if normed and (kind := rope.get("rope_type", rope.get("type"))) in ("yarn", "longrope"):
+        raise ConfigError(f"rope_type: {kind!r} is not understood with use_qk_norm")  # which would undo its sharpening
     config["blocks"] = [
         {
             "rope": ROPE | rope if turned[number] else None,
@@ -127,7 +127,7 @@ register(
                 [
                     *BIASES,
                     Key("hidden_act", (f"{DENSE}.activation", f"{MOE}.activation"), "silu", GATES),
-                    Key("intermediate_size", f"{MOE}.hidden"),
+                    Key("intermediate_size", f"{MOE}.hidden", 8192),
                     Key("intermediate_size_mlp", f"{DENSE}.hidden", 16384),
                     Key("num_local_experts", f"{MOE}.experts", 16),
                     Key("num_experts_per_tok", f"{MOE}.top_k", 1),

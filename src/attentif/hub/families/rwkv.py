@@ -5,7 +5,7 @@ from typing import Any
 from attentif.errors import ConfigError
 from attentif.hub.family import Family, register
 from attentif.hub.heads import bare, language
-from attentif.hub.keys import Key
+from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Reshaped, Row
 
 LAYER, BLOCK = "blocks.{i}", "decoder.blocks.{i}"
@@ -27,10 +27,10 @@ register(
         kind="rwkv",
         template={
             "dropout": 0.0,
-            "frontend": {"kind": "tokens", "norm": {"kind": "layer"}},
+            "frontend": {"kind": "tokens", "norm": {"kind": "layer", "eps": 1e-5}},
             "decoder": {
                 "placement": "pre",
-                "norm": {"kind": "layer"},
+                "norm": {"kind": "layer", "eps": 1e-5},
                 "block": {"time": {"mixer": {"kind": "rwkv-time"}}, "channel": {"mixer": {"kind": "rwkv-channel"}}},
             },
         },
@@ -40,7 +40,7 @@ register(
             Key("num_hidden_layers", "layers"),
             Key("attention_hidden_size", "decoder.block.time.mixer.hidden", None),
             Key("intermediate_size", "decoder.block.channel.mixer.hidden", None),
-            Key("layer_norm_epsilon", ("frontend.norm.eps", "decoder.norm.eps"), 1e-5),
+            Always("layer_norm_epsilon", 1e-5),  # their last norm has this one whatever is said
         ],
         body=[
             Row("embeddings.weight", "frontend.tokens.weight"),
