@@ -14,6 +14,7 @@ from attentif.bulk import Ahead, BulkResult, Questions, answer_into, embed_into
 from attentif.data import DataConfig, Roles
 from attentif.data.answer_file import AnswerFile, check_unfinished, describe_job
 from attentif.data.columns import ASKED, OPTIONS, find_columns
+from attentif.data.file_format import check_encoding, describe_file
 from attentif.data.in_memory import name_frames, save_frame
 from attentif.data.input_rows import AskedRow, SkippingTolerance, choose_kept, count_rows, iterate_rows
 from attentif.data.readers import PlainText, open_reader
@@ -255,10 +256,17 @@ class Run:
         return find_senses(self.require("embed"), self.network, self.tokenizers, word, sentences, groups=groups)
 
     def questions(
-        self, file: str | Path, column: str | None = None, *, keep: Sequence[str] | None = None, tolerance: SkippingTolerance | None = None
+        self,
+        file: str | Path,
+        column: str | None = None,
+        *,
+        encoding: str | None = None,
+        keep: Sequence[str] | None = None,
+        tolerance: SkippingTolerance | None = None,
     ) -> Questions:
         """The rows of a file that are to be answered: its lines, or the rows of a table, whose column of texts is named or detected."""
-        task, path, tolerance = self._answering(), Path(file), tolerance or SkippingTolerance(0, [])
+        task, tolerance = self._answering(), tolerance or SkippingTolerance(0, [])
+        path = describe_file(Path(file), check_encoding(encoding))
         if (own := task.inputs(path, column)) is not None:
             if keep:
                 raise UsageError(f"--keep names columns of a table, and a run of {self.kind} reads whole files", code="no-column")
@@ -282,6 +290,7 @@ class Run:
         out: str | Path,
         *,
         column: str | None = None,
+        encoding: str | None = None,
         keep: Sequence[str] | None = None,
         skip_bad: int = 0,
         resume: bool = False,
@@ -298,12 +307,14 @@ class Run:
         """
         path, target = Path(file), Path(out)
         check_unfinished(target, resume=resume, force=force)
-        job = describe_job(path, self.path, config=repr(self.config), column=column, keep=keep, options=options, suffix=target.suffix)
+        job = describe_job(
+            path, self.path, config=repr(self.config), column=column, encoding=encoding, keep=keep, options=options, suffix=target.suffix
+        )
         answers = AnswerFile.resume(target, job) if resume else None
         if resume and answers is None:
             return BulkResult(0, [])
         skipped, after = ([], 0) if answers is None else (answers.journal.skipped, answers.journal.line)
-        asked = self.questions(path, column, keep=keep, tolerance=SkippingTolerance(skip_bad, skipped, after))
+        asked = self.questions(path, column, encoding=encoding, keep=keep, tolerance=SkippingTolerance(skip_bad, skipped, after))
         with answers or AnswerFile.create(target, job) as written:
             return answer_into(asked, lambda rows: self.predict(rows, **options), written, progress=progress, say=say, ahead=ahead)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.options import ClusterAddress, GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
+from attentif.cli.options import ClusterAddress, Encoding, GroupColumn, Json, LabelColumn, Target, Test, TextColumn, Valid
 from attentif.cli.out import print_json, print_table, say, translate
 from attentif.cli.train import data_options, layers_of, prefix_keys
 from attentif.errors import UsageError
@@ -46,6 +46,7 @@ def compare(
     test: Test = None,
     text: TextColumn = None,
     label: LabelColumn = None,
+    encoding: Encoding = None,
     group: GroupColumn = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder; by default runs/<suite>-compare.")] = None,
     jobs: Annotated[
@@ -73,7 +74,7 @@ def compare(
     if "=" in suite:
         raise UsageError(f"{suite!r} is a change: give the suite or the recipe first")
     options = _options(models, budget, seeds, lr, lr_share)
-    files = data_options(data, target=target, valid=valid, test=test, text=text, label=label, group=group)
+    files = data_options(data, target=target, valid=valid, test=test, text=text, label=label, group=group, encoding=encoding)
     changes = layers_of(files | prefix_keys("train", device=device), overrides)
     from attentif.lab.compare.board import board
     from attentif.lab.compare.comparison import REPORT, resolve_suite, run_suite

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from attentif.cli.options import Device, Json, LabelColumn, Precision, RunPath, Target, TextColumn, Threads
+from attentif.cli.options import Device, Encoding, Json, LabelColumn, Precision, RunPath, Target, TextColumn, Threads
 from attentif.cli.out import print_json, say
 from attentif.cli.scores import print_classes, print_scores, title_of
 from attentif.cli.train import one_or_all
@@ -33,6 +33,7 @@ def evaluate(
     target: Target = None,
     text: TextColumn = None,
     label: LabelColumn = None,
+    encoding: Encoding = None,
     split: Annotated[Split | None, typer.Option(help="Split of the run's own data; by default test.", show_default=False)] = None,
     json: Json = False,
     device: Device = "auto",
@@ -47,7 +48,7 @@ def evaluate(
     attentif evaluate runs/induction-1 data.options.length=4096
     """
     file = one_or_all(data)
-    options = {"train": file, "target": target, "text": text, "label": label}
+    options = {"train": file, "target": target, "text": text, "label": label, "encoding": encoding}
     files = {key: value for key, value in options.items() if value is not None}
     if data is not None and split is not None:
         raise UsageError("--split is of the run's own data: it does not go with --data")

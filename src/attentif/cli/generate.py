@@ -82,7 +82,7 @@ def generate(
     loaded = load(run, device=device, threads=threads, precision=precision)
     if file is not None and out is not None:
         loaded.require("generate")
-        write_answers(loaded, file, out, Choices(text, None, 0, resume, force), given, json)
+        write_answers(loaded, file, out, Choices(text, None, None, 0, resume, force), given, json)
         return
     assert prompt is not None
     if json or probabilities or (beams or 1) > 1:

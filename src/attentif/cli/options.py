@@ -65,6 +65,9 @@ DrawSeed = Annotated[int | None, typer.Option(metavar="N", help="Random seed for
 NewRun = Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the new run.", show_default=False)]
 Replace = Annotated[bool, typer.Option("--force", help="Overwrite an existing run.")]
 SkipBad = Annotated[int, typer.Option(metavar="N", min=0, help="Skip up to N invalid rows, and list them.")]
+Encoding = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Encoding of the files, if not UTF-8: cp1252, latin-1, utf-16.", show_default=False)
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 ClusterAddress = Annotated[
     str | None,

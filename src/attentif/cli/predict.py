@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.options import ClusterAddress, Device, Force, Json, Pair, Precision, RunPath, SkipBad, TextColumn, Threads
+from attentif.cli.options import ClusterAddress, Device, Encoding, Force, Json, Pair, Precision, RunPath, SkipBad, TextColumn, Threads
 from attentif.cli.out import check_out, print_json, print_table, say
 from attentif.cli.train import is_data
 from attentif.errors import UsageError
@@ -41,6 +41,7 @@ def predict(
     pair: Pair = None,
     file: File = None,
     text: TextColumn = None,
+    encoding: Encoding = None,
     out: Out = None,
     keep: Annotated[
         list[str] | None,
@@ -67,7 +68,7 @@ def predict(
     attentif predict runs/reviews-1 "Quel film !"
     attentif predict runs/reviews-1 --file avis.csv --out answers.csv --skip-bad 10
     """
-    _check(texts, file, pair, text, out, keep, resume)
+    _check(texts, file, pair, text, encoding, out, keep, resume)
     check_out(out, force or resume)
     from attentif.api import reopen
     from attentif.config import override
@@ -79,12 +80,12 @@ def predict(
     options = {} if language is None else {"language": language}
     if file is not None and out is not None:
         with _open_ahead(cluster, run, changes or [], device, options) as ahead:
-            write_answers(loaded, file, out, Choices(text, keep, skip_bad, resume, force, ahead), options, json)
+            write_answers(loaded, file, out, Choices(text, encoding, keep, skip_bad, resume, force, ahead), options, json)
         return
     if cluster is not None:
         raise UsageError("--cluster answers a file into another: give --file and --out")
     if file is not None:
-        _print_file(loaded, file, Choices(text, keep, skip_bad), options, json)
+        _print_file(loaded, file, Choices(text, encoding, keep, skip_bad), options, json)
         return
     if loaded.tokenizers and texts and is_data(texts[0]):
         raise UsageError(f"is a file: attentif predict {run} --file {texts[0]}", file=texts[0], code="file-as-text")
@@ -103,6 +104,7 @@ class Choices:
     """Options of predicting a file."""
 
     column: str | None
+    encoding: str | None
     keep: list[str] | None
     skip_bad: int
     resume: bool = False
@@ -124,15 +126,22 @@ def _open_ahead(cluster: str | None, run: Path, changes: list[str], device: str,
 
 
 def _check(
-    texts: list[str] | None, file: Path | None, pair: str | None, text: str | None, out: Path | None, keep: list[str] | None, resume: bool
+    texts: list[str] | None,
+    file: Path | None,
+    pair: str | None,
+    text: str | None,
+    encoding: str | None,
+    out: Path | None,
+    keep: list[str] | None,
+    resume: bool,
 ) -> None:
     if bool(texts) == bool(file):
         raise UsageError("give texts, or --file FILE, or - to read lines from stdin")
     if pair is not None and (len(texts or ()) != 1 or texts == ["-"]):
         raise UsageError("--pair goes with one text; many pairs are given in a file, by --file")
-    for option, value in (("--text", text), ("--keep", keep)):
+    for option, value in (("--text", text), ("--encoding", encoding), ("--keep", keep)):
         if value is not None and file is None:
-            raise UsageError(f"{option} names a column of --file")
+            raise UsageError(f"{option} is about --file")
     if resume and (file is None or out is None):
         raise UsageError("--resume goes on with answers to --file that go to --out")
 
@@ -147,6 +156,7 @@ def write_answers(loaded: "Run", file: Path, out: Path, chosen: Choices, options
         done = loaded.predict_file(
             *(file, out),
             column=chosen.column,
+            encoding=chosen.encoding,
             keep=chosen.keep,
             skip_bad=chosen.skip_bad,
             resume=chosen.resume,
@@ -171,7 +181,9 @@ def _print_file(loaded: "Run", file: Path, chosen: Choices, options: dict[str, A
     from attentif.bulk import BulkResult, answer_rows, render_json
     from attentif.data.input_rows import SkippingTolerance
 
-    asked = loaded.questions(file, chosen.column, keep=chosen.keep, tolerance=SkippingTolerance(chosen.skip_bad, []))
+    asked = loaded.questions(
+        file, chosen.column, encoding=chosen.encoding, keep=chosen.keep, tolerance=SkippingTolerance(chosen.skip_bad, [])
+    )
     notes: list[str] = []
     answered = 0
     for _, found in answer_rows(asked, lambda rows: loaded.predict(rows, **options)):

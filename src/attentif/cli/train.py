@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attentif.cli.options import Changes, GroupColumn, Json, LabelColumn, Replace, Target, Test, TextColumn, Valid, complete_recipes
+from attentif.cli.options import (
+    Changes,
+    Encoding,
+    GroupColumn,
+    Json,
+    LabelColumn,
+    Replace,
+    Target,
+    Test,
+    TextColumn,
+    Valid,
+    complete_recipes,
+)
 from attentif.cli.out import print_json, print_table, say, translate
 from attentif.cli.scores import print_results
 from attentif.errors import UsageError
@@ -46,6 +58,7 @@ def train(
     text: TextColumn = None,
     label: LabelColumn = None,
     group: GroupColumn = None,
+    encoding: Encoding = None,
     skip_bad: Annotated[int | None, typer.Option(metavar="N", min=0, help="Skip up to N invalid rows.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Run folder; by default runs/<recipe>-<n>.")] = None,
     force: Replace = False,
@@ -75,6 +88,7 @@ def train(
     For example: attentif train reviews --data avis.csv model.layers=4
     """
     files = {"target": target, "valid": valid, "test": test, "text": text, "label": label, "group": group, "skip_bad": skip_bad}
+    files |= {"encoding": encoding}
     given = data_options(data, **files) | prefix_keys("train", seed=seed, device=device, threads=threads)
     given |= prefix_keys("task", use=use and use.value)
     if (processes or nodes) and not dry_run:

@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from attentif.cli.options import Changes, ClusterAddress, GroupColumn, Json, LabelColumn, Test, TextColumn, Valid, complete_recipes
+from attentif.cli.options import (
+    Changes,
+    ClusterAddress,
+    Encoding,
+    GroupColumn,
+    Json,
+    LabelColumn,
+    Test,
+    TextColumn,
+    Valid,
+    complete_recipes,
+)
 from attentif.cli.out import print_json, print_table, say, translate
 from attentif.cli.train import data_options, layers_of
 from attentif.errors import UsageError
@@ -27,6 +38,7 @@ def tune(
     test: Test = None,
     text: TextColumn = None,
     label: LabelColumn = None,
+    encoding: Encoding = None,
     group: GroupColumn = None,
     choices: Annotated[
         list[str] | None,
@@ -55,7 +67,7 @@ def tune(
     """
     if "=" in recipe:
         raise UsageError(f"{recipe!r} is a change: give the recipe or the TOML file first")
-    layers = layers_of(data_options(data, valid=valid, test=test, text=text, label=label, group=group), overrides)
+    layers = layers_of(data_options(data, valid=valid, test=test, text=text, label=label, group=group, encoding=encoding), overrides)
     from attentif.lab.tune import search
     from attentif.training.progress import display
 

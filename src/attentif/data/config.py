@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from attentif.config import Config, did_you_mean
+from attentif.data.file_format import check_encoding, describe_file
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
@@ -46,7 +47,14 @@ class DataConfig(Config):
     limit: int = Field(0, ge=0, description="number of training examples to use, stratified by class (0: all)")
     limit_seed: int | None = Field(None, ge=0, lt=2**63, description="random seed of `limit`; by default `seed`")
     skip_bad: int = Field(0, ge=0, description="skip up to this many unusable rows")
+    encoding: str | None = Field(None, description="encoding of the files, if not UTF-8: cp1252 (Windows, older Excel), latin-1, utf-16")
+    delimiter: Literal[",", ";", "\t", "|"] | None = Field(None, description="what separates the fields of CSV files; by default found out")
     normalise_labels: bool = Field(False, description='merge labels that differ only in case or spaces: "Positif" and "positif "')
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, given: str | None) -> str | None:
+        return check_encoding(given)
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
@@ -83,11 +91,15 @@ class DataConfig(Config):
     def files(self, split: Split) -> list[Path]:
         """The files of a split; none where it is cut from `train`."""
         given = getattr(self, split)
-        return [Path(file) for file in ([given] if isinstance(given, str) else given or []) if file]
+        return [
+            describe_file(Path(file), self.encoding, self.delimiter)
+            for file in ([given] if isinstance(given, str) else given or [])
+            if file
+        ]
 
     def target_file(self, split: Split) -> Path | None:
         given = self.target if split == "train" else getattr(self, f"{split}_target")
-        return Path(given) if given else None
+        return describe_file(Path(given), self.encoding) if given else None
 
     def column(self, role: str) -> str | None:
         """The column that was asked for by name, if any."""

@@ -22,7 +22,8 @@ from attentif.data.readers import PlainText, Tolerance, open_reader, text_lines,
 from attentif.data.split import seeded_order
 from attentif.data.table import content_of, digest_of
 from attentif.errors import ConfigError, DataError
-from attentif.files import UNPACK_ERRORS, open_bytes, unpack_error
+from attentif.data.file_format import open_text
+from attentif.files import UNPACK_ERRORS, unpack_error
 
 Piece = tuple[str, bool]  # text, whether the document ends with it
 BLOCK = 1 << 16  # bytes of plain text in a piece: enough to keep every core busy with a few dozen of them
@@ -200,7 +201,7 @@ def _measure_text(file: Path) -> tuple[int, str]:
 
 def _blocks(file: Path, size: int) -> Iterator[bytes]:
     try:
-        with open_bytes(file) as raw:
+        with open_text(file) as raw:
             while block := raw.read(size):
                 yield block
     except UNPACK_ERRORS as error:

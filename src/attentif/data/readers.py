@@ -16,12 +16,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from attentif.data.file_format import DELIMITERS, format_of, missing_settings, open_text
 from attentif.errors import DataError, printable, refuse_damaged
 from attentif.files import UNPACK_ERRORS, is_packed, open_bytes, unpack_error, unpacked_name
 from attentif.limits import ROW_BYTES, check_unpacked
 
 Row = tuple[int, list[str]]  # line (or row number of a Parquet file), values in the order asked for
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+OLD_WORKBOOK = b"\xd0\xcf\x11\xe0"
+WORKBOOKS = (".xlsx", ".xlsm")
 LONGEST_FIELD = 2**31 - 1  # csv refuses fields of more than 128 KiB unless told otherwise
 LOOKED_AT = 100  # rows that tell what the columns of a table hold
 
@@ -67,7 +69,10 @@ class Reader(ABC):
     def _check_texts(self, line: int | None = None) -> None:
         for name in self.columns:
             if problem := text_problem(name):
-                raise DataError(f"the column {name!r}: {problem}", file=self.path, line=line)
+                ask = missing_settings(self.path)
+                raise DataError(
+                    f"the column {name!r}: {problem}{ask and f'; all that this file asks for: {ask}'}", file=self.path, line=line
+                )
 
     def rows(self, columns: Sequence[str], lists: Mapping[str, str] | None = None) -> Iterator[Row]:
         """The values of these columns, row by row; bad rows are left to the tolerance. `lists`: the way out for lists, by column."""
@@ -92,6 +97,10 @@ class Reader(ABC):
 def open_reader(path: Path, tolerance: Tolerance) -> Reader:
     """The reader for a file's suffix; anything unknown is taken as plain text."""
     check_file(path)
+    if suffix_of(path) in WORKBOOKS:
+        from attentif.data.excel import Excel
+
+        return Excel(path, tolerance)
     kinds: dict[str, type[Reader]] = {
         ".jsonl": JsonLines, ".ndjson": JsonLines, ".json": JsonLines, ".csv": Csv, ".tsv": Csv, ".tab": Csv, ".parquet": Parquet,
     }  # fmt: skip
@@ -109,7 +118,7 @@ def suffix_of(path: Path) -> str:
 
 
 def is_plain(path: Path) -> bool:
-    return suffix_of(path) not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".parquet")
+    return suffix_of(path) not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".parquet", *WORKBOOKS)
 
 
 # -------------------------------------------------------------------------------------------------------------- formats
@@ -121,8 +130,9 @@ class Csv(Reader):
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         super().__init__(path, tolerance)
         header = next(text_lines(path, newline=""), "")
-        self.delimiter = "\t" if suffix_of(path) in (".tsv", ".tab") else self._sniff(header)
-        self.format = f"fields separated by {DELIMITERS[self.delimiter]}"
+        self.delimiter = format_of(path).delimiter or ("\t" if suffix_of(path) in (".tsv", ".tab") else self._sniff(header))
+        encoding = format_of(path).encoding
+        self.format = f"fields separated by {DELIMITERS[self.delimiter]}{f', {encoding}' if encoding else ''}"
         try:
             self.columns = [name.strip() for name in next(self._parser(), [])]
         except csv.Error as error:
@@ -138,7 +148,8 @@ class Csv(Reader):
         widest = [delimiter for delimiter, width in widths.items() if width == max(widths.values())]
         if len(widest) > 1 and widths[widest[0]] > 1:
             choices = " or ".join(DELIMITERS[delimiter] for delimiter in widest)
-            raise DataError(f"cannot tell whether fields are separated by {choices}", file=self.path, line=1)
+            ask = missing_settings(self.path, decimal=True, dates=True)
+            raise DataError(f"cannot tell whether fields are separated by {choices}; say {ask}", file=self.path, line=1)
         return widest[0]
 
     def _parser(self) -> Any:
@@ -295,7 +306,7 @@ def text_lines(path: Path, newline: str = "\n") -> Iterator[str]:
     """Lines with their ends. Bytes that are not UTF-8 are kept as lone surrogates, so that the row that uses them can be named."""
     number = 0
     try:
-        with open_bytes(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline=newline) as lines:
+        with open_text(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline=newline) as lines:
             for line in lines:
                 number += 1
                 yield line
@@ -333,9 +344,12 @@ def check_file(path: Path) -> None:
     if start == b"PAR1" and suffix_of(path) != ".parquet":
         raise DataError("is a Parquet file though its name does not end in .parquet", file=path)
     if start.startswith(b"PK\x03\x04"):
-        raise DataError("is a zip archive or a spreadsheet; unpack it, or save the sheet as CSV", file=path)
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError("is UTF-16 text; convert it first (iconv -f UTF-16 -t UTF-8)", file=path, line=1)
+        if suffix_of(path) not in WORKBOOKS:
+            raise DataError("is a zip archive or a spreadsheet; unpack it, name the workbook .xlsx, or save the sheet as CSV", file=path)
+    elif suffix_of(path) in WORKBOOKS:
+        raise DataError("is no Excel workbook, though its name says so", file=path)
+    if start == OLD_WORKBOOK:
+        raise DataError("is a workbook of Excel 97 or a protected one; save it as .xlsx or CSV", file=path)
 
 
 # --------------------------------------------------------------------------------------------------------------- values
@@ -369,7 +383,7 @@ def text_problem(text: str) -> str | None:
         code = ord(text[error.start])
         if 0xDC80 <= code <= 0xDCFF:
             byte, place = code - 0xDC00, len(text[: error.start].encode(errors="surrogateescape"))
-            way_out = "save the file as UTF-8 (in Excel: CSV UTF-8), or convert it: iconv -f cp1252 -t utf-8"
+            way_out = "save the file as UTF-8 (in Excel: CSV UTF-8), or name its encoding: --encoding cp1252 (Windows, older Excel)"
             return f"byte 0x{byte:02X} is not UTF-8 (at byte {place} of the text); {way_out}"
         return "holds half of a surrogate pair, which is no character"
     return "holds a NUL byte" if "\0" in text else None

@@ -10,6 +10,7 @@ import numpy as np
 
 from attentif.data.config import DataConfig
 from attentif.data.dates import DateColumns, columns_of, describe_date, find_date, join_parts
+from attentif.data.file_format import missing_settings
 from attentif.data.numeric import in_points, is_french, is_number, number_of
 from attentif.data.progress import Pulse
 from attentif.data.readers import PlainText, Reader, Tolerance, first_cells, open_reader, text_problem
@@ -73,7 +74,7 @@ class Measured:
                 moment, zone = self._moment(cells[: len(dates)])
                 name = _series_name(self.wanted.series, cells[len(dates)]) if self.wanted.series else ""
             except ValueError as error:
-                tolerance.bad(str(error), path, line)
+                tolerance.bad(str(error) + (self._all_at_once(path) if len(self.lines) == before else ""), path, line)
                 continue
             self.values.extend(row)
             self.moments.append(moment)
@@ -88,6 +89,12 @@ class Measured:
         if len(self.lines) == before:
             raise DataError("has no rows, only a header", file=path)
         self._oldest_first(before, path, notes)
+
+    def _all_at_once(self, path: Path) -> str:
+        """What else a file asks for whose first row cannot be read, so that its errors do not come one by one."""
+        decimal, dates = self.wanted.decimal == "point", self.wanted.date_format is None
+        ask = missing_settings(path, decimal=decimal, dates=dates)
+        return f"; all that this file asks for: {ask}" if "," in ask else ""
 
     def _find_columns(self, reader: Reader, keys: list[str], notes: list[str]) -> None:
         """The columns of numbers, as the first file has them; the others are said."""
