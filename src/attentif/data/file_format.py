@@ -99,7 +99,7 @@ def _reason(error: UnicodeError) -> str:
 
 
 def missing_settings(path: Path, *, decimal: bool = False, dates: bool = False) -> str:
-    """All that a file asks to be said, in one line: encoding and delimiter; of a table of measurements, decimal commas and written dates."""
+    """All that a file asks to be said, in one line: encoding, delimiter, and of measurements decimal commas and written dates."""
     try:
         with open_text(path) as raw:
             sample = raw.read(SAMPLE)
