@@ -18,11 +18,11 @@ from pathlib import Path
 
 from attentif.data.columns import LANGUAGE, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
+from attentif.data.file_format import open_text
 from attentif.data.readers import PlainText, Tolerance, open_reader, text_lines, text_problem
 from attentif.data.split import seeded_order
 from attentif.data.table import content_of, digest_of
 from attentif.errors import ConfigError, DataError
-from attentif.data.file_format import open_text
 from attentif.files import UNPACK_ERRORS, unpack_error
 
 Piece = tuple[str, bool]  # text, whether the document ends with it
