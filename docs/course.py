@@ -6,7 +6,7 @@ from pathlib import Path
 
 from photograph import photograph
 
-from attentif.lab.book import mark_outcome
+from attentif.lab.book import describe_seeds, mark_outcome
 from attentif.lab.experiment import Part, capital
 from attentif.lab.experiments import EXPERIMENTS
 from attentif.lab.results import Result, load_result
@@ -51,7 +51,12 @@ def told(result: Result) -> list[str]:
         lines += ["", f"![{title}](images/course/{name}.png)"]
         if block.about:
             lines += ["", f"*{say(block.about, LANG)}*"]
-    return [*lines, "", f"Measured on {result.date[:10]} in {duration(result.duration).en}, seed {result.settings.seed}.", ""]
+    return [
+        *lines,
+        "",
+        f"Measured on {result.date[:10]} in {duration(result.duration).en}, seed {result.settings.seed}{describe_seeds(result).en}.",
+        "",
+    ]
 
 
 def main() -> None:

@@ -22,6 +22,9 @@ def lab(
         typer.Argument(metavar="L4|all|book", help="Experiments to run; by default list them.", show_default=False),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Full size: longer, with more seeds.")] = False,
+    minutes: Annotated[
+        float, typer.Option(metavar="N", min=0, help="Add seeds while a part is undecided, for N minutes each at most.")
+    ] = 0,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
     again: Annotated[bool, typer.Option("--again", help="With all: repeat finished experiments too.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output folder; by default runs/lab.")] = None,
@@ -55,7 +58,7 @@ def lab(
         raise UsageError("`all` and `book` stand alone")
     set_threads(threads)
     watch = display(machine=json)
-    settings = Settings(size="full" if full else "normal", seed=seed)
+    settings = Settings(size="full" if full else "normal", seed=seed, minutes=minutes)
     if what == ["book"]:
         found = [result for one in EXPERIMENTS.values() if (result := load_result(one, place)) is not None]
         for stale in (result for result in found if not result.fresh):

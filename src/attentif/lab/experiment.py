@@ -39,6 +39,8 @@ class Settings:
 
     size: Size = "normal"  # tiny: seconds, for tests; normal: about a minute on two cores; full: longer
     seed: int = 0
+    more: int = 1  # times the seeds of the size
+    minutes: float = 0.0  # that may be spent on more seeds while a part is undecided
     without_effect: bool = False  # measure the sabotaged variant: the verdict must then be another
 
     def pick(self, *, tiny: V, normal: V, full: V) -> V:
@@ -47,7 +49,7 @@ class Settings:
 
     def seeds(self, *, tiny: int, normal: int, full: int) -> range:
         """So many seeds, from the given one on; those of another `seed` are all different."""
-        count = self.pick(tiny=tiny, normal=normal, full=full)
+        count = min(1000, self.more * self.pick(tiny=tiny, normal=normal, full=full))
         return range(1000 * self.seed, 1000 * self.seed + count)
 
 
@@ -89,6 +91,15 @@ class Part:
         bounds = [bound for bound in (self.figure.low, self.figure.high) if bound is not None] or [self.figure.value]
         kept = {bound >= self.limit if self.at_least else bound <= self.limit for bound in bounds}
         return kept.pop() if len(kept) == 1 else None
+
+    @property
+    def seeds_needed(self) -> float:
+        """How many times the seeds would decide, if mean and deviation stay: intervals shrink as 1/√n."""
+        value, low, high = self.figure.value, self.figure.low, self.figure.high
+        if self.holds is not None or low is None or high is None:
+            return 1.0
+        end = low if value > self.limit else high
+        return ((end - value) / max(abs(self.limit - value), LEAST)) ** 2 if value != self.limit else math.inf
 
     @property
     def value(self) -> Number:
@@ -164,6 +175,11 @@ class Verdict:
         if any(decided):
             return Outcome.HOLDS if all(decided) else Outcome.IN_PART
         return Outcome.OPEN if None in decided else Outcome.NOT
+
+    @property
+    def undecided(self) -> list[Part]:
+        """The parts that more seeds may decide."""
+        return [part for part in self.parts if part.holds is None]
 
     @property
     def sentence(self) -> Text:

@@ -6,13 +6,14 @@ where it was interrupted.
 
 import hashlib
 import json
+import math
 import os
 import platform
 import signal
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,8 @@ from attentif.training.signals import StoppedError
 from attentif.version import __version__
 
 PLACE = RUNS / "lab"
+SHORTEST = 0.01  # seconds, as durations are stored
+MARGIN = 1.3  # of the seeds that are said to be needed: mean and deviation are estimates
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class Result:
             "choices": [words(choice) for choice in self.experiment.choices],
             "size": self.settings.size,
             "seed": self.settings.seed,
+            "more": self.settings.more,
+            "minutes": self.settings.minutes,
             "date": self.date,
             "duration": self.duration,
             "versions": self.versions,
@@ -80,7 +85,24 @@ def hash_program(experiment: Experiment) -> str:
 
 
 def measure(experiment: Experiment, settings: Settings, display: Display) -> Result:
-    """Run the experiment."""
+    """Run the experiment; with more seeds while a part is undecided and `settings.minutes` allow it."""
+    result = measure_once(experiment, settings, display)
+    spent = result.duration
+    while undecided := result.verdict.undecided:
+        more, each = result.settings.more, max(result.duration, SHORTEST) / result.settings.more
+        affordable = int((60 * settings.minutes - spent) / each)
+        needed = more * MARGIN * max(part.seeds_needed for part in undecided)
+        enough = affordable if needed > affordable else math.ceil(needed)
+        if enough <= more:
+            break
+        display.say(f"  undecided after {spent:.0f} s: again with {enough} times the seeds")
+        result = measure_once(experiment, replace(settings, more=enough), display)
+        spent += result.duration
+    return result
+
+
+def measure_once(experiment: Experiment, settings: Settings, display: Display) -> Result:
+    """Run the experiment with these seeds."""
     import torch
 
     date, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
@@ -110,7 +132,7 @@ def load_result(experiment: Experiment, place: Path) -> Result | None:
         return None
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        settings = Settings(size=data["size"], seed=data["seed"])
+        settings = Settings(size=data["size"], seed=data["seed"], more=data.get("more", 1), minutes=data.get("minutes", 0.0))
         result = Result(experiment, settings, *(data[key] for key in ("measurements", "date", "duration", "versions", "machine", "source")))
         if result.fresh:
             _ = result.verdict.outcome
@@ -120,12 +142,13 @@ def load_result(experiment: Experiment, place: Path) -> Result | None:
 
 
 def satisfies(result: Result | None, settings: Settings) -> bool:
-    """Whether a stored result is valid for these settings: same sources, same seed, at least this size."""
+    """Whether a stored result is valid for these settings: same sources and seed, at least this size, decided or given this time."""
     return (
         result is not None
         and result.fresh
         and result.settings.seed == settings.seed
         and SIZES.index(result.settings.size) >= SIZES.index(settings.size)
+        and (result.settings.minutes >= settings.minutes or not result.verdict.undecided)
     )
 
 

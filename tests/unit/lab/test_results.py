@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from attentif.errors import RunError, UsageError
-from attentif.lab.book import write_book, write_one
+from attentif.lab.book import describe_seeds, write_book, write_one
 from attentif.lab.documents import DOCUMENTS
-from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least
+from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.experiments import EXPERIMENTS
 from attentif.lab.results import load_result, measure, measure_all, save_result
 from attentif.tasks.base import Progress
@@ -78,6 +78,52 @@ def test_what_was_measured_otherwise_is_measured_again(tmp_path: Path) -> None:
     assert len(calls) == 3
     measure_all([one], Settings(seed=1), tmp_path, Silent(), again=True)
     assert len(calls) == 4
+
+
+def noisy(mean: float, seeds: list[int]) -> Experiment:
+    """Of which each seed gives one of four values around the mean."""
+
+    def measure(settings: Settings, progress: Progress) -> Measurements:
+        drawn = settings.seeds(tiny=4, normal=4, full=4)
+        seeds.append(len(drawn))
+        progress(1, 1)
+        return {"values": [mean + (-1.0, 1.0, -0.5, 0.5)[seed % 4] for seed in drawn]}
+
+    measure.__module__ = __name__
+    verdict = lambda found: Verdict([at_least(Text("vaut {value}", "is {value}"), over_seeds(found["values"]), 0.0)])
+    return replace(EXPERIMENTS["L5"], number=93, measure=measure, verdict=verdict, figures=lambda found: [])
+
+
+def test_seeds_are_added_until_every_part_is_decided() -> None:
+    seeds: list[int] = []
+    result = measure(noisy(0.5, seeds), Settings(minutes=10), Silent())
+    assert len(seeds) == 2
+    assert seeds[0] == 4
+    assert result.settings.more == seeds[1] / 4 > 1
+    assert result.verdict.outcome == "holds"
+    assert "times the usual seeds" in describe_seeds(result).en
+
+
+def test_without_minutes_an_undecided_part_stays_undecided(tmp_path: Path) -> None:
+    seeds: list[int] = []
+    one = noisy(0.5, seeds)
+    [result] = measure_all([one], Settings(), tmp_path, Silent())
+    assert seeds == [4]
+    assert result.verdict.outcome == "undecided"
+    [result] = measure_all([one], Settings(minutes=10), tmp_path, Silent())  # the stored one had no time for more seeds
+    assert result.verdict.outcome == "holds"
+    assert load_result(one, tmp_path) == result
+    measure_all([one], Settings(minutes=20), tmp_path, Silent())
+    assert len(seeds) == 3, "what is decided serves for any time"
+
+
+def test_a_part_on_its_limit_spends_the_time_and_stays_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 10_000, 30))  # each measurement takes 30 s
+    monkeypatch.setattr("attentif.lab.results.time.monotonic", lambda: float(next(clock)))
+    seeds: list[int] = []
+    result = measure(noisy(0.0, seeds), Settings(minutes=5), Silent())
+    assert result.verdict.outcome == "undecided"
+    assert seeds[:2] == [4, 36], "nine times 30 s are left of five minutes"
 
 
 def test_a_result_of_an_experiment_that_has_changed_does_not_serve(tmp_path: Path) -> None:
