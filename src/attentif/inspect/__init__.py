@@ -17,15 +17,18 @@ from attentif.inspect.gradients import distance_norms, gradient_by_distance, gra
 from attentif.inspect.heads import count_heads, head_ablation, head_gates, head_importance, without_heads
 from attentif.inspect.interventions import Change, HeadEffect, intervene, rank_heads
 from attentif.inspect.lens import LogitLens, logit_lens
+from attentif.inspect.state_steps import LinearAttentionSteps, StateSpaceSteps, linear_attention_steps, state_space_steps
 from attentif.inspect.states import gates, implied_map, routing, step_sizes
 
 __all__ = [
     "AttentionSteps",
     "Change",
     "HeadEffect",
+    "LinearAttentionSteps",
     "LogitLens",
     "ModelArchitecture",
     "Norms",
+    "StateSpaceSteps",
     "activations",
     "architecture",
     "attention_steps",
@@ -39,11 +42,13 @@ __all__ = [
     "head_importance",
     "implied_map",
     "intervene",
+    "linear_attention_steps",
     "logit_lens",
     "make_batch",
     "rank_heads",
     "residual_norms",
     "routing",
+    "state_space_steps",
     "step_sizes",
     "stream_gradients",
     "without_heads",

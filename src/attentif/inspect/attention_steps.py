@@ -49,7 +49,7 @@ def attention_steps(model: Model, batch: Batch, path: str, *, head: int, query: 
     sublayer, mixer = find_attention(model, path)
     if not 0 <= head < mixer.heads:
         raise UsageError(f"{path} has {mixer.heads} heads, not {head + 1}")
-    with eval_mode(model), record(model) as tape, capture(sublayer, mixer) as kept:
+    with eval_mode(model), record(model) as tape, capture(sublayer, mixer, "v") as kept:
         model.hidden(batch)
     kept_record: Any = tape.records[path][-1]
     weights = tape.maps(path, head=head)[row, 0]
@@ -99,8 +99,8 @@ def find_attention(model: Model, path: str) -> tuple[Sublayer, Attention | Cross
 
 
 @contextmanager
-def capture(sublayer: Sublayer, mixer: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """While open, capture inputs and outputs of a sublayer, its norm and its projections."""
+def capture(sublayer: Sublayer, mixer: nn.Module, *projections: str) -> Iterator[dict[str, Tensor]]:
+    """While open, capture inputs and outputs of a sublayer, its norm, its output map, and outputs of the named projections."""
     kept: dict[str, Tensor] = {}
 
     def ends(entering: str, leaving: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], None]:
@@ -112,7 +112,7 @@ def capture(sublayer: Sublayer, mixer: nn.Module) -> Iterator[dict[str, Tensor]]
     hooks = [
         sublayer.register_forward_hook(ends("before", "after")),
         sublayer.norm_in.register_forward_hook(ends("_", "normed")),
-        mixer.get_submodule("v").register_forward_hook(ends("_", "v")),
+        *(mixer.get_submodule(name).register_forward_hook(ends("_", name)) for name in projections),
         mixer.get_submodule("out").register_forward_hook(ends("joined", "out")),
     ]
     try:

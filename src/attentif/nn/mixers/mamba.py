@@ -75,6 +75,7 @@ class MambaRecord:
 
     written: Tensor | None  # (B, positions, E + S): Δ and B of every position, or (N, E + S) where the call was packed
     C: Tensor  # (B, T, S), or (N, S)
+    u: Tensor  # (B, T, E), or (N, E): what entered the state space
     seq: Seq
 
 
@@ -119,9 +120,9 @@ class Mamba(Mixer, config=MambaConfig):
         y, h = selective_scan(v, delta, -torch.exp(self.A_log), B, C, self.D, memory.h, first, lengths)
         tape = tape_for(self)
         if tape is not None:
-            written, C_ = (t.detach().view(*x.shape[:-1], -1) for t in (torch.cat([delta, B], -1), C))
+            written, C_, u_ = (t.detach().view(*x.shape[:-1], -1) for t in (torch.cat([delta, B], -1), C, v))
             past = written if seq.is_packed else append_past(memory.past, written, seq)
-            tape.keep(self, MambaRecord(past, C_, seq))
+            tape.keep(self, MambaRecord(past, C_, u_, seq))
         if state is not None:
             state.tail, state.h = next_tail(u, state.tail, lengths, seq.dense), h
             state.past = past if tape is not None else None

@@ -68,6 +68,7 @@ class Mamba2Record:
 
     written: Tensor | None  # (B, positions, H + G S): Δ and B of every position, or (N, H + G S) where the call was packed
     C: Tensor  # (B, T, G S), or (N, G S)
+    u: Tensor  # (B, T, E), or (N, E): what entered the state space
     seq: Seq
 
 
@@ -115,7 +116,7 @@ class Mamba2(Mixer, config=Mamba2Config):
         if tape is not None:
             written = torch.cat([delta, B], -1).detach()
             past = written if seq.is_packed else append_past(memory.past, written, seq)
-            tape.keep(self, Mamba2Record(past, C.detach(), seq))
+            tape.keep(self, Mamba2Record(past, C.detach(), u.detach(), seq))
         if seq.is_packed:
             groups = group_by_length(seq)
             parts = []
