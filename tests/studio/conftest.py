@@ -59,6 +59,8 @@ def train_all(data: Path, runs: Path) -> None:
         "lstm": reviews | {"model": {"base": "lstm-tiny", **SMALL}},
         "language": language | {"model": {"base": "decoder-tiny", **SMALL}},
         "mamba": language | {"model": {"base": "mamba-tiny", **SMALL}},
+        "mamba2": language | {"model": {"base": "mamba2-tiny", **SMALL}},
+        "linear": language | {"model": {"base": "linear-transformer-tiny", **SMALL}},
         "experts": language | {"model": {"base": "mixtral-tiny", **SMALL}},
         "translate": {
             "data": numbers,

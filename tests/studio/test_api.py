@@ -115,7 +115,17 @@ def test_heads_are_ranked_by_what_their_removal_does(call, run):
     assert effects[0] > 0
 
 
-@pytest.mark.parametrize(("run", "kind"), [("lstm", "gates"), ("mamba", "steps"), ("experts", "experts"), ("language", "attention")])
+@pytest.mark.parametrize(
+    ("run", "kind"),
+    [
+        ("lstm", "gates"),
+        ("mamba", "state-space"),
+        ("mamba2", "state-space"),
+        ("linear", "linear"),
+        ("experts", "experts"),
+        ("language", "attention"),
+    ],
+)
 def test_each_architecture_shows_its_own_computation(call, run, kind):
     stacks = call(f"/runs/{run}")["architecture"]["stacks"]
     paths = [part["path"] for stack in stacks for block in stack["blocks"] for part in block["sublayers"]]
@@ -131,6 +141,25 @@ def test_ngram_counts_are_those_of_the_text(call, studio):
     assert orders[-1]["context"] == ["i", "l"]
     assert orders[-1]["names"][0] == "m"
     assert orders[-1]["counts"][0] > 0
+
+
+def test_a_state_space_by_hand_is_the_models_and_a_long_text_is_sent_in_part(call, studio):
+    run = attentif.load(studio.runs / "mamba2")
+    path = "decoder.blocks.1.ssm"
+    for text, query in ((PROMPT, 4), ("le film " * 60, 400)):
+        batch = inspect.make_batch([run.task.prompt(run.tokenizers, text)])
+        part = call("/runs/mamba2/part", {"text": text, "path": path, "channel": 5, "query": query})
+        steps = inspect.state_space_steps(run.model, batch, path, channel=5, query=query)
+        first = int(part["facts"]["first"])
+        assert (first > 0) == (len(steps.u) > 256) == ("map" not in part["values"])
+        for name in ("delta", "decay", "B", "C", "state", "y", "gated"):
+            own = getattr(steps, name)[first : first + 256].numpy()
+            np.testing.assert_allclose(array(part["values"][name]), own, rtol=1e-5, atol=1e-6)
+        kept, written = (array(part["values"][name]) for name in ("kept", "written"))
+        np.testing.assert_allclose(kept + written, steps.state[query].numpy(), rtol=1e-5, atol=1e-6)
+        if not first:
+            implied = array(part["values"]["map"])
+            np.testing.assert_allclose(implied @ steps.u.numpy(), steps.y.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_next_token_scores_are_exact_and_writing_follows_them(call, studio):

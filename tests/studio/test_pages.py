@@ -18,13 +18,13 @@ from attentif import inspect
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 TEXT = "le film numéro 3 est superbe"
-EVERY = ["classify", "lstm", "language", "mamba", "experts", "translate", "digits", "tones", "forecast", "folder"]
+EVERY = ["classify", "lstm", "language", "mamba", "mamba2", "linear", "experts", "translate", "digits", "tones", "forecast", "folder"]
 
 
 def test_the_token_leaves_the_address_and_the_runs_are_listed(visit):
     page = visit()
     assert "token" not in page.url
-    assert page.locator("tr[data-run]").count() == 13
+    assert page.locator("tr[data-run]").count() == 15
     row = page.locator('tr[data-run="classify"]')
     assert "classify" in row.inner_text()
     assert page.locator(f'tr[data-run="{HOSTILE}"]').count() == 1  # a name is a name

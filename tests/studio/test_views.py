@@ -9,10 +9,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import torch
 from browsing import settled, state, until
 
 import attentif
 from attentif import inspect
+from attentif.inspect.counts import ngram_steps
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 TEXT = "le film numéro 3 est superbe"
@@ -35,7 +37,8 @@ def run_python(code: str) -> Any:
 
 
 def shown_python(page: Any) -> str:
-    page.locator("details.same > summary").click()
+    if page.locator("details.same[open]").count() == 0:
+        page.locator("details.same > summary").click()
     page.wait_for_selector("[data-code=python]")
     return page.locator("[data-code=python]").inner_text()
 
@@ -90,6 +93,85 @@ def test_a_view_saves_itself_as_one_html_file_and_as_a_picture(visit):
     with Image.open(saved.value.path()) as picture:
         assert picture.width > 800
         assert len(picture.convert("RGB").resize((60, 60)).getcolors(3600) or []) > 10  # something is drawn
+
+
+# ------------------------------------------------------------------------------------------- what has no softmax, by hand
+
+
+def vector(page: Any, name: str) -> list[float]:
+    return [float(value) for value in page.locator(f"[data-vector={name}]").get_attribute("data-values").split()]
+
+
+def prompt_of(run: Any, text: str) -> Any:
+    return inspect.make_batch([run.task.prompt(run.tokenizers, text)])
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "fr-FR"])
+@pytest.mark.parametrize("name", ["mamba", "mamba2"])
+def test_a_channel_of_a_state_space_is_worked_out_in_the_page(visit, studio, name, locale):
+    path = "decoder.blocks.1.ssm"
+    page = settled(visit(state("run", name, "inside", text="le film", path=path, channel=3, query=4), locale=locale))
+    run = attentif.load(studio.runs / name)
+    steps = inspect.state_space_steps(run.model, prompt_of(run, "le film"), path, channel=3, query=4)
+    for key in ("delta", "u", "y", "gated"):
+        assert numbers(page, f"td[data-{key}]", key) == pytest.approx(getattr(steps, key).tolist(), abs=1e-6)
+    expected = {"A": steps.A, "decay": steps.decay[4], "B": steps.B[4], "C": steps.C[4], "state": steps.state[4]}
+    for key, value in expected.items():
+        assert vector(page, key) == pytest.approx(value.tolist(), abs=1e-6)
+    kept, written = vector(page, "kept"), vector(page, "written")
+    assert [a + b for a, b in zip(kept, written, strict=True)] == pytest.approx(steps.state[4].tolist(), abs=1e-6)
+    torch.testing.assert_close(run_python(shown_python(page)), steps.state)
+    page.locator("#channel").fill("7")
+    page.locator("#channel").blur()
+    until(page, "location.hash.includes('channel=7')")
+    settled(page)
+    other = inspect.state_space_steps(run.model, prompt_of(run, "le film"), path, channel=7, query=4)
+    assert vector(page, "state") == pytest.approx(other.state[4].tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "fr-FR"])
+def test_a_head_of_linear_attention_is_worked_out_in_the_page(visit, studio, locale):
+    path = "decoder.blocks.1.attn"
+    page = settled(visit(state("run", "linear", "inside", text="le film", path=path, head=2, query=4), locale=locale))
+    run = attentif.load(studio.runs / "linear")
+    steps = inspect.linear_attention_steps(run.model, prompt_of(run, "le film"), path, head=2, query=4)
+    assert numbers(page, "[data-weight]", "weight") == pytest.approx(steps.weights.tolist(), abs=1e-6)
+    assert numbers(page, "[data-denominator]", "denominator") == pytest.approx([float(steps.denominator)], rel=1e-5)
+    for key in ("q_features", "total", "mixed"):
+        assert vector(page, key) == pytest.approx(getattr(steps, key).tolist(), abs=1e-5)
+    torch.testing.assert_close(run_python(shown_python(page)), steps.weights)
+    page.locator(".segmented button").nth(-4).click()  # the matrix
+    page.wait_for_selector("[data-row]")
+    row = [float(one) for one in page.locator("[data-row]").get_attribute("data-row").split()]
+    assert row == pytest.approx(steps.weights.tolist(), abs=1e-6)
+    shown = run_python(shown_python(page))
+    torch.testing.assert_close(shown[0, 0, 4], steps.weights)
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "fr-FR"])
+def test_a_probability_of_an_ngram_model_is_worked_out_in_the_page(visit, studio, locale):
+    page = settled(visit(state("run", "ngram", "inside", text="le fil"), locale=locale))
+    run = attentif.load(studio.runs / "ngram")
+    before = run.task.prompt(run.tokenizers, "le fil")
+    p = run.model.next(before)
+    assert numbers(page, ".bars button.name ~ [data-value]")[0] == pytest.approx(p.max(), abs=1e-9)
+    page.locator(".bars button.name").nth(1).click()
+    until(page, "location.hash.includes('token=')")
+    settled(page)
+    token = int(re.search(r"token=(\d+)", page.url)[1])
+    steps = ngram_steps(run.model, before, token)
+    assert len(steps) == 3
+    for key, own in {
+        "count": "count",
+        "total": "total",
+        "discount": "discount",
+        "gamma": "gamma",
+        "lower": "lower",
+        "share": "probability",
+    }.items():
+        assert numbers(page, f"#kneser-ney td[data-{key}]", key) == pytest.approx([getattr(one, own) for one in steps], abs=1e-9)
+    assert numbers(page, "#kneser-ney td[data-share]", "share")[-1] == pytest.approx(p[token], rel=1e-9)
+    assert run_python(shown_python(page)) == steps
 
 
 # ---------------------------------------------------------------------------------------------------------- kinds of input

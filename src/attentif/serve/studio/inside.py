@@ -3,18 +3,17 @@
 from typing import Any
 
 import torch
-from pydantic import BaseModel
 from torch import Tensor
 
 from attentif import inspect
 from attentif.api import Run
 from attentif.errors import UsageError
 from attentif.inspect.attention_steps import find_attention
-from attentif.inspect.counts import ngram_counts
 from attentif.models import eval_mode
 from attentif.models.frontends import TokenFrontend
 from attentif.models.heads.horizon import HorizonHead
 from attentif.nn.block import Sublayer
+from attentif.nn.feature_attention import FeatureAttention
 from attentif.nn.mixer import CrossMixer
 from attentif.nn.mixers.experts import Experts
 from attentif.nn.mixers.mamba import Mamba
@@ -22,44 +21,16 @@ from attentif.nn.mixers.mamba2 import Mamba2
 from attentif.nn.recurrent import Gated
 from attentif.nn.tape import record
 from attentif.serve.studio.answers import reading_of, softmax_top
-from attentif.serve.studio.messages import InputRequest, Maps, PartRequest, Tokens
+from attentif.serve.studio.messages import InputRequest, Lens, Maps, PartRequest, PartView, Tokens
 from attentif.serve.studio.numbers import Numbers
-from attentif.serve.studio.reading import Reading, labels_of, spans_of, token_names
-from attentif.text.ngram import NGram
+from attentif.serve.studio.reading import Reading, labels_of, names_at, spans_of, token_names
+from attentif.serve.studio.state_views import WIDEST, linear_attention_view, state_space_view
 
-WIDEST = 256  # queries and keys of a map that is sent whole
 BEST = 16  # keys of each query of a longer one
-UNITS = 64  # units of a recurrent layer, channels of a state space
+UNITS = 64  # units of a recurrent layer
 LENS = 5  # tokens of each place
 TILE = 96  # rows and columns of a square of a long map
 MOST_FRAMES = 2000  # of a sound
-
-
-class Lens(BaseModel):
-    """The likeliest answers after each sublayer, (sublayers, places, LENS)."""
-
-    paths: list[str]
-    tokens: list[str]
-    names: list[list[list[str]]]
-    probabilities: list[list[list[float]]]
-
-
-class PartView(BaseModel):
-    """Numbers of one part; which ones depends on its kind."""
-
-    path: str
-    kind: str
-    tokens: list[str]
-    keys: list[str] | None = None
-    values: dict[str, Numbers] = {}
-    facts: dict[str, float] = {}
-    names: dict[str, list[str]] = {}
-
-
-class Counts(BaseModel):
-    """What an n-gram model has counted after a text."""
-
-    orders: list[dict[str, Any]]
 
 
 def tokens_of(run: Run, asked: InputRequest) -> Tokens:
@@ -160,7 +131,9 @@ def part_of(run: Run, asked: PartRequest) -> PartView:
     if mixer is not None and any(isinstance(module, Gated) for module in mixer.modules()):
         return _gates(reading, asked.path)
     if isinstance(mixer, Mamba | Mamba2):
-        return _steps(reading, asked)
+        return state_space_view(reading, asked)
+    if isinstance(mixer, FeatureAttention):
+        return linear_attention_view(reading, asked)
     if isinstance(mixer, Experts):
         return _routes(reading, asked.path)
     if mixer is not None and hasattr(mixer, "up"):
@@ -228,11 +201,7 @@ def _norm(reading: Reading, asked: PartRequest) -> PartView:
         hook.remove()
     place = min(asked.query, kept["before"].shape[1] - 1)
     values = {name: Numbers.of(tensor[0, place]) for name, tensor in kept.items()}
-    return PartView(path=asked.path, kind="norm", tokens=_names_at(reading, asked.path), values=values, facts={"query": float(place)})
-
-
-def _names_at(reading: Reading, path: str) -> list[str]:
-    return reading.source if path.startswith("encoder") and reading.source is not None else reading.tokens
+    return PartView(path=asked.path, kind="norm", tokens=names_at(reading, asked.path), values=values, facts={"query": float(place)})
 
 
 def _gates(reading: Reading, path: str) -> PartView:
@@ -242,20 +211,7 @@ def _gates(reading: Reading, path: str) -> PartView:
         prefix = own.removeprefix(path).strip(".")
         for name, gate in gates.items():
             values[f"{prefix}.{name}" if prefix else name] = Numbers.of(gate[0, :, :UNITS])
-    return PartView(path=path, kind="gates", tokens=_names_at(reading, path), values=values, facts={"units": UNITS})
-
-
-def _steps(reading: Reading, asked: PartRequest) -> PartView:
-    sizes = inspect.step_sizes(reading.model, reading.batch)[asked.path][0]
-    values = {"delta": Numbers.of(sizes[:, :UNITS]), "mean": Numbers.of(sizes.mean(-1))}
-    modules = dict(reading.model.named_modules())
-    mixer = modules[f"{asked.path}.mixer"]
-    if isinstance(mixer, Mamba) and len(reading.tokens) <= WIDEST:
-        channel = min(asked.channel, mixer.inner - 1)
-        values["map"] = Numbers.of(inspect.implied_map(reading.model, reading.batch, asked.path, channel)[0])
-        values["decay"] = Numbers.of(torch.exp(-torch.exp(mixer.A_log[channel])[None] * sizes[:, channel, None]))
-    channels = float(getattr(mixer, "inner", sizes.shape[-1]))
-    return PartView(path=asked.path, kind="steps", tokens=_names_at(reading, asked.path), values=values, facts={"channels": channels})
+    return PartView(path=path, kind="gates", tokens=names_at(reading, path), values=values, facts={"units": UNITS})
 
 
 def _routes(reading: Reading, path: str) -> PartView:
@@ -266,7 +222,7 @@ def _routes(reading: Reading, path: str) -> PartView:
         "weights": Numbers.of(routing.weights),
     }
     facts = {"experts": float(routing.probabilities.shape[1])}
-    return PartView(path=path, kind="experts", tokens=_names_at(reading, path), values=values, facts=facts)
+    return PartView(path=path, kind="experts", tokens=names_at(reading, path), values=values, facts=facts)
 
 
 def _feed_forward(reading: Reading, asked: PartRequest) -> PartView:
@@ -291,29 +247,11 @@ def _feed_forward(reading: Reading, asked: PartRequest) -> PartView:
         "after": Numbers.of(flow.stream[0, place]),
     }
     facts = {"hidden": float(inner.shape[-1]), "active": float((inner[place] > 0).float().mean()), "query": float(place)}
-    return PartView(path=asked.path, kind="feed-forward", tokens=_names_at(reading, asked.path), values=values, facts=facts)
+    return PartView(path=asked.path, kind="feed-forward", tokens=names_at(reading, asked.path), values=values, facts=facts)
 
 
 def _stream(reading: Reading, path: str, kind: str) -> PartView:
     """Of any other mixer: what it adds to the stream."""
     flow = inspect.activations(reading.model, reading.batch)[path]
     values = {"out": Numbers.of(flow.branch[0, :, :UNITS]), "after": Numbers.of(flow.stream[0, :, :UNITS])}
-    return PartView(path=path, kind=kind, tokens=_names_at(reading, path), values=values)
-
-
-def counts_of(run: Run, asked: InputRequest) -> Counts:
-    """Counts of an n-gram model after a text."""
-    assert isinstance(run.model, NGram)
-    ids = run.require("generate").prompt(run.tokenizers, asked.text)
-    found = ngram_counts(run.model, ids)
-    return Counts(
-        orders=[
-            {
-                "context": token_names(run.tokenizer, list(one.context)),
-                "total": one.total,
-                "names": token_names(run.tokenizer, list(one.tokens)),
-                "counts": list(one.counts),
-            }
-            for one in found
-        ]
-    )
+    return PartView(path=path, kind=kind, tokens=names_at(reading, path), values=values)

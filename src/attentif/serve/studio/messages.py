@@ -40,6 +40,10 @@ class PartRequest(InputRequest):
     tile: tuple[Place, Place] | None = Field(None, description="of a long map: first row and column of a square that is sent whole")
 
 
+class CountsRequest(InputRequest):
+    token: Place | None = Field(None, description="the next token whose probability is worked out; by default the likeliest")
+
+
 class NextRequest(InputRequest):
     ids: list[Place] = Field(default_factory=list, max_length=8192, description="tokens written after the text")
 
@@ -188,6 +192,60 @@ class Maps(BaseModel):
     keys: Numbers | None = None
     tile: tuple[int, int] | None = None  # first row and column of what was sent
     signed: bool = False
+
+
+class Lens(BaseModel):
+    """The likeliest answers after each sublayer, (sublayers, places, LENS)."""
+
+    paths: list[str]
+    tokens: list[str]
+    names: list[list[list[str]]]
+    probabilities: list[list[list[float]]]
+
+
+class PartView(BaseModel):
+    """Numbers of one part; which ones depends on its kind."""
+
+    path: str
+    kind: str
+    tokens: list[str]
+    keys: list[str] | None = None
+    values: dict[str, Numbers] = {}
+    facts: dict[str, float] = {}
+    names: dict[str, list[str]] = {}
+
+
+class OrderContext(BaseModel):
+    """What was counted after one context."""
+
+    context: list[str]
+    total: int
+    names: list[str]
+    counts: list[int]
+
+
+class OrderShare(BaseModel):
+    """Kneser-Ney at one order: max(count − discount, 0) / total + gamma · lower = probability."""
+
+    context: list[str]
+    count: int
+    total: int
+    discount: float
+    gamma: float
+    lower: float
+    probability: float
+
+
+class Counts(BaseModel):
+    """What an n-gram model has counted after a text, the likeliest next tokens, and how one of them comes by its probability."""
+
+    orders: list[OrderContext]
+    next: list[int]
+    names: list[str]
+    probabilities: list[float]
+    token: int
+    token_name: str
+    steps: list[OrderShare]
 
 
 class Next(BaseModel):

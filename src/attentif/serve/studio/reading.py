@@ -109,6 +109,11 @@ def _names(tokenizer: Tokenizer | None, source: Any) -> list[str]:
     return token_names(tokenizer, source.data[0, :length].tolist())
 
 
+def names_at(reading: Reading, path: str) -> list[str]:
+    """Names of the tokens that a part reads."""
+    return reading.source if path.startswith("encoder") and reading.source is not None else reading.tokens
+
+
 def labels_of(run: Run) -> list[str]:
     """Names of the classes, where the data taught some."""
     return [str(label) for label in getattr(run.state, "labels", ()) or ()]

@@ -28,6 +28,7 @@ from attentif.serve.settings import Settings
 from attentif.serve.studio import answers, inside, vectors, writing
 from attentif.serve.studio import messages as m
 from attentif.serve.studio.both import compare_rows
+from attentif.serve.studio.counts import counts_of
 from attentif.serve.studio.given import list_examples
 from attentif.serve.studio.jobs import Jobs
 from attentif.serve.studio.library import Library, steps_of, summarise
@@ -160,19 +161,19 @@ def _add_inside(api: APIRouter, library: Library) -> None:
         return await _answer(_on_run(library, id, asked.step, lambda run: inside.maps_of(run, asked)))
 
     @api.post("/runs/{id}/part")
-    async def part(id: str, asked: m.PartRequest) -> inside.PartView:
+    async def part(id: str, asked: m.PartRequest) -> m.PartView:
         """The computation of one part, with its numbers."""
         return await _answer(_on_run(library, id, asked.step, lambda run: inside.part_of(run, asked)))
 
     @api.post("/runs/{id}/lens")
-    async def lens(id: str, asked: m.InputRequest) -> inside.Lens:
+    async def lens(id: str, asked: m.InputRequest) -> m.Lens:
         """What the model would answer after each sublayer."""
         return await _answer(_on_run(library, id, asked.step, lambda run: inside.lens_of(run, asked)))
 
     @api.post("/runs/{id}/counts")
-    async def counts(id: str, asked: m.InputRequest) -> inside.Counts:
-        """Counts of an n-gram model after a text."""
-        return await _answer(_on_run(library, id, asked.step, lambda run: inside.counts_of(run, asked)))
+    async def counts(id: str, asked: m.CountsRequest) -> m.Counts:
+        """Counts of an n-gram model after a text, and the smoothing of one next token's probability."""
+        return await _answer(_on_run(library, id, asked.step, lambda run: counts_of(run, asked)))
 
     @api.post("/runs/{id}/change")
     async def change(id: str, asked: m.ChangeRequest) -> m.Changed:

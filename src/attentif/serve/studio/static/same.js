@@ -16,7 +16,7 @@ export function opening(info, step, imports = []) {
 }
 
 /**
- * The foot of a view. What it says is worked out when it is opened, so it is that of the state in the page.
+ * The foot of a view. What it says is worked out when it is opened, and again when the view changes: it is that of the state in the page.
  * @param {() => {command?: string, python: string}} say @param {Element} element what is saved @param {string} name of the file
  */
 export function foot(say, element, name) {
@@ -26,6 +26,7 @@ export function foot(say, element, name) {
     const { command, python: code } = say();
     put(body, [...(command ? [command] : []), code].map((text, i) => h("div", { class: "copied" }, h("pre", { tabindex: 0, "data-code": command && i === 0 ? "command" : "python" }, text), button("copy", async (own) => { await navigator.clipboard?.writeText(text); said(own, "copied"); }))));
   };
+  new MutationObserver(() => details.open && fill()).observe(element, { childList: true, subtree: true });
   return h("div", { class: "foot" }, details, h("div", { class: "row" },
     button("saveHtml", () => saveHtml(element, name)), button("savePng", () => savePng(element, name)), button("copyLink", async (own) => { await navigator.clipboard?.writeText(location.href); said(own, "copied"); })));
 }

@@ -6,6 +6,8 @@ import { remember, route } from "../router.js";
 import { foot, opening, python, shell } from "../same.js";
 import { bars, busy, diagram, lines, matrix, overview, sameKind, strip, table, tokenList, visible, withTable } from "../widgets.js";
 import { another, firstText, shownRow, textOf } from "./try.js";
+import { heat } from "./heat.js";
+import { kneserNey, linearSteps, stateSpaceSteps } from "./states.js";
 import { attentionSteps } from "./steps.js";
 
 /** @param {Element} place @param {import("./run.js").Opened} opened */
@@ -19,7 +21,7 @@ export async function show(place, opened) {
     const block = stack.blocks.find((/** @type {any} */ one) => one.numbers.includes(n));
     return block.sublayers.map((/** @type {any} */ part) => `${stack.path}.blocks.${n}.${part.name}`);
   }));
-  const state = { text: query.get("text") ?? firstText(info), example: reads ? null : Number(query.get("example") || 0), path: query.get("path") || paths[0], head: Number(query.get("head") || 0), query: Number(query.get("query") ?? -1), view: query.get("view") || "steps", channel: 0 };
+  const state = { text: query.get("text") ?? firstText(info), example: reads ? null : Number(query.get("example") || 0), path: query.get("path") || paths[0], head: Number(query.get("head") || 0), query: Number(query.get("query") ?? -1), view: query.get("view") || "steps", channel: Number(query.get("channel") || 0), kind: "" };
   const box = h("textarea", { id: "text", rows: 2, spellcheck: "false", value: state.text });
   const example = h("div"), picture = h("div", { class: "scroll" }), body = h("div", { "aria-live": "polite" });
   /** @type {any} */ let tokens = null;
@@ -28,11 +30,11 @@ export async function show(place, opened) {
   const redraw = () => put(picture, diagram(info.diagram, state.path, (path) => {
     const layer = state.path.match(/blocks\.(\d+)\./)?.[1];
     const twin = layer !== undefined ? paths.find((/** @type {string} */ one) => sameKind(one, path) && one.includes(`blocks.${layer}.`)) : null;
-    go({ path: twin || path, head: 0 });
+    go({ path: twin || path, head: 0, channel: 0 });
   }));
   const go = (/** @type {any} */ changes) => {
     Object.assign(state, changes);
-    remember({ text: reads ? state.text : null, example: state.example, path: state.path, head: state.head || null, query: state.query < 0 ? null : state.query, view: state.view });
+    remember({ text: reads ? state.text : null, example: state.example, path: state.path, head: state.head || null, query: state.query < 0 ? null : state.query, view: state.view, channel: state.channel || null });
     redraw();
     return fill();
   };
@@ -58,10 +60,21 @@ function code(opened, state, tokens, reads) {
   const language = info.capabilities.includes("generate");
   const ids = language ? `run.task.prompt(run.tokenizers, ${python(state.text)})` : `run.tokenizer.encode(${python(state.text)}).ids`;
   const query = state.query < 0 ? (tokens?.tokens.length || 1) - 1 : state.query;
-  const mapped = reads && !tokens?.source && tokens?.heads[state.path];
-  const lines_ = mapped ? [`batch = inspect.make_batch([${ids}])`, `inspect.attention_steps(run.model, batch, "${state.path}", head=${state.head}, query=${query}).weights`] : reads && !info.beside.includes("context") ? [`run.maps(${python(state.text)})`] : [`run.model  # ${state.path}`];
+  const batch = `batch = inspect.make_batch([${ids}])`, where = JSON.stringify(state.path);
+  /** @type {Record<string, string>} */
+  const calls = {
+    attention: `inspect.attention_steps(run.model, batch, ${where}, head=${state.head}, query=${query}).weights`,
+    "state-space": `inspect.state_space_steps(run.model, batch, ${where}, channel=${state.channel}, query=${query}).state`,
+    linear: `inspect.linear_attention_steps(run.model, batch, ${where}, head=${state.head}, query=${query}).weights`,
+    gates: "inspect.gates(run.model, batch)",
+    experts: `inspect.routing(run.model, batch)[${where}]`,
+    lens: "inspect.logit_lens(run.model, batch)",
+  };
+  for (const view of ["matrix", "lines", "headsView"]) calls[view] = `with attentif.record(run.model) as tape:\n    run.model.hidden(batch)\ntape.maps(${where}${view === "headsView" ? "" : `, head=${state.head}`})`;
+  const known = reads && !tokens?.source && !info.beside.includes("context") && calls[state.kind];
+  const lines_ = known ? [batch, known] : reads && !info.beside.includes("context") && tokens?.maps.length ? [`run.maps(${python(state.text)})`] : [`run.model  # ${state.path}`];
   const attends = reads && tokens?.maps.length;
-  return { command: attends ? `attentif maps ${shell(info.path)} ${shell(state.text)} --out maps.html` : `attentif show ${shell(info.path)}`, python: `${opening(info, opened.step(), mapped ? ["from attentif import inspect"] : [])}\n${lines_.join("\n")}` };
+  return { command: attends ? `attentif maps ${shell(info.path)} ${shell(state.text)} --out maps.html` : `attentif show ${shell(info.path)}`, python: `${opening(info, opened.step(), known ? ["from attentif import inspect"] : [])}\n${lines_.join("\n")}` };
 }
 
 /** The chosen part. @param {import("./run.js").Opened} opened @param {any} state @param {any} tokens @param {string[]} paths @param {(changes: any) => any} go @param {() => any} request */
@@ -74,14 +87,16 @@ async function part(opened, state, tokens, paths, go, request) {
   const names = state.path.startsWith("encoder") && tokens.source ? tokens.source : tokens.tokens;
   const at_ = state.query < 0 || state.query >= names.length ? (opened.info.capabilities.includes("generate") ? names.length - 1 : Math.min(2, names.length - 1)) : state.query;
   const controls = h("div", { class: "row" },
-    h("label", { class: "plain" }, `${t("part")} `, h("select", { "aria-label": t("part"), onchange: (/** @type {any} */ e) => go({ path: e.target.value, head: 0 }) }, options.map((one) => h("option", { value: one, selected: one === state.path }, title(one))))),
+    h("label", { class: "plain" }, `${t("part")} `, h("select", { "aria-label": t("part"), onchange: (/** @type {any} */ e) => go({ path: e.target.value, head: 0, channel: 0 }) }, options.map((one) => h("option", { value: one, selected: one === state.path }, title(one))))),
     heads ? h("label", { class: "plain" }, `${t("head")} `, h("select", { "aria-label": t("head"), onchange: (/** @type {any} */ e) => go({ head: Number(e.target.value) }) }, Array.from({ length: heads }, (_, n) => h("option", { value: n, selected: n === state.head }, String(n + 1))))) : null,
     h("div", { class: "segmented", role: "group", "aria-label": t("views") }, views.map((one) => h("button", { type: "button", "aria-pressed": String(one === view), onclick: () => go({ view: one }) }, t(one)))));
   const chooser = h("div", { class: "field" }, h("span", {}, t("query")), tokenList(names, at_, (place) => go({ query: place }), t("query")));
   const card = (/** @type {any[]} */ ...inside) => h("section", { class: "card" }, h("h2", {}, title(state.path)), controls, inside);
+  state.kind = view;
   if (view === "lens") return card(...(await lens(opened, request)));
   if (view === "matrix" || view === "lines" || view === "headsView") return card(chooser, ...(await maps(opened, state, request, view, at_, go)));
   const found = await post(`${at(opened.id)}/part`, { ...request(), path: state.path, head: state.head, query: at_, channel: state.channel });
+  state.kind = found.kind;
   return card(...(PARTS[found.kind] || stream)(found, { chooser, at: at_, state, go }));
 }
 
@@ -146,15 +161,6 @@ async function lens(opened, request) {
     })))))) ];
 }
 
-/** @param {any} numbers @param {string[]} names @param {string} label @param {number} [most] */
-function heat(numbers, names, label, most) {
-  const lines_ = rows(numbers);
-  const units = numbers.shape[1];
-  const value = (/** @type {number} */ place, /** @type {number} */ unit) => lines_[place][unit];
-  const labels = Array.from({ length: units }, (_, n) => String(n + 1));
-  return h("div", {}, withTable(matrix(value, names, labels, { label, tall: Math.max(3, Math.min(20, 620 / names.length)), most }), () => table(["", ...labels], names.map((name, place) => [visible(name), ...labels.map((_, unit) => value(place, unit))]))));
-}
-
 /** @typedef {{chooser: any, at: number, state: any, go: (changes: any) => any}} Around */
 /** One function for each kind of part. @type {Record<string, (found: any, around: Around) => any[]>} */
 const PARTS = {
@@ -174,13 +180,8 @@ const PARTS = {
     const key = `gate_${name.split(".").pop()}`;
     return h("figure", { style: { margin: "0 0 18px" }, "data-gate": name }, h("figcaption", {}, h("b", {}, t(key)), name.includes("back") ? " ←" : name.includes("ahead") ? " →" : ""), heat(numbers, found.tokens, t(key)));
   })],
-  steps: (found, around) => {
-    const mean = decode(found.values.mean);
-    const map = found.values.map ? rows(found.values.map) : null;
-    const channel = h("input", { type: "number", min: 0, max: found.facts.channels - 1, value: around.state.channel, "aria-label": t("channel"), style: { width: "6em" }, onchange: (/** @type {any} */ e) => around.go({ channel: Number(e.target.value) }) });
-    return [h("h3", {}, t("delta")), h("p", { class: "muted" }, t("deltaHelp")), bars(found.tokens.slice(-40).map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, value: mean[Math.max(0, found.tokens.length - 40) + i] })), { write: (v) => fixed(v, 4), label: t("delta") }),
-      map ? [h("h3", {}, t("implied", { n: around.state.channel })), h("div", { class: "row" }, h("label", { class: "plain" }, t("channel"), " ", channel)), h("p", { class: "muted" }, t("impliedHelp")), matrix((r, c) => map[r][c], found.tokens, found.tokens, { label: t("implied", { n: around.state.channel }) })] : null];
-  },
+  "state-space": (found, around) => [around.chooser, stateSpaceSteps(found, (channel) => around.go({ channel }))],
+  linear: (found, around) => [around.chooser, linearSteps(found)],
   experts: (found) => {
     const p = rows(found.values.probabilities), chosen = rows(found.values.chosen);
     return [h("p", { class: "muted" }, t("expertsHelp")), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("expert") }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("token")), p[0] && Array.from(p[0], (_, e) => h("th", { scope: "col", class: "num" }, `${t("expert")} ${e + 1}`)))),
@@ -195,18 +196,22 @@ const PARTS = {
 /** @param {any} found @returns {any[]} */
 const stream = (found) => [h("h3", {}, t("addsToStream")), heat(found.values.out, found.tokens, t("addsToStream"))];
 
-/** What an n-gram has counted. @param {Element} place @param {import("./run.js").Opened} opened */
+/** What an n-gram has counted, and how a next token comes by its probability. @param {Element} place @param {import("./run.js").Opened} opened */
 async function counts(place, opened) {
-  const box = h("textarea", { id: "text", rows: 2, spellcheck: "false", value: route().query.get("text") ?? firstText(opened.info) });
+  const query = route().query;
+  const box = h("textarea", { id: "text", rows: 2, spellcheck: "false", value: query.get("text") ?? firstText(opened.info) });
+  /** @type {number | null} */ let token = query.get("token") === null ? null : Number(query.get("token"));
   const body = h("div", { "aria-live": "polite" });
-  const fill = () => { remember({ text: box.value }); return busy(body, async () => {
-    const { orders } = await post(`${at(opened.id)}/counts`, { text: box.value });
-    return h("section", { class: "card" }, h("h2", {}, t("counts")), h("p", { class: "muted" }, t("countsHelp")), [...orders].reverse().map((/** @type {any} */ one) => h("div", {},
+  let shown = token;
+  const fill = () => { remember({ text: box.value, token }); return busy(body, async () => {
+    const found = await post(`${at(opened.id)}/counts`, { text: box.value, token });
+    shown = found.token;
+    return [kneserNey(found, (chosen) => { token = chosen; return fill(); }), h("section", { class: "card" }, h("h2", {}, t("counts")), h("p", { class: "muted" }, t("countsHelp")), [...found.orders].reverse().map((/** @type {any} */ one) => h("div", {},
       h("h3", {}, `${t("context")} `, h("code", {}, one.context.length ? one.context.map(visible).join(" ") : t("nothingBefore")), ` · ${number(one.total, 12)}`),
-      bars(one.names.map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, value: one.counts[i] })), { write: (v) => number(v, 12), label: t("times") }))));
+      bars(one.names.map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, value: one.counts[i] })), { write: (v) => number(v, 12), label: t("times") }))))];
   }); };
-  box.addEventListener("input", later(fill, 300));
+  box.addEventListener("input", later(() => { token = null; return fill(); }, 300));
   put(place, h("section", { class: "card" }, h("div", { class: "field" }, h("label", { for: "text" }, t("read")), box)), body,
-    foot(() => ({ command: `attentif generate ${shell(opened.info.path)} ${shell(box.value)} --max-tokens 1`, python: `${opening(opened.info, null, ["from attentif.inspect.counts import ngram_counts"])}\nngram_counts(run.model, run.task.prompt(run.tokenizers, ${python(box.value)}))` }), body, opened.id));
+    foot(() => ({ command: `attentif generate ${shell(opened.info.path)} ${shell(box.value)} --max-tokens 1`, python: `${opening(opened.info, null, ["from attentif.inspect.counts import ngram_steps"])}\nngram_steps(run.model, run.task.prompt(run.tokenizers, ${python(box.value)}), ${shown})` }), body, opened.id));
   await fill();
 }
