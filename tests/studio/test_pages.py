@@ -15,6 +15,8 @@ from browsing import settled, state, until
 
 import attentif
 from attentif import inspect
+from attentif.french import to_french
+from attentif.tasks.classification.classify import Classify
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 TEXT = "le film numéro 3 est superbe"
@@ -244,3 +246,44 @@ def test_pages_are_accessible_and_fit_the_screen(visit, view, width, dark, local
     found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"][:120]) for one in found if one["impact"] in ("serious", "critical")] == []
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+ENGLISH = r"\b(the|and|of|is|are|was|were|with|this|that|from|which|not|its|what|there|has|have|by|for|to)\b"
+SHOWN = """() => {
+    const whole = document.body.cloneNode(true);
+    for (const one of whole.querySelectorAll("pre, code, .mono, .written, svg text, [lang=en]")) one.remove();
+    const said = [...whole.querySelectorAll("[aria-label], [title], [placeholder]")]
+        .flatMap((one) => ["aria-label", "title", "placeholder"].map((name) => one.getAttribute(name) || ""));
+    const texts = (one) => [...one.childNodes].filter((child) => child.nodeType === Node.TEXT_NODE).map((child) => child.data);
+    return [...said, ...[...whole.querySelectorAll("*")].flatMap(texts)];
+}"""
+
+
+@pytest.mark.parametrize("run", [*EVERY, "ngram"])
+def test_everything_on_a_french_page_is_french(visit, run):
+    page = visit(state("run", run), locale="fr-FR")
+    for tab in [one.get_attribute("href") for one in page.locator("nav.tabs a").all()]:
+        page.goto(page.url.split("#")[0] + tab)
+        wanted = urllib.parse.unquote(tab.removeprefix("#/").partition("?")[0])
+        until(page, f"document.querySelector('main').dataset.state === {json.dumps(wanted)}")
+        said = settled(page).evaluate(SHOWN)
+        assert [one for one in said if re.search(ENGLISH, one)] == []
+
+
+def test_the_caveat_of_a_run_is_french_on_a_french_page(visit, monkeypatch):
+    said = "answers are averages: 0.60 × the network + 0.40 × a linear model of words; probabilities are calibrated (temperature 1.15)"
+    monkeypatch.setattr(Classify, "caveat", lambda *_: said)
+    for locale, expected in (("fr-FR", to_french(said)), ("en-GB", said)):
+        page = settled(visit(state("run", "classify", "try", text=TEXT), locale=locale))
+        assert page.locator(".hint").first.inner_text() == expected
+    assert to_french(said).endswith("les probabilités sont calibrées (température 1,15)")
+    assert not re.search(ENGLISH, to_french(said))
+
+
+def test_an_error_on_a_french_page_is_french(visit):
+    page = visit(locale="fr-FR")
+    page.__dict__["quiet"] = True
+    page.goto(page.url.split("#")[0] + state("run", "nobody"))
+    page.get_by_role("alert").wait_for()
+    assert "il n’y a pas de modèle" in page.get_by_role("alert").inner_text()
+    assert not re.search(ENGLISH, page.get_by_role("alert").inner_text())

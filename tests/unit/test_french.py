@@ -14,7 +14,20 @@ from attentif.errors import UsageError
 from attentif.french import choose_language, entries, localize, to_french, typeset
 
 SOURCES = Path(attentif.__file__).parent
-EVERYDAY = ("cli", "data", "tasks", "training", "config.py", "run.py", "api.py", "bulk.py", "files.py", "plugin.py")
+EVERYDAY = (
+    "cli",
+    "data",
+    "tasks",
+    "training",
+    "serve/studio",
+    "inspect",
+    "config.py",
+    "run.py",
+    "api.py",
+    "bulk.py",
+    "files.py",
+    "plugin.py",
+)
 COMMANDS = ("train", "predict", "evaluate", "explain", "list", "show", "compare", "serve", "studio", "verify", "tune", "export", "import")
 ERRORS = {"ConfigError", "UsageError", "DataError", "RunError"}
 FEWEST = 0.97  # of all messages: a new one may wait a while for its French

@@ -6,6 +6,7 @@ checkpoint, and resuming is `attentif train --resume`.
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from attentif.data.readers import Tolerance, open_reader
 from attentif.errors import UsageError
+from attentif.french import Lang
 from attentif.recipes import recipe_layer
 from attentif.serve.studio.messages import TrainRequest
 from attentif.training.rundir import RunFolder
@@ -77,22 +79,22 @@ class Jobs:
             return words
         return [*words, f"train.minutes={asked.minutes:g}", "train.follow=true"]
 
-    def start(self, asked: TrainRequest) -> Job:
+    def start(self, asked: TrainRequest, lang: Lang = "en") -> Job:
         with self.lock:
             self._refuse_crowd()
             out = self._place(asked.name or asked.recipe)
-            return self._launch(out.name, self.command(asked, out))
+            return self._launch(out.name, self.command(asked, out), lang)
 
-    def resume(self, id: str, path: Path) -> Job:
+    def resume(self, id: str, path: Path, lang: Lang = "en") -> Job:
         with self.lock:
             self._refuse_crowd()
             if (job := self.jobs.get(id)) is not None and job.is_running:
                 raise UsageError(f"{id} is being trained already")
             if RunFolder(path).finished:
                 raise UsageError(f"{id} is finished")
-            return self._launch(id, ["train", "--resume", str(path)])
+            return self._launch(id, ["train", "--resume", str(path)], lang)
 
-    def measure(self, name: str) -> Job:
+    def measure(self, name: str, lang: Lang = "en") -> Job:
         """Run an experiment of the laboratory; its page lies beside the runs."""
         with self.lock:
             id = f"lab-{name}"
@@ -100,7 +102,7 @@ class Jobs:
                 return job
             self._refuse_crowd()
             self.runs.mkdir(parents=True, exist_ok=True)
-            return self._launch(id, ["lab", name, "--out", str(self.lab)])
+            return self._launch(id, ["lab", name, "--out", str(self.lab)], lang)
 
     @property
     def lab(self) -> Path:
@@ -124,13 +126,14 @@ class Jobs:
         with contextlib.suppress(ProcessLookupError):
             job.process.send_signal(signal.SIGTERM)
 
-    def estimate(self, asked: TrainRequest) -> str:
+    def estimate(self, asked: TrainRequest, lang: Lang = "en") -> str:
         """What `--dry-run` says."""
         words = [*self.command(asked, self._place(asked.name or asked.recipe)), "--dry-run"]
-        environment = _environment() | {"COLUMNS": "100"}
+        environment = _environment(lang) | {"COLUMNS": "100"}
         done = subprocess.run(_attentif(words), capture_output=True, text=True, timeout=120, check=False, env=environment)
         if done.returncode:
-            raise UsageError(done.stderr.strip().splitlines()[-1].removeprefix("error: ") if done.stderr.strip() else "the estimate failed")
+            said = done.stderr.strip().splitlines()
+            raise UsageError(re.sub(r"^(error|erreur\s?): ", "", said[-1]) if said else "the estimate failed")
         return f"{done.stderr.strip()}\n{done.stdout}"
 
     def _place(self, name: str) -> Path:
@@ -143,11 +146,16 @@ class Jobs:
         if sum(job.is_running for job in self.jobs.values()) >= MOST_JOBS:
             raise UsageError(f"{MOST_JOBS} trainings run already: stop one, or wait")
 
-    def _launch(self, id: str, words: Sequence[str]) -> Job:
+    def _launch(self, id: str, words: Sequence[str], lang: Lang) -> Job:
         self.runs.mkdir(parents=True, exist_ok=True)
         with (self.runs / f".{id}.{LOG}").open("wb") as log:
             process = subprocess.Popen(
-                _attentif(words), stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True, env=_environment()
+                _attentif(words),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env=_environment(lang),
             )
         self.jobs[id] = Job(id, ["attentif", *words], process)
         return self.jobs[id]
@@ -157,5 +165,6 @@ def _attentif(words: Sequence[str]) -> list[str]:
     return [sys.executable, "-P", "-m", "attentif", *words]
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "NO_COLOR": "1"}
+def _environment(lang: Lang) -> dict[str, str]:
+    """That of a job, which speaks the language of the page."""
+    return {**os.environ, "NO_COLOR": "1", "ATTENTIF_LANG": lang}

@@ -16,6 +16,8 @@ from torch import nn
 from attentif import api
 from attentif.config import read_toml
 from attentif.errors import AttentifError, UsageError
+from attentif.french import Lang
+from attentif.serve.studio.language import localize_for
 from attentif.training.imported import is_foreign
 from attentif.training.rundir import RunFolder, read_results
 from attentif.training.weights import read_weights
@@ -111,7 +113,7 @@ def steps_of(path: Path) -> list[int]:
     return list(RunFolder(path).weights_by_step())
 
 
-def summarise(entry: Entry) -> dict[str, Any]:
+def summarise(entry: Entry, lang: Lang = "en") -> dict[str, Any]:
     """A line of the table, read from the folder alone: no weights are opened."""
     line: dict[str, Any] = {"id": entry.id, "modified": entry.modified, "state": "imported", "error": None, "scores": []}
     try:
@@ -126,7 +128,7 @@ def summarise(entry: Entry) -> dict[str, Any]:
         return line | _read_measures(folder, results, trained="train" in values, fitted="fit" in values)
     except (AttentifError, OSError, ValueError) as error:
         log.warning("%s: %s", entry.path, error)
-        return line | {"task": "", "model": "", "recipe": "", "state": "damaged", "error": str(error)}
+        return line | {"task": "", "model": "", "recipe": "", "state": "damaged", "error": localize_for(lang, str(error))}
 
 
 def _read_measures(folder: RunFolder, results: dict[str, Any], *, trained: bool, fitted: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.concurrency import run_in_threadpool
@@ -19,6 +19,7 @@ from torch import nn
 
 from attentif.api import Run
 from attentif.errors import AttentifError
+from attentif.french import Lang
 from attentif.inspect import architecture
 from attentif.models.presets import preset_names
 from attentif.recipes import recipe_names
@@ -31,6 +32,7 @@ from attentif.serve.studio.both import compare_rows
 from attentif.serve.studio.counts import counts_of
 from attentif.serve.studio.given import list_examples
 from attentif.serve.studio.jobs import Jobs
+from attentif.serve.studio.language import PageLang, install_languages, localize_for
 from attentif.serve.studio.library import Library, steps_of, summarise
 from attentif.serve.studio.numbers import Numbers
 from attentif.serve.studio.pages import report_pages, studio_pages
@@ -40,7 +42,6 @@ from attentif.version import __version__
 from attentif.view.diagram import draw_model
 
 Done = TypeVar("Done")
-Lang = Literal["fr", "en"]
 WATCH_SECONDS = 1.0  # between two looks at a training
 STOPPED = (0, 130, 143)  # exit codes of a training that ended, or was stopped and saved itself
 
@@ -53,6 +54,7 @@ def install_studio(app: FastAPI, settings: Settings, library: Library, jobs: Job
         if not hmac.compare_digest(given.encode(), settings.token.encode()):
             raise ApiError(403, "open the address that `attentif studio` printed: it holds this session's token", code="token_missing")
 
+    install_languages(app)
     app.include_router(studio_pages(settings))
     api = APIRouter(prefix="/studio/api", dependencies=[Depends(session)], tags=["studio"])
     _add_runs(api, library, jobs)
@@ -90,14 +92,14 @@ def _on_run(library: Library, id: str, step: int | None, work: Callable[[Run], D
 
 def _add_runs(api: APIRouter, library: Library, jobs: Jobs) -> None:
     @api.get("/runs")
-    async def runs() -> dict[str, Any]:
+    async def runs(lang: PageLang) -> dict[str, Any]:
         """Every run of the opened folders."""
-        found = await run_in_threadpool(lambda: [summarise(entry) for entry in library.entries().values()])
+        found = await run_in_threadpool(lambda: [summarise(entry, lang) for entry in library.entries().values()])
         started = {id: job.is_running for id, job in jobs.jobs.items()}
         return {"runs": found, "folder": library.roots[0].name, "jobs": started, "version": __version__}
 
     @api.get("/runs/{id}")
-    async def one(id: str, lang: Lang = "en") -> dict[str, Any]:
+    async def one(id: str, lang: PageLang) -> dict[str, Any]:
         """A run: what it is, what it can do, its picture, its curves."""
 
         def work() -> dict[str, Any]:
@@ -116,7 +118,7 @@ def _add_runs(api: APIRouter, library: Library, jobs: Jobs) -> None:
                     "curve": RunFolder(run.path).metrics.rows()[-2000:],
                     "results": {key: value for key, value in read_results(run.folder).items() if key != "details"},
                     "report": (run.path / "report.html").is_file(),
-                    "note": run.note,
+                    "note": localize_for(lang, run.note),
                     "labels": labels_of(run),
                     "path": _short_path(run.path),
                     **roles_of(run),
@@ -136,9 +138,12 @@ def _add_runs(api: APIRouter, library: Library, jobs: Jobs) -> None:
 
 def _add_inside(api: APIRouter, library: Library) -> None:
     @api.post("/runs/{id}/answer")
-    async def answer(id: str, asked: m.InputRequest) -> m.Answer:
+    async def answer(id: str, asked: m.InputRequest, lang: PageLang) -> m.Answer:
         """What the run answers, and what each word did for it."""
-        return await _answer(_on_run(library, id, asked.step, lambda run: answers.answer(run, asked)))
+        found = await _answer(_on_run(library, id, asked.step, lambda run: answers.answer(run, asked)))
+        if found.outcome.kind == "series":  # a summary of the table, and no text that a model wrote
+            found.outcome.text = localize_for(lang, found.outcome.text)
+        return found.model_copy(update={"note": localize_for(lang, found.note)})
 
     @api.get("/runs/{id}/examples")
     async def examples(id: str) -> m.Examples:
@@ -196,10 +201,10 @@ def _add_inside(api: APIRouter, library: Library) -> None:
         return {"names": await _answer(_on_run(library, id, None, lambda run: writing.names_of(run, asked)))}
 
     @api.post("/runs/{id}/write")
-    async def write(id: str, asked: m.WriteRequest) -> StreamingResponse:
+    async def write(id: str, asked: m.WriteRequest, lang: PageLang) -> StreamingResponse:
         """A text, token by token, as server-sent events."""
         library.entry(id)
-        return _events(writing.write(library, id, asked))
+        return _events(writing.write(library, id, asked), lang)
 
     @api.post("/runs/{id}/neighbours")
     async def neighbours(id: str, asked: m.NeighboursRequest) -> list[vectors.Near]:
@@ -212,13 +217,13 @@ def _add_inside(api: APIRouter, library: Library) -> None:
         return await _answer(_on_run(library, id, None, lambda run: vectors.project(run, asked)))
 
 
-def _events(items: Iterator[Any]) -> StreamingResponse:
+def _events(items: Iterator[Any], lang: Lang) -> StreamingResponse:
     async def stream() -> AsyncIterator[str]:
         try:
             while (item := await run_in_threadpool(lambda: next(items, None))) is not None:
                 yield f"data: {json.dumps(asdict(item), ensure_ascii=False)}\n\n"
         except AttentifError as error:
-            yield f"event: failed\ndata: {json.dumps({'message': error.message})}\n\n"
+            yield f"event: failed\ndata: {json.dumps({'message': localize_for(lang, error.message)})}\n\n"
         yield "data: [DONE]\n\n"
 
     return StreamingResponse(stream(), media_type="text/event-stream")
@@ -229,15 +234,15 @@ def _events(items: Iterator[Any]) -> StreamingResponse:
 
 def _add_both(api: APIRouter, library: Library, jobs: Jobs) -> None:
     @api.post("/both")
-    async def compare(asked: m.BothRequest) -> StreamingResponse:
+    async def compare(asked: m.BothRequest, lang: PageLang) -> StreamingResponse:
         """Two runs on the rows of a file, as server-sent events: where they disagree."""
         await _answer(lambda: (library.entry(asked.first), library.entry(asked.second)))
-        return _events(compare_rows(library, jobs, asked))
+        return _events(compare_rows(library, jobs, asked), lang)
 
     @api.post("/lab/start")
-    async def measure(asked: m.LabRequest) -> dict[str, Any]:
+    async def measure(asked: m.LabRequest, lang: PageLang) -> dict[str, Any]:
         """Run an experiment of the laboratory as a process of its own."""
-        job = await _answer(lambda: jobs.measure(asked.name))
+        job = await _answer(lambda: jobs.measure(asked.name, lang))
         return {"id": job.run, "command": job.command}
 
     @api.get("/lab/{name}/events")
@@ -276,14 +281,14 @@ def _add_training(api: APIRouter, library: Library, jobs: Jobs) -> None:
         return dict(await _answer(lambda: jobs.preview(number)))
 
     @api.post("/training/estimate")
-    async def estimate(asked: m.TrainRequest) -> dict[str, str]:
+    async def estimate(asked: m.TrainRequest, lang: PageLang) -> dict[str, str]:
         """What a training would take."""
-        return {"text": await _answer(lambda: jobs.estimate(asked))}
+        return {"text": await _answer(lambda: jobs.estimate(asked, lang))}
 
     @api.post("/training/start")
-    async def start(asked: m.TrainRequest) -> dict[str, Any]:
+    async def start(asked: m.TrainRequest, lang: PageLang) -> dict[str, Any]:
         """Start a training as a process of its own."""
-        job = await _answer(lambda: jobs.start(asked))
+        job = await _answer(lambda: jobs.start(asked, lang))
         return {"run": job.run, "command": job.command}
 
     @api.post("/runs/{id}/stop")
@@ -293,9 +298,9 @@ def _add_training(api: APIRouter, library: Library, jobs: Jobs) -> None:
         return {"run": id}
 
     @api.post("/runs/{id}/resume")
-    async def resume(id: str) -> dict[str, Any]:
+    async def resume(id: str, lang: PageLang) -> dict[str, Any]:
         """Go on with a run that was stopped."""
-        job = await _answer(lambda: jobs.resume(id, library.entry(id).path))
+        job = await _answer(lambda: jobs.resume(id, library.entry(id).path, lang))
         library.forget(id)
         return {"run": job.run, "command": job.command}
 

@@ -1,8 +1,13 @@
 /** The studio's HTTP API. Every error becomes an `Error` whose message is a sentence for the page. */
 
+import { lang } from "./i18n.js";
+
 const token = document.querySelector('meta[name="attentif-token"]')?.getAttribute("content") || "";
 
 /** @typedef {{shape: number[], data: string}} Numbers */
+
+/** Errors and caveats come in the page's language. */
+const headers = () => ({ "X-Attentif-Token": token, "Accept-Language": lang() });
 
 /** @param {Response} answer */
 async function refuse(answer) {
@@ -17,7 +22,7 @@ async function refuse(answer) {
 
 /** @param {string} path @returns {Promise<any>} */
 export async function get(path) {
-  const answer = await fetch(`/studio/api${path}`, { headers: { "X-Attentif-Token": token } });
+  const answer = await fetch(`/studio/api${path}`, { headers: headers() });
   return answer.ok ? answer.json() : refuse(answer);
 }
 
@@ -29,8 +34,7 @@ export async function post(path, body, signal) {
 
 /** @param {string} path @param {object} body @param {AbortSignal} [signal] */
 function send(path, body, signal) {
-  const headers = { "Content-Type": "application/json", "X-Attentif-Token": token };
-  return fetch(`/studio/api${path}`, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return fetch(`/studio/api${path}`, { method: "POST", headers: { ...headers(), "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
 }
 
 /**
@@ -38,7 +42,7 @@ function send(path, body, signal) {
  * @param {(item: any) => void} hear @param {AbortSignal} signal
  */
 export async function stream(path, body, hear, signal) {
-  const answer = body === null ? await fetch(`/studio/api${path}`, { headers: { "X-Attentif-Token": token }, signal }) : await send(path, body, signal);
+  const answer = body === null ? await fetch(`/studio/api${path}`, { headers: headers(), signal }) : await send(path, body, signal);
   if (!answer.ok || !answer.body) await refuse(answer);
   const reader = /** @type {any} */ (answer.body).pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -13,6 +13,12 @@ export function t(key, values = {}) {
   return text.replace(/\{(\w+)\}/g, (/** @type {string} */ _, /** @type {string} */ name) => String(values[name] ?? ""));
 }
 
+/** What a run does, in words. @param {string} kind */
+export const taskName = (kind) => (`task_${kind}` in EN ? t(`task_${kind}`) : kind);
+
+/** A part of a model: "encoder.blocks.0.attn" is "encoder 1 · attn". @param {string} path */
+export const partName = (path) => path.replace(/^(encoder|decoder|target|head|frontend|bridge)\b/, (/** @type {string} */ name) => t({ head: "partHead", frontend: "partFrontend" }[name] || name)).replace(/^embedding$/, t("partFrontend")).replace(/\.blocks\.(\d+)\./, (/** @type {string} */ _, /** @type {string} */ n) => ` ${Number(n) + 1} · `).replace(/\.norm$/, ` · ${t("lastNorm")}`);
+
 /** A number as the language writes it. @param {number} value @param {number} [digits] significant ones */
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";

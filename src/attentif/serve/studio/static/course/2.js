@@ -5,7 +5,7 @@ import { b } from "./index.js";
 export default {
   parts: [
     { text: [
-      b("Un numéro ne dit rien : le token 812 n'est pas « deux fois » le 406. On remplace donc chaque numéro par un vecteur appris. « On connaît un mot par ses fréquentations » (Firth, 1957) : des mots que l'on trouve dans les mêmes contextes doivent recevoir des vecteurs voisins.",
+      b("Un numéro ne dit rien : le jeton 812 n'est pas « deux fois » le 406. On remplace donc chaque numéro par un vecteur appris. « On connaît un mot par ses fréquentations » (Firth, 1957) : des mots que l'on trouve dans les mêmes contextes doivent recevoir des vecteurs voisins.",
         "A number says nothing: token 812 is not “twice” token 406. So each number is replaced by a learned vector. “You shall know a word by the company it keeps” (Firth, 1957): words found in the same contexts should get similar vectors."),
       b("Word2Vec (2013) prédit les voisins d'un mot dans une fenêtre, à gauche et à droite ; GloVe (2014) factorise la table de toutes les cooccurrences. Dans les deux cas, la parenté est mesurée par l'angle :",
         "Word2Vec (2013) predicts the neighbours of a word within a window, on both sides; GloVe (2014) factorises the table of all co-occurrences. In both, relatedness is measured by the angle:") ],

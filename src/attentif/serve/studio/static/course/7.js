@@ -5,7 +5,7 @@ import { b } from "./index.js";
 export default {
   parts: [
     { text: [
-      b("L'auto-attention est équivariante : permutez les tokens, les sorties se permutent de même, et rien d'autre ne change. Pour elle, « le chien mord l'homme » et « l'homme mord le chien » contiennent les mêmes vecteurs. Il faut donc lui dire où se trouve chaque token.",
+      b("L'auto-attention est équivariante : permutez les jetons, les sorties se permutent de même, et rien d'autre ne change. Pour elle, « le chien mord l'homme » et « l'homme mord le chien » contiennent les mêmes vecteurs. Il faut donc lui dire où se trouve chaque jeton.",
         "Self-attention is equivariant: permute the tokens, the outputs are permuted alike, and nothing else changes. To it, “the dog bites the man” and “the man bites the dog” hold the same vectors. So it must be told where each token stands.") ] },
     { title: b("Les sinusoïdes de 2017", "The sinusoids of 2017"), text: [
       b("Chaque place reçoit un vecteur de sinus et de cosinus de périodes croissantes, comme les aiguilles d'une horloge. Le produit de deux places ne dépend que de leur écart : c'est la courbe du bas.",
@@ -24,6 +24,6 @@ export default {
   questions: [
     { ask: b("Sans positions, l'auto-attention est…", "Without positions self-attention is…"), answers: [b("invariante par permutation", "permutation-invariant"), b("équivariante par permutation", "permutation-equivariant"), b("causale", "causal")], right: 1, why: b("Les sorties se permutent avec les entrées ; elles ne restent pas en place.", "Outputs are permuted with the inputs; they do not stay in place.") },
     { ask: b("PE(p)·PE(p + k) dépend…", "PE(p)·PE(p + k) depends…"), answers: [b("de p et de k", "on p and on k"), b("de k seulement", "on k only"), b("de p seulement", "on p only")], right: 1, why: b("Σ cos(ω_i k) : la place absolue disparaît.", "Σ cos(ω_i k): the absolute place vanishes.") },
-    { ask: b("RoPE agit sur…", "RoPE acts on…"), answers: [b("le plongement des tokens", "the token embeddings"), b("q et k, dans chaque couche", "q and k, in every layer"), b("v", "v")], right: 1, why: b("Les valeurs ne sont pas tournées : seul le score dépend de l'écart.", "Values are not turned: only the score depends on the distance.") },
+    { ask: b("RoPE agit sur…", "RoPE acts on…"), answers: [b("le plongement des jetons", "the token embeddings"), b("q et k, dans chaque couche", "q and k, in every layer"), b("v", "v")], right: 1, why: b("Les valeurs ne sont pas tournées : seul le score dépend de l'écart.", "Values are not turned: only the score depends on the distance.") },
   ],
 };

@@ -5,7 +5,7 @@ import { b } from "./index.js";
 export default {
   parts: [
     { text: [
-      b("Un bloc fait deux additions à un flux qui traverse tout le réseau. L'attention y ajoute ce qu'elle a trouvé chez les autres tokens ; puis un petit réseau à deux couches, appliqué à chaque token séparément, y ajoute ce qu'il en conclut.",
+      b("Un bloc fait deux additions à un flux qui traverse tout le réseau. L'attention y ajoute ce qu'elle a trouvé chez les autres jetons ; puis un petit réseau à deux couches, appliqué à chaque jeton séparément, y ajoute ce qu'il en conclut.",
         "A block makes two additions to a stream that runs through the whole network. Attention adds what it found at other tokens; then a small two-layer network, applied to each token by itself, adds what it makes of it.") ],
       formula: "x ← x + Attention(norm(x))        x ← x + W₂ σ(W₁ norm(x))" },
     { text: [
@@ -23,7 +23,7 @@ export default {
     { name: "L13", claim: b("À paramètres égaux, SwiGLU fait mieux que ReLU.", "At equal parameters SwiGLU does better than ReLU.") },
     { name: "L29", claim: b("L'attention sans MLP a une expressivité limitée.", "Attention without the MLP has limited expressivity.") }],
   questions: [
-    { ask: b("Que lit le réseau à deux couches ?", "What does the feed-forward network read?"), answers: [b("tous les tokens", "all tokens"), b("un token à la fois", "one token at a time"), b("les positions", "the positions")], right: 1, why: b("Seule l'attention fait passer de l'information d'un token à l'autre.", "Only attention moves information between tokens.") },
+    { ask: b("Que lit le réseau à deux couches ?", "What does the feed-forward network read?"), answers: [b("tous les jetons", "all tokens"), b("un jeton à la fois", "one token at a time"), b("les positions", "the positions")], right: 1, why: b("Seule l'attention fait passer de l'information d'un jeton à l'autre.", "Only attention moves information between tokens.") },
     { ask: b("Le gradient traverse x + f(x) même si f' ≈ 0, parce que…", "The gradient gets through x + f(x) even if f' ≈ 0, because…"), answers: [b("la dérivée est 1 + f'(x)", "the derivative is 1 + f'(x)"), b("la norme l'amplifie", "the norm amplifies it"), b("f est linéaire", "f is linear")], right: 0, why: b("L'identité reste : c'est l'autoroute du gradient.", "The identity remains: the gradient's motorway.") },
     { ask: b("Où se trouvent la plupart des paramètres d'un bloc classique (largeur interne 4d) ?", "Where are most parameters of a classic block (inner width 4d)?"), answers: [b("dans l'attention", "in the attention"), b("dans le réseau à deux couches", "in the feed-forward network"), b("dans les normes", "in the norms")], right: 1, why: b("8d² contre 4d² pour l'attention.", "8d² against 4d² for attention.") },
   ],

@@ -12,7 +12,7 @@ export const b = (fr, en) => ({ fr, en });
 
 /** @type {{title: Both, lead: Both}[]} */
 export const TITLES = [
-  { title: b("Séquences et tokens", "Sequences and tokens"), lead: b("Du texte aux nombres.", "From text to numbers.") },
+  { title: b("Séquences et jetons", "Sequences and tokens"), lead: b("Du texte aux nombres.", "From text to numbers.") },
   { title: b("Plongements", "Embeddings"), lead: b("Le sens comme direction.", "Meaning as a direction.") },
   { title: b("Récurrence", "Recurrence"), lead: b("Lire mot à mot, avec une mémoire.", "Reading word by word, with a memory.") },
   { title: b("Le goulot, puis l'attention", "The bottleneck, and attention"), lead: b("Une phrase ne tient pas dans un vecteur.", "A sentence does not fit in one vector.") },

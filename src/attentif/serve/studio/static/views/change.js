@@ -1,7 +1,7 @@
 /** Change it: switch something off, and see the answer beside the original one; heads ranked by what they do. */
 import { at, get, post } from "../api.js";
 import { h, later, put } from "../dom.js";
-import { fixed, t } from "../i18n.js";
+import { fixed, partName, t } from "../i18n.js";
 import { remember, route } from "../router.js";
 import { foot, opening, python } from "../same.js";
 import { bars, busy, tokenList, visible } from "../widgets.js";
@@ -35,7 +35,7 @@ export async function show(place, opened) {
     const list = await post(`${at(id)}/heads`, request());
     const most = Math.max(...list.map((/** @type {any} */ one) => Math.abs(one.effect)), 1e-9);
     return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("rank") }, h("table", { class: "tight ranking" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("head")), h("th", { scope: "col" }, t("causal")), h("th", { scope: "col", class: "num" }, ""), h("th", { scope: "col", class: "num" }, t("largest")), h("th", {}, h("span", { class: "sr" }, t("change"))))),
-      h("tbody", {}, list.slice(0, 40).map((/** @type {any} */ one) => h("tr", {}, h("th", { scope: "row" }, `${one.path.replace(/\.blocks\.(\d+)\./, (/** @type {string} */ _, /** @type {string} */ n) => ` ${Number(n) + 1} · `)} · ${one.head + 1}`),
+      h("tbody", {}, list.slice(0, 40).map((/** @type {any} */ one) => h("tr", {}, h("th", { scope: "row" }, `${partName(one.path)} · ${one.head + 1}`),
         h("td", { style: { minWidth: "9em" } }, h("div", { class: "bars", style: { gridTemplateColumns: "1fr" } }, h("div", { class: "track" }, h("div", { class: `fill${one.effect < 0 ? " other" : ""}`, style: { width: `${(100 * Math.abs(one.effect)) / most}%` } })))),
         h("td", { class: "num", "data-effect": one.effect }, fixed(one.effect, 4)), h("td", { class: "num" }, one.weight === null ? "" : fixed(one.weight, 3)),
         h("td", {}, h("button", { type: "button", class: "quiet", "aria-label": `${t("change")}: ${one.path} ${one.head + 1}`, onclick: () => set({ kind: "heads", path: one.path, heads: [one.head] }, true) }, "×")))))));
@@ -95,7 +95,6 @@ function outcome(answer, changed) {
 function controls(tokens, panel) {
   const { parts, set, has, changes } = panel;
   const check = (/** @type {any} */ change, /** @type {string} */ label) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: has(change), "data-change": JSON.stringify(change), onchange: (/** @type {any} */ e) => set(change, e.target.checked) }), label);
-  const short = (/** @type {string} */ path) => path.replace(/\.blocks\.(\d+)\./, (_, n) => ` ${Number(n) + 1} · `);
   const causal = parts.some((one) => one.notes.includes("causal"));
   const attends = Object.keys(tokens.heads).length > 0;
   const sharpShown = h("output", { class: "num" }), now = changes().find((one) => one.kind === "sharpen")?.factor || 1;
@@ -103,7 +102,7 @@ function controls(tokens, panel) {
   sharp.value = String(Math.log2(now));
   sharpShown.textContent = t("sharpenHelp", { n: fixed(now, 2) });
   const open = (/** @type {string} */ title, /** @type {any} */ inside, shown = false) => h("details", { open: shown }, h("summary", {}, title), inside);
-  const headBoxes = Object.entries(tokens.heads).map(([path, count]) => h("div", {}, h("small", {}, short(path)), h("div", { class: "row", role: "group", "aria-label": path, style: { gap: "4px" } }, Array.from({ length: /** @type {number} */ (count) }, (_, n) => {
+  const headBoxes = Object.entries(tokens.heads).map(([path, count]) => h("div", {}, h("small", {}, partName(path)), h("div", { class: "row", role: "group", "aria-label": path, style: { gap: "4px" } }, Array.from({ length: /** @type {number} */ (count) }, (_, n) => {
     const mine = () => changes().find((one) => one.kind === "heads" && one.path === path)?.heads || [];
     return h("button", { type: "button", "data-head": `${path}:${n}`, "aria-pressed": String(mine().includes(n)), "aria-label": `${path} ${t("head")} ${n + 1}`, onclick: (/** @type {any} */ e) => {
       const heads = mine().includes(n) ? mine().filter((/** @type {number} */ one) => one !== n) : [...mine(), n];
@@ -111,12 +110,12 @@ function controls(tokens, panel) {
       set({ kind: "heads", path, heads }, heads.length > 0);
     } }, String(n + 1));
   }))));
-  const experts = parts.filter((one) => one.sizes.experts).flatMap((one) => Array.from({ length: one.sizes.experts }, (_, n) => check({ kind: "expert", path: one.path, expert: n }, `${short(one.path)} · ${t("expert")} ${n + 1}`)));
+  const experts = parts.filter((one) => one.sizes.experts).flatMap((one) => Array.from({ length: one.sizes.experts }, (_, n) => check({ kind: "expert", path: one.path, expert: n }, `${partName(one.path)} · ${t("expert")} ${n + 1}`)));
   return [
     attends ? check({ kind: "positions" }, t("positionsOff")) : null, attends ? check({ kind: "unscaled" }, t("unscaledOff")) : null, causal ? check({ kind: "mask" }, t("maskOff")) : null, check({ kind: "residual", path: "" }, t("residualOff")),
     attends ? h("div", { class: "field" }, h("label", { for: "sharpen" }, h("span", {}, t("sharpen")), sharpShown), sharp) : null,
     attends ? open(t("heads"), headBoxes, true) : null,
-    open(t("layersOff"), parts.map((one) => check({ kind: "part", path: one.path }, short(one.path)))),
+    open(t("layersOff"), parts.map((one) => check({ kind: "part", path: one.path }, partName(one.path)))),
     experts.length ? open(t("expertsOff"), experts) : null,
     tokens.grid ? null : open(t("vectorOf"), vector(tokens, set)), tokens.grid || tokens.source ? null : open(t("patch"), patch(tokens, panel))];
 }
@@ -136,6 +135,6 @@ function patch(tokens, { parts, set }) {
   const other = h("input", { type: "text", "aria-label": t("otherText") });
   const number_ = (/** @type {string} */ label, /** @type {number} */ most) => h("input", { type: "number", min: 0, max: most, value: 0, "aria-label": label, style: { width: "5em" } });
   const here = number_(t("query"), tokens.tokens.length - 1), there = number_(t("placeThere"), 4000);
-  const part = h("select", { "aria-label": t("part") }, parts.map((one) => h("option", { value: one.path }, one.path)));
+  const part = h("select", { "aria-label": t("part") }, parts.map((one) => h("option", { value: one.path }, partName(one.path))));
   return h("div", {}, h("small", {}, t("patchHelp")), h("div", { class: "field" }, h("span", {}, t("otherText")), other), h("div", { class: "row" }, part, here, "←", there), h("button", { type: "button", onclick: () => set({ kind: "patch", path: part.value, place: Number(here.value), text: other.value, place_there: Number(there.value) }, true) }, t("change")));
 }

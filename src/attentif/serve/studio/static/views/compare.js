@@ -1,7 +1,7 @@
 /** Two models on one input: answers, how each cuts the text (aligned by characters), maps, and where they disagree in a whole file. */
 import { at, decode, get, post, stream } from "../api.js";
 import { h, later, put } from "../dom.js";
-import { compact, duration, fixed, lang, number, percent, score, t } from "../i18n.js";
+import { compact, duration, fixed, lang, number, percent, score, t, taskName } from "../i18n.js";
 import { href, remember, route } from "../router.js";
 import { foot, python, shell } from "../same.js";
 import { bars, busy, effects, matrix, problem, table, visible, withTable } from "../widgets.js";
@@ -18,14 +18,14 @@ export async function show(place, _, query) {
   const pairs = usable.find((/** @type {any} */ run) => usable.some((/** @type {any} */ other) => other.id !== run.id && other.task === run.task));
   const first = query.get("a") || (pairs || usable[0]).id;
   const second = query.get("b") || (usable.find((/** @type {any} */ run) => run.id !== first && run.task === task(first)) || usable.find((/** @type {any} */ run) => run.id !== first)).id;
-  const choose = (/** @type {string} */ id, /** @type {string} */ chosen) => h("select", { id, onchange: () => fill(true) }, usable.map((/** @type {any} */ run) => h("option", { value: run.id, selected: run.id === chosen }, `${run.id} · ${run.task} · ${run.model}`)));
+  const choose = (/** @type {string} */ id, /** @type {string} */ chosen) => h("select", { id, onchange: () => fill(true) }, usable.map((/** @type {any} */ run) => h("option", { value: run.id, selected: run.id === chosen }, `${run.id} · ${taskName(run.task)} · ${run.model}`)));
   const [a, b] = [choose("a", first), choose("b", second)];
   const box = h("textarea", { id: "text", rows: 2, spellcheck: "false", value: query.get("text") ?? "" });
   const left = h("div"), right = h("div"), ruler = h("div"), all = h("div", {}, h("div", { class: "grid two" }, left, right), ruler);
   /** @type {any} */ let infos = {};
   const fill = async (fresh = false) => {
     const ids = [a.value, b.value];
-    infos = Object.fromEntries(await Promise.all([...new Set(ids)].map(async (id) => [id, await get(`${at(id)}?lang=${lang()}`)])));
+    infos = Object.fromEntries(await Promise.all([...new Set(ids)].map(async (id) => [id, await get(at(id))])));
     if (fresh || !box.value) box.value = firstText(infos[a.value]);
     remember({ a: a.value, b: b.value, text: box.value });
     const cut = await Promise.all([side(left, infos[a.value], box.value), side(right, infos[b.value], box.value)]);

@@ -56,7 +56,7 @@ async function open(place, widget, id, order) {
   const link = h("p", { class: "muted" }, t("onRun"), " ", h("a", { href: href(["run", id, widget.view], widget.query || {}) }, id));
   if (order > 1) return put(place, h("p", { class: "hint" }, t(widget.view === "change" ? "openChange" : widget.view === "inside" ? "openInside" : "openTry"), " ", h("a", { class: "button", href: href(["run", id, widget.view], widget.query || {}) }, `${t("open")} · ${id}`)));
   for (const [key, value] of Object.entries(widget.query || {})) if (!route().query.has(key)) remember({ [key]: value });
-  const [info, shown] = await Promise.all([get(`${at(id)}?lang=${lang()}`), import(`../views/${widget.view}.js`)]);
+  const [info, shown] = await Promise.all([get(at(id)), import(`../views/${widget.view}.js`)]);
   const body = h("div");
   put(place, link, body);
   return shown.show(body, { id, info, step: () => null, inCourse: true });

@@ -1,7 +1,7 @@
 /** Inside: the architecture; a click on a part shows what it computes on the user's own input. */
 import { at, decode, get, post, rows } from "../api.js";
 import { h, later, put } from "../dom.js";
-import { fixed, number, percent, t } from "../i18n.js";
+import { fixed, number, partName, percent, t } from "../i18n.js";
 import { remember, route } from "../router.js";
 import { foot, opening, python, shell } from "../same.js";
 import { bars, busy, diagram, lines, matrix, overview, sameKind, strip, table, tokenList, visible, withTable } from "../widgets.js";
@@ -101,7 +101,7 @@ async function part(opened, state, tokens, paths, go, request) {
 }
 
 /** @param {string} path */
-const title = (path) => ({ frontend: t("partFrontend"), target: t("partTarget"), head: t("partHead") })[path] || path.replace(/\.blocks\.(\d+)\./, (_, n) => ` ${Number(n) + 1} · `);
+const title = (path) => (path === "target" ? t("partTarget") : partName(path));
 
 /** @param {import("./run.js").Opened} opened @param {any} state @param {() => any} request @param {string} view @param {number} chosen @param {(changes: any) => any} go */
 async function maps(opened, state, request, view, chosen, go) {

@@ -1,7 +1,7 @@
 /** One run: its name, its tabs, and the weights (last, or of a kept checkpoint) that all its views look at. */
 import { at, get } from "../api.js";
 import { h, put } from "../dom.js";
-import { compact, duration, lang, number, score, t } from "../i18n.js";
+import { compact, duration, lang, number, partName, score, t, taskName } from "../i18n.js";
 import { href, remember, route } from "../router.js";
 import { curve } from "../charts.js";
 import { foot, opening, shell } from "../same.js";
@@ -13,10 +13,10 @@ const TABS = { try: "tryIt", inside: "inside", change: "change", training: "curv
 /** @param {Element} place @param {string[]} parts @param {URLSearchParams} query */
 export async function show(place, parts, query) {
   const [id, tab = "try"] = parts;
-  const info = await get(`${at(id)}?lang=${lang()}`);
+  const info = await get(at(id));
   const tabs = Object.entries(TABS).filter(([name]) => info.network || name === "try" || (name === "inside" && info.kind === "ngram") || (name === "training" && info.curve.length)).filter(([name]) => name !== "report" || info.report).filter(([name]) => name !== "change" || changes(info));
   const [best] = info.scores;
-  const facts = [info.task, info.model, info.parameters && `${compact(info.parameters)} ${t("parameters").toLowerCase()}`, best && `${best.name[lang()]} ${score(best, best.value)}`, info.seconds && duration(info.seconds)].filter(Boolean).join(" · ");
+  const facts = [taskName(info.task), info.model, info.parameters && `${compact(info.parameters)} ${t("parameters").toLowerCase()}`, best && `${best.name[lang()]} ${score(best, best.value)}`, info.seconds && duration(info.seconds)].filter(Boolean).join(" · ");
   const text = query.get("text");
   const body = h("div");
   const opened = { id, info, step: () => { const step = route().query.get("step"); return step === null ? null : Number(step); } };
@@ -51,7 +51,7 @@ const changes = (info) => ["classify", "describe", "generate", "fill", "translat
 /** @param {Opened} opened */
 function training(opened) {
   const { info } = opened;
-  const sizes = Object.entries(info.sizes).map(([part, count]) => h("tr", {}, h("td", {}, part), h("td", { class: "num" }, number(/** @type {number} */ (count), 12))));
+  const sizes = Object.entries(info.sizes).map(([part, count]) => h("tr", {}, h("td", {}, partName(part)), h("td", { class: "num" }, number(/** @type {number} */ (count), 12))));
   const baselines = (info.results.baselines || []).map((/** @type {any} */ one) => h("tr", {}, h("td", {}, one.name[lang()] || one.name), h("td", { class: "num" }, one.scores[info.results.metric] !== undefined ? score(info.scores[0], one.scores[info.results.metric]) : "")));
   const body = h("div", {},
     h("section", { class: "card" }, h("h2", {}, t("curves")), curve(info.curve, t("curveHelp"))),

@@ -1,7 +1,7 @@
 /** All runs: what was trained, how good it is, what it cost. */
 import { get } from "../api.js";
 import { h, put } from "../dom.js";
-import { compact, date, duration, lang, score, t } from "../i18n.js";
+import { compact, date, duration, lang, score, t, taskName } from "../i18n.js";
 import { href, remember } from "../router.js";
 
 /** @param {Element} place @param {string[]} _ @param {URLSearchParams} query */
@@ -22,7 +22,7 @@ export async function show(place, _, query) {
   runs.sort((/** @type {any} */ a, /** @type {any} */ b) => b.modified - a.modified);
   const fill = () => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const chosen = runs.filter((/** @type {any} */ run) => words.every((/** @type {string} */ word) => `${run.id} ${run.task} ${run.model} ${run.recipe}`.toLowerCase().includes(word)));
+    const chosen = runs.filter((/** @type {any} */ run) => words.every((/** @type {string} */ word) => `${run.id} ${run.task} ${taskName(run.task)} ${run.model} ${run.recipe}`.toLowerCase().includes(word)));
     put(body, chosen.map((/** @type {any} */ run) => line(run, picked, pick)));
   };
   fill();
@@ -41,8 +41,8 @@ function line(run, picked, pick) {
   return h("tr", { "data-run": run.id },
     h("td", { class: "pick" }, run.state === "damaged" ? null : h("input", { type: "checkbox", "aria-label": `${t("choose")} ${run.id}`, checked: picked.has(run.id), onchange: (/** @type {any} */ event) => pick(run.id, event.target.checked) })),
     h("td", {}, run.state === "damaged" ? h("b", {}, run.id) : h("a", { href: href(["run", run.id]) }, run.id), run.error ? h("div", { class: "muted" }, run.error) : null),
-    cell("task", run.task), cell("model", run.model),
+    cell("task", taskName(run.task)), cell("model", run.model),
     cell("scoreName", best ? [h("span", { "data-value": best.value }, score(best, best.value)), " ", h("small", {}, best.name[lang()])] : "", true),
     cell("interval", interval, true), cell("cost", run.seconds ? duration(run.seconds) : "", true), cell("parameters", run.parameters ? compact(run.parameters) : "", true),
-    cell("state", h("span", { class: `pill ${run.state}` }, t(run.state))), cell("changed", date(run.modified)));
+    cell("state", h("span", { class: `pill ${run.state}` }, t(run.state))), h("td", { class: "when", "data-label": t("changed") }, date(run.modified)));
 }

@@ -2,21 +2,21 @@
 import { at, get } from "../api.js";
 import { plot } from "../charts.js";
 import { h, put, s } from "../dom.js";
-import { compact, duration, lang, score, t } from "../i18n.js";
+import { compact, duration, lang, score, t, taskName } from "../i18n.js";
 import { href } from "../router.js";
 import { foot, shell } from "../same.js";
 
 /** @param {Element} place @param {string[]} _ @param {URLSearchParams} query */
 export async function show(place, _, query) {
   const ids = (query.get("ids") || "").split(",").filter(Boolean).map(decodeURIComponent).slice(0, 8);
-  const infos = await Promise.all(ids.map((id) => get(`${at(id)}?lang=${lang()}`)));
+  const infos = await Promise.all(ids.map((id) => get(at(id))));
   const metrics = [...new Set(infos.flatMap((info) => info.scores.map((/** @type {any} */ one) => one.metric)))];
   const curves = (/** @type {boolean} */ valid) => infos.map((info) => ({ name: info.id, points: info.curve.filter((/** @type {any} */ row) => (row.split === "valid") === valid && Number.isFinite(row.loss)).map((/** @type {any} */ row) => [row.step, row.loss]), dots: valid })).filter((one) => one.points.length);
   const body = h("div", {},
     metrics.map((metric) => forest(metric, infos)),
     [false, true].map((valid) => { const list = curves(valid); return list.length ? h("section", { class: "card" }, h("h2", {}, `${t("loss")} · ${t(valid ? "valid" : "train")}`), plot(list, { label: t("curveHelp"), x: t("step"), y: t("loss"), low: 0 })) : null; }),
     h("section", { class: "card" }, h("h2", {}, t("cost")), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("cost") }, h("table", {}, h("thead", {}, h("tr", {}, [t("name"), t("task"), t("model"), t("parameters"), t("cost"), t("step")].map((name, i) => h("th", { scope: "col", class: i > 2 ? "num" : "" }, name)))),
-      h("tbody", {}, infos.map((info) => h("tr", {}, h("td", {}, h("a", { href: href(["run", info.id]) }, info.id)), h("td", {}, info.task), h("td", {}, info.model), h("td", { class: "num" }, info.parameters ? compact(info.parameters) : ""), h("td", { class: "num" }, info.seconds ? duration(info.seconds) : ""), h("td", { class: "num" }, info.curve.length ? info.curve[info.curve.length - 1].step : ""))))))));
+      h("tbody", {}, infos.map((info) => h("tr", {}, h("td", {}, h("a", { href: href(["run", info.id]) }, info.id)), h("td", {}, taskName(info.task)), h("td", {}, info.model), h("td", { class: "num" }, info.parameters ? compact(info.parameters) : ""), h("td", { class: "num" }, info.seconds ? duration(info.seconds) : ""), h("td", { class: "num" }, info.curve.length ? info.curve[info.curve.length - 1].step : ""))))))));
   put(place, h("h1", {}, t("several")), h("p", { class: "muted" }, t("severalLead")), body,
     foot(() => ({ command: infos.map((info) => `attentif evaluate ${shell(info.path)}`).join("\n"), python: `import attentif\n\nfor folder in (${infos.map((info) => `${JSON.stringify(info.path)},`).join(" ")}):\n    print(attentif.load(folder).results["scores"])` }), body, "runs"));
 }
