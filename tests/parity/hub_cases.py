@@ -441,6 +441,8 @@ CASES = {
     "deepseek v3": rotary(
         "DeepseekV3ForCausalLM", "DeepseekV3Config", DEEPSEEK | {"n_group": 2, "topk_group": 1, "num_nextn_predict_layers": 0}
     ),
+    "gemma": rotary("GemmaForCausalLM", "GemmaConfig", LLAMA | {"head_dim": 12}),
+    **heads("Gemma", "GemmaConfig", LLAMA | {"head_dim": 12}, f"{CLASSIFY} {TAG} Model", double=False),
     "gemma2": rotary("Gemma2ForCausalLM", "Gemma2Config", GEMMA),
     **heads("Gemma2", "Gemma2Config", GEMMA, f"{CLASSIFY} {TAG} Model", double=False),
     "gemma3": rotary("Gemma3ForCausalLM", "Gemma3TextConfig", GEMMA3 | {"final_logit_softcapping": 5.0}),

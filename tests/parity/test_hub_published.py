@@ -1,8 +1,9 @@
 """The configurations that people have: config.json of published checkpoints, old and new, each with the odd keys of its day.
 
 `hub_published.json` holds them, written down by hand (a value may differ from today's file: what counts is that such keys are read):
-without long lists of labels, and without the `auto_map` and the quantisation of DeepSeek's, which are refused. Ours must have as many
-numbers to learn as transformers' model of the same file.
+without long lists of labels, and without the `auto_map` and the quantisation of DeepSeek's. `hub_found.json` holds those of files that lie
+in public repositories, with where each was `found` (long lists cut short) and, where it is `refused`, by which word. Ours must have as
+many numbers to learn as transformers' model of the same file.
 """
 
 import json
@@ -15,23 +16,27 @@ import pytest
 import torch
 import transformers
 
+from attentif.errors import ConfigError
 from attentif.hub.family import FAMILIES, family_of
 from attentif.hub.files import text_of
-from attentif.hub.folder import configuration, head_named
+from attentif.hub.folder import configuration, family_in, head_named
 from attentif.models import build, resolve
 
 pytestmark = pytest.mark.parity
 
-FACTS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("hub_published.json").read_text(encoding="utf-8"))
+FACTS: dict[str, dict[str, Any]] = {}
+for file in ("hub_published.json", "hub_found.json"):
+    FACTS |= json.loads(Path(__file__).with_name(file).read_text(encoding="utf-8"))
 
 
 def published(name: str) -> dict[str, Any]:
     """config.json of a checkpoint; `like` names another, from which it differs in what stands beside it."""
-    facts = dict(FACTS[name])
+    facts = {key: value for key, value in FACTS[name].items() if key not in ("found", "refused")}
     return {**published(facts.pop("like")), **facts} if "like" in facts else facts
 
 
-PUBLISHED = {name: text_of(published(name)) for name in FACTS}
+REFUSED = {name: facts["refused"] for name, facts in FACTS.items() if "refused" in facts}
+PUBLISHED = {name: text_of(published(name)) for name in FACTS if name not in REFUSED}
 # of theirs, by names that hold these: what nobody reads, what is for training alone
 UNREAD = {
     "reformer": ("lm_head.bias",),
@@ -59,7 +64,7 @@ def test_every_family_has_a_published_configuration_here() -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_published_configuration_is_read_as_transformers_reads_it(name: str) -> None:
     config = PUBLISHED[name]
-    family = family_of(config["model_type"], config.get("architectures"))
+    family = family_in(config)
     head = head_named(family, config)
     ours = build(configuration(config, family, head), device="meta")
     kind = getattr(transformers, head.architecture)
@@ -71,6 +76,13 @@ def test_a_published_configuration_is_read_as_transformers_reads_it(name: str) -
     shared = re.compile(r"\.blocks\.[1-9]") if family.kind == "albert" else re.compile("^$")  # one block there, as many as are used here
     found = sum(tensor.numel() for name, tensor in ours.named_parameters() if name != alone and not shared.search(name))
     assert found == expected
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_published_configuration_that_is_not_read_is_refused_by_a_key(name: str) -> None:
+    config = published(name)
+    with pytest.raises(ConfigError, match=REFUSED[name]):
+        configuration(config, family := family_in(config), head_named(family, config))
 
 
 @pytest.mark.parametrize(

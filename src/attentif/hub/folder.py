@@ -20,11 +20,11 @@ from attentif.config import problems_of
 from attentif.errors import ConfigError, RunError
 from attentif.files import write_json
 from attentif.hub.account import accounted, listed
-from attentif.hub.family import Family, HeadOf, family_of
+from attentif.hub.family import FAMILIES, Family, HeadOf, family_of
 from attentif.hub.files import CONFIG, WEIGHTS, read_config
 from attentif.hub.generation import FILE as GENERATION
 from attentif.hub.generation import Decoding, read_decoding
-from attentif.hub.keys import Always, read_keys, unread_keys, without_gaps, write_keys
+from attentif.hub.keys import OWN_CODE, Always, read_keys, unread_keys, without_gaps, write_keys
 from attentif.hub.layers import STACKS, alike, in_order
 from attentif.hub.pooling import lowered, pooled_as
 from attentif.hub.rows import Matched, Repeated, match, ours_from, theirs_from
@@ -56,7 +56,7 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
     """The model, its weights mapped from the files; `dtype` None keeps the folder's own."""
     config = read_config(folder)
     with understood(folder / CONFIG):
-        family = family_of(config.get("model_type"), config.get("architectures"))
+        family = family_in(config)
         head = pooled_as(head_named(family, config), folder)
         model_config = configuration(config, family, head)
         ignored_keys = unread(config, family, head)
@@ -92,6 +92,14 @@ def understood(file: Path) -> Iterator[None]:
         raise ConfigError(f"holds a value of another form than it should ({type(error).__name__}: {error})", file=file) from None
 
 
+def family_in(config: Mapping[str, Any]) -> Family:
+    """The family of a folder; one of another model_type that brings its own code is refused by that."""
+    kind, code = config.get("model_type"), next((key for key in OWN_CODE if config.get(key)), None)
+    if code is not None and kind not in FAMILIES:
+        raise ConfigError(f"asks for code that comes with the weights ({code}): Attentif runs none, and model_type {kind!r} is not known")
+    return family_of(kind, config.get("architectures"))
+
+
 def head_named(family: Family, config: Mapping[str, Any]) -> HeadOf:
     names = config.get("architectures")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
@@ -120,6 +128,8 @@ def framed(tokenizer: Tokenizer | None) -> Tokenizer | None:
 def configuration(config: Mapping[str, Any], family: Family, head: HeadOf) -> ModelConfig:
     """Our configuration of what config.json describes."""
     config, template = family.settle(config), {**family.template, "head": dict(head.head)}
+    if "decoder" in template and config.get("is_causal") is False:  # which the masks of transformers heed, whatever the family
+        raise ConfigError("is_causal: False is not understood (only True)")
     if template["head"].get("kind") == "language":
         template["head"]["tied"] = bool(config.get("tie_word_embeddings", family.tied))
     elif template["head"].get("classes", 0) is None:

@@ -33,6 +33,9 @@ HARMLESS = {
     "typical_p",
 }  # fmt: skip
 
+# code that a folder brings along: it is never run, and a family that is known here needs none, as it is read by transformers without it
+OWN_CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
+
 # keys of any family that change the numbers, and why they are not read
 REFUSED = {
     "quantization_config": "quantised weights are not read; use the original ones, or a GGUF file",
@@ -116,7 +119,7 @@ def read_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], template:
 
 def unread_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], known: Iterable[str]) -> list[str]:
     """Keys of config.json that nobody reads. `known` are those of the family that change nothing."""
-    return sorted(set(config) - HARMLESS - {*REFUSED} - {key.theirs for key in (*SPELT_OUT, *keys)} - set(known))
+    return sorted(set(config) - HARMLESS - {*REFUSED, *OWN_CODE} - {key.theirs for key in (*SPELT_OUT, *keys)} - set(known))
 
 
 def write_keys(values: Mapping[str, Any], keys: Iterable[Key | Always]) -> dict[str, Any]:

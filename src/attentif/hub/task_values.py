@@ -12,6 +12,7 @@ from attentif.errors import ConfigError, RunError
 from attentif.hub.files import CONFIG, read_json
 from attentif.hub.folder import Imported, understood
 from attentif.hub.generation import FILE as GENERATION
+from attentif.hub.keys import OWN_CODE
 from attentif.hub.openings import most_tokens, read_opening
 from attentif.hub.pictures import read_pictures
 from attentif.hub.pooling import longest, note_prompts
@@ -39,6 +40,10 @@ def list_notes(folder: Path, found: Imported, task: Mapping[str, Any]) -> list[s
     notes = [f"{GENERATION}: {key} has no counterpart here, and is left out" for key in found.decoding.unheard]
     if found.unread:
         notes.append(f"{CONFIG}: no program reads {', '.join(found.unread)} for a {found.family.kind}; ignored")
+    if code := [key for key in OWN_CODE if found.config.get(key)]:
+        notes.append(
+            f"{CONFIG}: code that comes with the weights ({', '.join(code)}) is not run; read as transformers' own {found.family.kind}"
+        )
     if task["kind"] == "image":
         notes += read_pictures(folder, task["channels"] or 3)[1]
     if task["kind"] == "embed":

@@ -121,6 +121,9 @@ def test_yarn_is_as_sharp_as_its_shares_say() -> None:
     ("kind", "config", "message"),
     [
         ("gemma2", {"layer_types": ["full_attention"] * 2 + ["sliding_attention"] * 6}, "layer_types: only so many sliding_attention"),
+        ("gemma", {"use_bidirectional_attention": True}, "use_bidirectional_attention: True is not understood"),
+        ("qwen2", {"is_causal": False}, "is_causal: False is not understood"),
+        ("bloom", {"slow_but_exact": True, "pretraining_tp": 2}, "slow_but_exact: transformers leaves out biases"),
         ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention: True is not understood"),
         ("gemma3_text", {"rope_parameters": {"full": {}}}, "rope_parameters: 'full' is not understood"),
         ("gemma3_text", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping: 50.0 is not understood"),

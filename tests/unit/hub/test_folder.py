@@ -17,6 +17,7 @@ from attentif.config import merge
 from attentif.errors import AttentifError, ConfigError
 from attentif.hub import read_folder, write_folder
 from attentif.hub.rows import Row, Split, SplitByHead, Stacked, Transposed
+from attentif.hub.task_values import list_notes
 from attentif.models import Model, build, resolve
 
 
@@ -146,7 +147,7 @@ def outside(folder: Path) -> None:
         (change(architectures=["GPT2DoubleHeadsModel"]), "architectures: 'GPT2DoubleHeadsModel' is not read here: it chooses among"),
         (change(architectures=["GPT2LMHead"]), "architectures: 'GPT2LMHead' is not understood; did you mean 'GPT2LMHeadModel'"),
         (change(pruned_heads={"0": [1]}), "pruned_heads: {'0': [1]} is not understood (only {})"),
-        (change(auto_map={"AutoModel": "modeling.Own"}), "Attentif runs none"),
+        (change(auto_map={"AutoModel": "modeling.Own"}, model_type="own"), "Attentif runs none, and model_type 'own' is not known"),
         (change(n_embd=None), "n_embd: is missing"),
         (change(n_embd=20), "holds in another shape than config.json asks for transformer.wte.weight ((50, 16) for (50, 20)), "),
         (change(n_layer=3), "lacks transformer.h.2.ln_1.weight"),
@@ -154,7 +155,6 @@ def outside(folder: Path) -> None:
         (change(activation_function="swish"), "activation_function: 'swish' is not understood"),
         (change(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx: True is not understood"),
         (change(quantization_config={"bits": 4}), "quantization_config: quantised weights are not read"),
-        (change(trust_remote_code=True), "asks for code that comes with the weights (trust_remote_code)"),
         (change(architectures="GPT2LMHeadModel"), "architectures: must be a list of names"),
         (change(id2label=["a"]), "id2label: must name the classes"),
         (change(id2label={"0": "a", "2": "b"}), "id2label: must name the classes"),
@@ -203,7 +203,7 @@ def test_a_damaged_folder_is_refused_in_one_line(sound: Path, tmp_path: Path, da
         (sharded(shortened(PARTS[0])), f"{PARTS[0]}: is not a whole safetensors file"),
         (tensors_changed(reshaped), "holds in another shape than config.json asks for"),
         (change(model_type="gpt-2"), "model_type: 'gpt-2' is not understood"),
-        (change(auto_map={"AutoModel": "modeling.Own"}), "asks for code that comes with the weights (auto_map)"),
+        (change(auto_map={"AutoModel": "modeling.Own"}, model_type="own"), "asks for code that comes with the weights (auto_map)"),
         (pickled(4), "is a pickle by another name"),
     ],
 )
@@ -218,6 +218,14 @@ def test_a_damaged_folder_is_not_imported(
     assert message in said
     assert said.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_code_that_a_known_family_brings_is_said_and_not_run(sound: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(sound, tmp_path / "theirs"))
+    change(auto_map={"AutoModelForCausalLM": "modeling.Own"})(folder)
+    (folder / "modeling.py").write_text("raise SystemExit('it ran')")
+    notes = list_notes(folder, read_folder(folder), {"kind": "language"})
+    assert [note for note in notes if "auto_map" in note and "not run" in note]
 
 
 def test_a_shared_matrix_that_was_saved_twice_is_read_once(sound: Path, tmp_path: Path) -> None:

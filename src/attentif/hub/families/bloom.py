@@ -1,7 +1,9 @@
 """BLOOM (Scao et al. 2022): GPT-2 with ALiBi instead of places, and a norm after the embeddings."""
 
 from collections.abc import Iterator
+from typing import Any
 
+from attentif.errors import ConfigError
 from attentif.hub.family import Family, register
 from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Key
@@ -25,6 +27,12 @@ def body(config: ModelConfig) -> Iterator[Row]:
     yield Row(f"{LAYER}.mlp.dense_h_to_4h.{{p}}", f"{BLOCK}.ffn.mixer.up.{{p}}")
     yield Row(f"{LAYER}.mlp.dense_4h_to_h.{{p}}", f"{BLOCK}.ffn.mixer.out.{{p}}")
     yield Row("ln_f.{p}", "decoder.norm.{p}")
+
+
+def older(config: dict[str, Any]) -> dict[str, Any]:
+    if config.get("slow_but_exact") and config.get("pretraining_tp", 1) > 1:
+        raise ConfigError("slow_but_exact: transformers leaves out biases where it adds up slices (pretraining_tp of more than 1)")
+    return {"hidden_size": config["n_embed"], **config} if "n_embed" in config else config
 
 
 register(
@@ -57,6 +65,6 @@ register(
         prefix="transformer.",
         harmless=("slow_but_exact", "n_inner", "seq_length", "classifier_dropout"),  # four times the width, whatever n_inner says
         aliases={"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"},
-        older=lambda config: {"hidden_size": config["n_embed"], **config} if "n_embed" in config else config,
+        older=older,
     )
 )

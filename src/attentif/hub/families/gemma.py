@@ -1,14 +1,29 @@
-"""Gemma 2 and the text models of Gemma 3 (Gemma Team 2024, 2025): windows in most blocks, norms before and after each sublayer.
+"""Gemma (Gemma Team 2024, 2025): LLaMA with larger embeddings and norms around 1; from Gemma 2 on, windows in most blocks and norms
+before and after each sublayer. Of Gemma 3, the text model.
 
 Gemma 2 keeps scores within bounds, and every other block has a window; Gemma 3 normalises queries and keys instead, has five blocks with
 windows for one without, and turns slower in the latter.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from attentif.errors import ConfigError
-from attentif.hub.families.llama import FULL, GATES, ROWS, SLIDING, read_rotary, read_window, with_rope, write_rotary, write_window
+from attentif.hub.families import llama
+from attentif.hub.families.llama import (
+    BIASES,
+    EPS,
+    FULL,
+    GATES,
+    ROWS,
+    SLIDING,
+    read_rotary,
+    read_window,
+    with_rope,
+    write_rotary,
+    write_window,
+)
 from attentif.hub.family import Family, register
 from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Code, Key
@@ -40,6 +55,13 @@ def template(**attention: Any) -> dict[str, Any]:
         "frontend": {"kind": "tokens", "scale": True},
         "decoder": {"placement": "sandwich", "norm": NORM, "blocks": blocks},
     }
+
+
+def older_1(config: dict[str, Any]) -> dict[str, Any]:
+    """The first files say "gelu" where its approximation is meant."""
+    config["use_bidirectional_attention"] = bool(config.get("use_bidirectional_attention"))
+    config["hidden_act"] = "gelu_pytorch_tanh" if config["hidden_act"] == "gelu" else config["hidden_act"]
+    return llama.older(config)
 
 
 def turns(near: int, layers: int) -> list[str]:
@@ -120,8 +142,32 @@ BODY = [
     *(row for row in ROWS if "layernorm" not in row.theirs),
     *(Row(f"layers.{{i}}.{theirs}.weight", f"decoder.blocks.{{i}}.{ours}.weight") for theirs, ours in NORMS.items()),
 ]
+SIZES_3 = {  # a folder that reads pictures too leaves out what is as here
+    "vocab_size": 262208,
+    "hidden_size": 2304,
+    "intermediate_size": 9216,
+    "num_hidden_layers": 26,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+}
 QK_EPS = both("attn", "qk_norm.eps")
+TEXTS = ("ForSequenceClassification", "ForTokenClassification", "Model")
+GEMMA = llama.family(
+    "gemma",
+    "Gemma",
+    [EPS, *BIASES, Always("use_bidirectional_attention", False)],
+    llama.TEMPLATE | {"frontend": {"kind": "tokens", "scale": True}, "decoder": llama.TEMPLATE["decoder"] | {"norm": NORM}},
+    defaults={"head_dim": 256, "hidden_act": "gelu_pytorch_tanh", "num_key_value_heads": 16},
+)
 register(
+    replace(
+        GEMMA,
+        heads=[language("GemmaForCausalLM"), *decoder_heads("Gemma", only=TEXTS)],
+        tied=True,
+        like={"max_position_embeddings": 8192},
+        harmless=(*GEMMA.harmless, "hidden_activation"),  # which transformers does not read
+        older=older_1,
+    ),
     Family(
         kind="gemma2",
         template=template(),
@@ -133,7 +179,7 @@ register(
         body=BODY,
         heads=[
             language("Gemma2ForCausalLM", keys=[Key("final_logit_softcapping", "head.softcap", None)]),
-            *decoder_heads("Gemma2", only=("ForSequenceClassification", "ForTokenClassification", "Model")),
+            *decoder_heads("Gemma2", only=TEXTS),
         ],
         prefix="model.",
         like={"max_position_embeddings": 8192},
@@ -157,6 +203,7 @@ register(
         prefix="model.",
         like={"max_position_embeddings": 131072},
         harmless=(*HARMLESS, "final_logit_softcapping"),
+        defaults=SIZES_3,
         left_out={f"Gemma3{part}": PICTURES for part in ("ForConditionalGeneration", "ForSequenceClassification", "Model")},
         older=older_3,
         whole=whole_3,
