@@ -65,6 +65,11 @@ def older(config: dict[str, Any]) -> dict[str, Any]:
     kinds = config.pop("attn_layers", [LOCAL, LSH] * 3)
     if odd := set(kinds) - set(KINDS):
         raise ConfigError(f"attn_layers: {min(odd)!r} is not understood (only {', '.join(KINDS)})")
+    if len(sizes := {config.get(f"{kind}_attn_chunk_length", 64) for kind in kinds}) > 1:
+        raise ConfigError(
+            f"local_attn_chunk_length and lsh_attn_chunk_length: transformers fills texts up to a length that both divide; "
+            f"only equal ones are understood, not {sizes}"
+        )
     ffn = {"hidden": config.pop("feed_forward_size", 512), "activation": ACTIVATIONS.read(config.pop("hidden_act", "relu"))}
     blocks = [
         {
