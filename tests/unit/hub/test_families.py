@@ -150,6 +150,7 @@ def test_yarn_is_as_sharp_as_its_shares_say() -> None:
         ("bert", {"architectures": ["BertLMHeadModel"]}, "is_decoder: False is not understood"),
         ("bert", {"architectures": ["BertForMaskedLm"]}, "did you mean 'BertForMaskedLM'"),
         ("reformer", {}, "num_buckets: null"),
+        ("reformer", {"num_buckets": 8, "lsh_attn_chunk_length": 32}, "lsh_attn_chunk_length: transformers fills texts"),
         ("reformer", {"num_buckets": 8, "local_num_chunks_after": 1}, "counts a chunk twice"),
         ("rwkv", {"rescale_every": 2}, "rescale_every: 2"),
         ("deepseek_v2", {"norm_topk_prob": True} | LATENT, "norm_topk_prob: True"),

@@ -1,7 +1,12 @@
 """ESM-2 (Lin et al. 2023): an encoder with norms before each sublayer and rotary positions; made for proteins, and as good for words."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from attentif.errors import ConfigError
 from attentif.hub.families.bert import ACTIVATIONS, ATTN, BLOCK, DENSE_HEAD, FFN, LAYER, classifier
 from attentif.hub.family import Family, register
 from attentif.hub.heads import bare, tagging
@@ -12,6 +17,14 @@ from attentif.hub.rows import Row
 def spell_out(config: dict[str, Any]) -> dict[str, Any]:
     """What transformers would take by default: positions of ESM-1, and no norm of the embeddings."""
     return {"position_embedding_type": "absolute"} | config | {"emb_layer_norm_before": bool(config.get("emb_layer_norm_before"))}
+
+
+def refuse_rounded_angles(tensors: Mapping[str, Tensor]) -> None:
+    """Angles are worked out here; transformers turns by those of the file, which half precision rounds by as much as a turn in long texts."""
+    for name in (name for name in tensors if name.endswith("inv_freq")):
+        angles = tensors[name].double()
+        if not torch.allclose(angles, angles[-1] ** torch.linspace(0, 1, len(angles), dtype=torch.float64), rtol=1e-5, atol=0):
+            raise ConfigError(f"{name}: holds rounded angles, by which transformers turns; save the model in float32, or leave it out")
 
 
 register(
@@ -62,6 +75,7 @@ register(
         ignored=("rotary_embeddings.inv_freq", "contact_head.regression.weight", "contact_head.regression.bias"),
         harmless=("max_position_embeddings", "mask_token_id", "vocab_list", "esmfold_config", "is_folding_model", "emb_layer_norm_before"),
         older=spell_out,
+        check=refuse_rounded_angles,
         left_out={"EsmForMaskedLM": "its head is not read yet"},
     )
 )
