@@ -20,7 +20,7 @@ def spell_out(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_rounded_angles(tensors: Mapping[str, Tensor]) -> None:
-    """Angles are worked out here; transformers turns by those of the file, which half precision rounds by as much as a turn in long texts."""
+    """Angles are worked out here; transformers turns by those of the file, which half precision rounds."""
     for name in (name for name in tensors if name.endswith("inv_freq")):
         angles = tensors[name].double()
         if not torch.allclose(angles, angles[-1] ** torch.linspace(0, 1, len(angles), dtype=torch.float64), rtol=1e-5, atol=0):
