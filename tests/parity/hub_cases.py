@@ -69,6 +69,8 @@ VIT = {
     "patch_size": 4,
     "num_channels": 3,
 }
+DINO = {key: value for key, value in VIT.items() if key != "intermediate_size"}
+BEIT_SHARED = {"use_shared_relative_position_bias": True, "use_absolute_position_embeddings": True, "use_mean_pooling": False}
 BART = {
     "d_model": 32,
     "encoder_layers": 2,
@@ -364,6 +366,17 @@ CASES = {
     "vit": Case("ViTForImageClassification", "ViTConfig", VIT | {"num_labels": 3}, kind="image"),
     "vit oblong": Case("ViTForImageClassification", "ViTConfig", VIT | {"image_size": [8, 12], "num_channels": 1}, kind="image"),
     "vit bare": Case("ViTModel", "ViTConfig", VIT, kind="image"),
+    "deit": Case("DeiTForImageClassification", "DeiTConfig", VIT | {"num_labels": 3}, kind="image"),
+    "deit distilled": Case("DeiTForImageClassificationWithTeacher", "DeiTConfig", VIT | {"num_labels": 3}, kind="image"),
+    "deit bare": Case("DeiTModel", "DeiTConfig", VIT, kind="image"),
+    "dinov2": Case("Dinov2ForImageClassification", "Dinov2Config", DINO | {"num_labels": 3}, kind="image"),
+    "dinov2 gated": Case("Dinov2Model", "Dinov2Config", DINO | {"use_swiglu_ffn": True}, kind="image"),
+    "dinov2 registers": Case(
+        "Dinov2WithRegistersForImageClassification", "Dinov2WithRegistersConfig", DINO | {"num_labels": 3}, kind="image"
+    ),
+    "dinov2 registers bare": Case("Dinov2WithRegistersModel", "Dinov2WithRegistersConfig", DINO, kind="image"),
+    "beit": Case("BeitForImageClassification", "BeitConfig", VIT | {"num_labels": 3, "use_relative_position_bias": True}, kind="image"),
+    "beit bare": Case("BeitModel", "BeitConfig", VIT | BEIT_SHARED, kind="image"),
     "longformer": encoder("LongformerForMaskedLM", "LongformerConfig", ROBERTA | {"attention_window": [4, 4]}, double=False),
     "longformer classify": encoder(
         "LongformerForSequenceClassification", "LongformerConfig", ROBERTA | {"attention_window": [4, 4], "num_labels": 3}, double=False

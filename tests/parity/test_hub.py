@@ -122,12 +122,18 @@ def test_pictures_agree_and_come_back(name: str, dtype: torch.dtype, tmp_path: P
     found = read_folder(tmp_path / "theirs", dtype=None)
     pictures = torch.randn(3, *found.model.frontend.shape, dtype=dtype)
     expected = theirs(pictures)
-    expected = expected.logits if "logits" in expected else expected.last_hidden_state[:, 0]
+    expected = pooled(case, expected)
     mine = found.model(Batch(Input(pictures, Seq.from_padded([1] * 3))))[0]
     assert_close(mine, expected, **CLOSE[dtype])
     written_back(case, found, tmp_path)
-    again = reloaded(case, tmp_path, dtype)(pictures)
-    assert_close(again.logits if "logits" in again else again.last_hidden_state[:, 0], expected, **CLOSE[dtype])
+    assert_close(pooled(case, reloaded(case, tmp_path, dtype)(pictures)), expected, **CLOSE[dtype])
+
+
+def pooled(case: Case, found: Any) -> torch.Tensor:
+    """Scores of a picture, or its vector: ViT's own pooler was trained for something else."""
+    if "logits" in found:
+        return found.logits
+    return found.pooler_output if case.config == "BeitConfig" else found.last_hidden_state[:, 0]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind == "waves"])
@@ -270,7 +276,8 @@ def reloaded(case: Case, folder: Path, dtype: torch.dtype) -> Any:
         "masked_spec_embed",
         *(f"{name}.masked_spec_embed" for name in ("wav2vec2_conformer", "wav2vec2", "hubert")),
     }  # of training
-    assert all(torch.equal(files[0][name], tensor) for name, tensor in files[1].items() if "pos_conv_embed" not in name)  # nobody reads it
+    unread = ("pos_conv_embed", "embeddings.mask_token")  # by anybody, or but in training
+    assert all(torch.equal(files[0][name], tensor) for name, tensor in files[1].items() if not any(part in name for part in unread))
     return again.eval()
 
 

@@ -32,6 +32,8 @@ WORDS = {
 }
 SAID_ELSEWHERE = {"id2label", "label2id", "num_labels", "dtype", "architectures", "task_specific_params"}
 PASSED_OVER = {
+    ("dinov2", "use_mask_token"),  # of training
+    ("beit", "use_mask_token"),
     ("mamba", "intermediate_size"),  # follows from `expand`; weights of another shape are named when they are read
     ("pegasus", "max_position_embeddings"),  # the same
     ("falcon", "output_attentions"),  # which makes their attention see what follows, where no mask is given

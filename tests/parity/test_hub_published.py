@@ -43,6 +43,7 @@ UNREAD = {
     "wav2vec2-conformer": ("pos_conv_embed.", "masked_spec_embed"),
     **dict.fromkeys(("wav2vec2", "hubert"), ("masked_spec_embed",)),  # of training
     "marian": ("embed_positions.",),  # sinusoids
+    **dict.fromkeys(("dinov2", "dinov2_with_registers"), ("mask_token",)),
     "pegasus": ("embed_positions.",),
 }
 # of ours: a buffer there, or shared there until a file is read

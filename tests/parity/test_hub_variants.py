@@ -15,12 +15,15 @@ import pytest
 import torch
 import transformers
 from hub_cases import CASES, VOCAB, Case
-from test_hub import known, ours
+from test_hub import known as known_text
+from test_hub import ours, pooled
 from transformers.utils import logging
 
 from attentif.decode import GenerateOptions, generate
 from attentif.errors import AttentifError
-from attentif.hub import FAMILIES, read_folder, write_folder
+from attentif.hub import FAMILIES, Imported, read_folder, write_folder
+from attentif.models import Batch, Input
+from attentif.nn.seq import Seq
 
 pytestmark = pytest.mark.parity
 logging.disable_progress_bar()
@@ -52,6 +55,12 @@ GRID: dict[str, Sequence[Any]] = {
     **dict.fromkeys(("sliding_window", "local_attention"), (4, 6)),
     **dict.fromkeys(("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"), (0.5, 2.0)),
     **dict.fromkeys(("attn_logit_softcapping", "final_logit_softcapping"), (1.5, None)),
+    "image_size": [8, 16, [8, 12]],
+    "patch_size": [2, 4],
+    "num_channels": [1, 3],
+    "mlp_ratio": [2, 3],
+    "num_register_tokens": [0, 2],
+    **dict.fromkeys(("layer_scale_init_value", "layerscale_value"), (0.0, 0.7)),
     "max_window_layers": [0, 1],
     "embedding_size": [16, 32],
     "type_vocab_size": [1, 3],
@@ -82,6 +91,10 @@ NOT_DRAWN = {  # of training, of other classes, of shape alone, or of what is sa
 }  # fmt: skip
 
 
+def known(case: Case, model: Any, given: torch.Tensor) -> torch.Tensor:
+    return pooled(case, model(given)) if case.kind == "image" else known_text(case, model, given)
+
+
 def drawn(case: Case, config: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     """A few keys of a configuration with other values."""
     keys = [key for key, value in config.items() if key in GRID or (isinstance(value, bool) and key not in NOT_DRAWN)]
@@ -93,7 +106,7 @@ def variant(case: Case, changed: dict[str, Any], folder: Path, number: int) -> A
     """transformers' model of a changed case, saved in one of several ways; None where it cannot be."""
     try:
         model = Case(case.architecture, case.config, case.sizes | changed, case.kind, spread=3.0).build(folder, torch.float32)
-        assert known(case, model, torch.full((1, 3), 5)).isfinite().all()
+        assert known(case, model, given(case, model)[0]).isfinite().all()
     except Exception:
         return None
     if number % 4 == 1 and case.config != "PegasusConfig":  # whose sinusoids would be rounded, too
@@ -114,6 +127,15 @@ def texts(length: int) -> torch.Tensor:
     return torch.randint(3, VOCAB, (1, length), generator=torch.Generator().manual_seed(length))
 
 
+def given(case: Case, model: Any) -> list[torch.Tensor]:
+    """Rows of texts, or pictures of the size that the model reads."""
+    if case.kind != "image":
+        return [texts(length) for length in LENGTHS]
+    size, random = model.config.image_size, torch.Generator().manual_seed(1)
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    return [torch.randn(count, model.config.num_channels, height, width, generator=random) for count in (1, 3)]
+
+
 def close(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
     return mine.shape == theirs.shape and bool((mine - theirs).abs().max() <= 1e-4 * theirs.abs().max().clamp(min=1))
 
@@ -124,7 +146,12 @@ def compare(case: Case, theirs: Any, folder: Path) -> bool:
         found = read_folder(folder)
     except AttentifError:
         return False
-    rows = [texts(length) for length in LENGTHS]
+    rows = given(case, theirs)
+    if case.kind == "image":
+        for pictures in rows:
+            mine = found.model(Batch(Input(pictures, Seq.from_padded([1] * len(pictures)))))[0]
+            assert close(mine, known(case, theirs, pictures))
+        return written_back(case, theirs, found, folder, rows[0])
     together = torch.cat([torch.nn.functional.pad(row, (0, max(LENGTHS) - row.shape[1])) for row in rows])
     if case.kind != "seq2seq":
         ragged = ours(found.model, together, LENGTHS)
@@ -141,10 +168,14 @@ def compare(case: Case, theirs: Any, folder: Path) -> bool:
             scores = theirs(whole).logits[0, -1]
             assert scores[token] >= scores.max() - 1e-4 * scores.abs().max()
             whole = torch.cat([whole, torch.tensor([[token]])], 1)
+    return written_back(case, theirs, found, folder, rows[0])
+
+
+def written_back(case: Case, theirs: Any, found: Imported, folder: Path, row: torch.Tensor) -> bool:
     back = folder / "back"
     write_folder(back, found.model, family=found.family.kind, architecture=case.architecture, labels=found.labels, special=found.special)
     again = getattr(transformers, case.architecture).from_pretrained(back, dtype=torch.float32).eval()
-    assert close(known(case, again, rows[0]), known(case, theirs, rows[0]))
+    assert close(known(case, again, row), known(case, theirs, row))
     return True
 
 
@@ -153,11 +184,11 @@ def case_of(kind: str) -> Case | None:
     return next((case for case in CASES.values() if case.architecture == family.heads[0].architecture), None)
 
 
-KINDS = ("encoder", "decoder", "seq2seq")  # the others are read from a sound or a picture
-TEXT = [kind for kind in FAMILIES if (case := case_of(kind)) is not None and case.single and case.kind in KINDS]
+KINDS = ("encoder", "decoder", "seq2seq", "image")  # the others are read from a sound
+READ = [kind for kind in FAMILIES if (case := case_of(kind)) is not None and case.single and case.kind in KINDS]
 
 
-@pytest.mark.parametrize("kind", TEXT)
+@pytest.mark.parametrize("kind", READ)
 @torch.no_grad()
 def test_no_variant_is_silently_different(kind: str, tmp_path: Path) -> None:
     case, chance = case_of(kind), random.Random(kind)

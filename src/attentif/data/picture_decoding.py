@@ -19,6 +19,7 @@ from attentif.errors import DataError
 from attentif.extras import require_extra
 
 Fit = Literal["crop", "pad", "stretch"]
+Resample = Literal["bilinear", "bicubic", "nearest", "lanczos", "box", "hamming"]
 GREY = ("1", "L", "LA", "La", "I;16", "I;16L", "I;16B")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # no other: Pillow hands some (EPS) to programs outside
 DATA_URI = "data:image/"
@@ -34,6 +35,8 @@ class Frame:
     height: int | None = None
     width: int | None = None
     fit: Fit = "crop"  # where the sides have another ratio: cut the longer one, pad the shorter one, or stretch
+    resize: tuple[int, ...] = ()  # the shorter side, or both, before the middle is cut out; the others are then not fitted
+    resample: Resample = "bilinear"
     frames: int = 1  # of an animation, from its beginning to its end at even distances; more than 1: a film, (frames · C, H, W)
 
     @property
@@ -65,7 +68,7 @@ def decode(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
     if isinstance(source, np.ndarray):
         pixels = source[..., 0] if source.ndim == 3 and source.shape[2] == 1 else source
         wanted = frame.channels in (None, 1 if pixels.ndim == 2 else pixels.shape[2])
-        if wanted and (not frame.sized or pixels.shape[:2] == (frame.height, frame.width)):
+        if wanted and (not frame.sized or (pixels.shape[:2] == (frame.height, frame.width) and not frame.resize)):
             return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, 2, 0)
     require_extra("PIL")
     from PIL import Image, UnidentifiedImageError
@@ -77,7 +80,7 @@ def decode(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
             if isinstance(source, np.ndarray):
                 return _fit_frame(Image.fromarray(pixels), frame)
             with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as opened:
-                if frame.sized:
+                if frame.sized and not frame.resize:
                     opened.draft(None, (2 * (frame.width or 0), 2 * (frame.height or 0)))  # JPEG: decoded at a half, a quarter, an eighth
                 return _fit_frame(opened, frame) if frame.frames == 1 else _fit_film(opened, frame)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
@@ -111,11 +114,31 @@ def _fit_frame(image: Any, frame: Frame) -> Bytes:
     if channels not in (1, 3):
         raise ValueError(f"pictures have 1 channel (grey) or 3 (colour), not {channels}")
     image = image.convert("L" if channels == 1 else "RGB")
-    if frame.sized and image.size != (size := (frame.width, frame.height)):
+    size = (frame.width or 0, frame.height or 0)
+    if frame.sized and (image.size != size or frame.resize):
+        resample = Image.Resampling[frame.resample.upper()]
         fitted = {"crop": ImageOps.fit, "pad": ImageOps.pad}.get(frame.fit)
-        image = fitted(image, size, Image.Resampling.BILINEAR) if fitted else image.resize(size, Image.Resampling.BILINEAR)
+        if frame.resize:
+            image = _cut_middle(image.resize(_resized(image.size, frame.resize), resample), size)
+        else:
+            image = fitted(image, size, resample) if fitted else image.resize(size, resample)
     pixels = np.asarray(image, dtype=np.uint8)
     return pixels[None] if channels == 1 else np.moveaxis(pixels, 2, 0)
+
+
+def _resized(size: tuple[int, int], wanted: tuple[int, ...]) -> tuple[int, int]:
+    """Width and height where the shorter side, or height and width, become `wanted`."""
+    if len(wanted) == 2:
+        return wanted[1], wanted[0]
+    short, long = min(size), max(size)
+    new = (wanted[0], wanted[0] * long // short)
+    return new if size[0] <= size[1] else new[::-1]
+
+
+def _cut_middle(image: Any, size: tuple[int, int]) -> Any:
+    """A Pillow image's middle, of this width and height."""
+    left, top = ((have - want) // 2 for have, want in zip(image.size, size, strict=True))
+    return image.crop((left, top, left + size[0], top + size[1]))
 
 
 def _fit_film(opened: Any, frame: Frame) -> Bytes:

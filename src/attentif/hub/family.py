@@ -47,6 +47,7 @@ class Family:
     older: Callable[[dict[str, Any]], dict[str, Any]] = dict  # config.json as it was once written, in today's keys
     whole: Callable[[dict[str, Any]], dict[str, Any]] = dict  # config.json with what transformers would take by default otherwise
     others: Sequence["Family"] = ()  # of the same model_type with other stacks: the encoder alone, for heads that need no more
+    resizes: bool = False  # pictures may have another size than config.json says, as preprocessor_config.json does (`SHOWN`)
     unnamed: str | None = None  # the class where config.json names none; by default the first
     check: Callable[[Mapping[str, Tensor]], None] | None = None  # refuses tensors that are not what is worked out here
     left_out: Mapping[str, str] = field(default_factory=dict)  # classes of transformers that are not read, and why

@@ -26,6 +26,7 @@ from attentif.hub.generation import FILE as GENERATION
 from attentif.hub.generation import Decoding, read_decoding
 from attentif.hub.keys import OWN_CODE, Always, read_keys, unread_keys, without_gaps, write_keys
 from attentif.hub.layers import STACKS, alike, in_order
+from attentif.hub.pictures import SHOWN, shown_size
 from attentif.hub.pooling import lowered, pooled_as
 from attentif.hub.rows import Matched, Repeated, match, ours_from, theirs_from
 from attentif.hub.stream import on_meta, write_stream
@@ -58,6 +59,8 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
     with understood(folder / CONFIG):
         family = family_in(config)
         head = pooled_as(head_named(family, config), folder)
+        if family.resizes and (size := shown_size(folder, family.kind)) is not None:
+            config = config | {SHOWN: size}
         model_config = configuration(config, family, head)
         ignored_keys = unread(config, family, head)
         labels = labels_of(config)
@@ -204,6 +207,8 @@ def described(
     again = settled(configuration(config, family, head).model_dump())
     if family.embeddings and not values["shared"]:  # which the file says, by holding two embeddings
         config["tie_word_embeddings"], again["shared"] = False, False
+    if family.resizes:  # the size of pictures stands in a file of its own (pictures.py)
+        again["frontend"] |= {key: values["frontend"].get(key) for key in ("height", "width")}
     if values["head"]["kind"] == "embed":  # how its vectors are pooled stands in files of its own (pooling.py)
         again["head"] = values["head"]
     if difference := next(differing(values, again), None):

@@ -44,8 +44,6 @@ def list_notes(folder: Path, found: Imported, task: Mapping[str, Any]) -> list[s
         notes.append(
             f"{CONFIG}: code that comes with the weights ({', '.join(code)}) is not run; read as transformers' own {found.family.kind}"
         )
-    if task["kind"] == "image":
-        notes += read_pictures(folder, task["channels"] or 3)[1]
     if task["kind"] == "embed":
         notes += note_prompts(folder)
     if task["kind"] == "text-to-text":
@@ -117,9 +115,9 @@ def _limits(found: Imported) -> Values:
 def _image(folder: Path, found: Imported) -> Values:
     frontend: Any = found.model.config.frontend
     with understood(folder / PICTURES):
-        scaled, _ = read_pictures(folder, frontend.channels)
+        read = read_pictures(folder, frontend.channels, frontend.height, frontend.width, found.family.kind)
     sides = {"height": frontend.height, "width": frontend.width, "channels": frontend.channels}
-    return {"labels": _labels(found), **sides, "fit": "stretch", "mean": scaled["mean"], "std": scaled["std"]}
+    return {"labels": _labels(found), **sides, **read}
 
 
 def _speech(folder: Path, found: Imported) -> Values:

@@ -2,6 +2,7 @@
 
     alibi      b = −m_h · |q_pos − k_pos|,   m_h = 2^(−8h/H)                            (Press et al. 2022)
     relative   b = table[bucket(k_pos − q_pos), h]: learned, exact for near tokens, logarithmic for far ones   (T5, Raffel et al. 2020)
+    relative-2d  b = table[row(q) − row(k), column(q) − column(k), h], and a value from, to and of the class token   (Bao et al. 2022)
     distances  no number but a vector p for each distance, for `mixers/disentangled.py` to score            (He et al. 2021, DeBERTa)
 
 The module is registered once on the stack; its attention mixers share it.
@@ -111,6 +112,41 @@ class RelativeBias(nn.Module):
     def forward(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         offset = k_pos[..., None, :] - q_pos[..., :, None]
         values: Tensor = self.table(self.bucket(offset))  # (..., T, S, H)
+        return values.movedim(-1, -3)
+
+
+@BIASES.register
+class RelativePlaneConfig(PositionBiasConfig):
+    """A learned bias for each offset in rows and columns, of patches after a class token."""
+
+    kind: Literal["relative-2d"] = Field("relative-2d", description="learned, by the distance in rows and in columns of patches (BEiT)")
+    rows: int = Field(gt=0, description="rows of patches")
+    columns: int = Field(gt=0, description="columns of patches; a class token stands before them")
+
+    def build(self) -> nn.Module:
+        return RelativePlane(self)
+
+
+class RelativePlane(nn.Module):
+    """Rows of the table: offsets from (−rows + 1, −columns + 1) on, then class token to patch, patch to class token, class to class."""
+
+    def __init__(self, config: RelativePlaneConfig) -> None:
+        super().__init__()
+        self.rows, self.columns, self.heads = config.rows, config.columns, config.heads
+        self.offsets = (2 * config.rows - 1) * (2 * config.columns - 1)
+        self.table = nn.Embedding(self.offsets + 3, config.heads)
+
+    def index(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        """The row of the table for every query and key; the class token is at position 0."""
+        q, k = q_pos[..., :, None], k_pos[..., None, :]
+        split = lambda pos: ((pos - 1).div(self.columns, rounding_mode="floor"), (pos - 1) % self.columns)
+        (q_row, q_column), (k_row, k_column) = split(q), split(k)
+        found = (q_row - k_row + self.rows - 1) * (2 * self.columns - 1) + q_column - k_column + self.columns - 1
+        found = torch.where(k == 0, self.offsets + 1, found)
+        return torch.where(q == 0, self.offsets + 2 * (k == 0), found)
+
+    def forward(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        values: Tensor = self.table(self.index(q_pos, k_pos))  # (..., T, S, H)
         return values.movedim(-1, -3)
 
 

@@ -4,7 +4,8 @@
     branch     x + s·n(f(x))             sandwich   x + s·n'(f(n(x)))             none   x + s·f(x)
     both       n'(x + s·f(n(x)))
 
-s, the weight of the branch, is 1 in most models and ½ in Conformer; without a residual x is left out of the sum.
+s, the weight of the branch, is 1 in most models and ½ in Conformer; without a residual x is left out of the sum. `scale` learns a weight
+for each component besides: s ⊙ λ (LayerScale, Touvron et al. 2021).
 """
 
 import re
@@ -34,6 +35,7 @@ class SublayerConfig(Config):
     placement: Placement | None = Field(None, description="norms: pre, post, both, branch, sandwich, none; by default the stack's")
     residual: bool = Field(True, description="add the input to the output")
     weight: float = Field(1.0, description="factor on the mixer's output")
+    scale: float | None = Field(None, ge=0, description="initial value of a learned factor on each component of the branch (LayerScale)")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropout on the mixer's output; by default the model's")
 
 
@@ -48,6 +50,13 @@ class Sublayer(nn.Module):
         after = self.placement in ("post", "both", "branch", "sandwich")
         self.norm_in = site.norm.build(site.width) if before else nn.Identity()
         self.norm_out = site.norm.build(site.width) if after else nn.Identity()
+        self.initial = config.scale
+        self.scale = None if config.scale is None else nn.Parameter(torch.full((site.width,), config.scale))
+
+    @torch.no_grad()
+    def init_weights(self) -> None:
+        if self.scale is not None and self.initial is not None:
+            nn.init.constant_(self.scale, self.initial)
 
     def forward(
         self, x: Tensor, seq: Seq, memory: Tensor | None = None, memory_seq: Seq | None = None, state: State | StateTree | None = None
@@ -60,13 +69,15 @@ class Sublayer(nn.Module):
     def branch(
         self, x: Tensor, seq: Seq, memory: Tensor | None = None, memory_seq: Seq | None = None, state: State | StateTree | None = None
     ) -> Tensor:
-        """Compute the branch added to the residual stream: s·f(x) with the norms inside it."""
+        """Compute the branch added to the residual stream: s·λ·f(x) with the norms inside it."""
         x = apply_norm(self.norm_in, x, seq)
         y = self.mixer(x, seq, memory, memory_seq, state) if isinstance(self.mixer, CrossMixer) else self.mixer(x, seq, state)
         if self.placement in ("branch", "sandwich"):
             y = apply_norm(self.norm_out, y, seq)
         if self.training and self.dropout:
             y = dropout(y, self.dropout)
+        if self.scale is not None:
+            y = self.scale * y
         return y if self.weight == 1.0 else self.weight * y
 
     def init_state(

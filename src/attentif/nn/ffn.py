@@ -19,14 +19,16 @@ from attentif.nn.mixer import MIXERS, Caps, Mixer, MixerConfig, Site, check_stre
 from attentif.nn.seq import Seq
 from attentif.nn.state import NoState, State
 
-Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "reglu", "geglu", "geglu-tanh", "swiglu", "swiglu-clamped"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "gelu-quick", "silu", "reglu", "geglu", "geglu-tanh", "swiglu", "swiglu-clamped"]
+CLAMPED, LIMIT = "swiglu-clamped", 7.0
+STEEPNESS = 1.702  # of the sigmoid that stands for the normal distribution in a GELU
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu-quick": lambda x: x * torch.sigmoid(STEEPNESS * x),  # Hendrycks & Gimpel 2016; CLIP
     "silu": F.silu,
 }
-CLAMPED, STEEPNESS, LIMIT = "swiglu-clamped", 1.702, 7.0
 GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu", CLAMPED: "silu"}  # gate -> its activation
 
 
@@ -47,7 +49,7 @@ class FeedForwardConfig(MixerConfig):
     kind: Literal["feed-forward"] = Field("feed-forward", description="two linear maps around an activation")
     hidden: int | None = Field(None, gt=0, description="inner width; by default 4 times the model's, 8/3 if gated")
     activation: Activation = Field(
-        "gelu", description="relu, gelu, gelu-tanh, silu; gated: reglu, geglu, geglu-tanh, swiglu, swiglu-clamped"
+        "gelu", description="relu, gelu, gelu-tanh, gelu-quick, silu; gated: reglu, geglu, geglu-tanh, swiglu, swiglu-clamped"
     )
     bias: bool = Field(True, description="biases in the linear maps")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the inner units")

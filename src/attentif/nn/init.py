@@ -5,7 +5,7 @@
 | weight of a linear map (each of stacked ones)      | N(0, std²)                      | U(±√(6 / (fan_in + fan_out)))        |
 | ... that writes into the residual stream           | N(0, std² / R) if depth_scaled  | the same, divided by √R if depth_scaled |
 | embedding of tokens, segments; learned positions   | N(0, std²)                      | N(0, 1/D)                            |
-| relative bias (T5)                                 | N(0, std²)                      | 0                                    |
+| relative bias (T5, BEiT)                           | N(0, std²)                      | 0                                    |
 | gain of a norm                                     | 1                               | 1                                    |
 | every bias                                         | 0                               | 0                                    |
 
@@ -25,7 +25,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from attentif.config import Config
-from attentif.nn.bias import RelativeBias
+from attentif.nn.bias import RelativeBias, RelativePlane
 from attentif.nn.linear import StackedLinear
 from attentif.nn.stack import Stack
 
@@ -49,7 +49,7 @@ def initialise(model: nn.Module, config: InitConfig) -> None:
         elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
     for module in model.modules():
-        if isinstance(module, RelativeBias) and config.kind == "xavier":
+        if isinstance(module, RelativeBias | RelativePlane) and config.kind == "xavier":
             nn.init.zeros_(module.table.weight)
         if isinstance(module, Stack) and config.depth_scaled:
             _scale_outputs(module)

@@ -14,6 +14,7 @@ and two that the course shows to fail:
 from typing import Annotated, Literal
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -130,6 +131,51 @@ class LearnedPositions(nn.Module):
         check_places(pos, self.table.num_embeddings - self.offset)
         vectors: Tensor = self.table(pos + self.offset if self.offset else pos)
         return vectors.to(dtype)
+
+
+@POSITIONS.register
+class LearnedPlaneConfig(PositionConfig):
+    """A trained vector for each patch of a picture, interpolated for pictures with more or fewer of them."""
+
+    kind: Literal["learned-2d"] = Field(
+        "learned-2d", description="a trained vector for each patch, interpolated to other sizes of pictures"
+    )
+    rows: int = Field(gt=0, description="rows of patches that were trained")
+    columns: int = Field(gt=0, description="columns of patches that were trained")
+    first: int = Field(
+        0, ge=0, description="positions of tokens before the patches, which are not interpolated; the frontend puts them here"
+    )
+    antialias: bool = Field(False, description="smooth where there are fewer patches than were trained")
+    shown: Pair | None = Field(None, description="rows and columns of the pictures; the frontend puts its own here")
+
+    def build(self, width: int) -> nn.Module:
+        return LearnedPlanePositions(self, width)
+
+    @property
+    def limit(self) -> int | None:
+        rows, columns = self.shown or (self.rows, self.columns)
+        return self.first + rows * columns
+
+
+class LearnedPlanePositions(nn.Module):
+    def __init__(self, config: LearnedPlaneConfig, width: int) -> None:
+        super().__init__()
+        self.config = config
+        self.table = nn.Embedding(config.first + config.rows * config.columns, width)
+
+    def vectors(self) -> Tensor:
+        """(first + patches shown, D); bicubic, in float32, as the models that have them do (Oquab et al. 2024)."""
+        rows, columns, first = self.config.rows, self.config.columns, self.config.first
+        if self.config.shown in (None, (rows, columns)):
+            return self.table.weight
+        plane = self.table.weight[first:].T.reshape(1, -1, rows, columns).float()
+        other = F.interpolate(plane, self.config.shown, mode="bicubic", align_corners=False, antialias=self.config.antialias)
+        return torch.cat([self.table.weight[:first], other.flatten(2)[0].T.to(self.table.weight)])
+
+    def forward(self, pos: Tensor, dtype: torch.dtype) -> Tensor:
+        vectors = self.vectors()
+        check_places(pos, len(vectors))
+        return vectors[pos].to(dtype)
 
 
 @POSITIONS.register

@@ -38,7 +38,7 @@ class StackConfig(Config):
     placement: Placement = Field("pre", description="norms of sublayers: pre, post, both, branch, sandwich, none")
     final_norm: bool | None = Field(None, description="a norm after the last block; by default unless placement is post, both or none")
     norm: StackNorm = Field(LayerNormConfig(), description="layer, rms or batch")
-    bias: Bias | None = Field(None, description="positional bias of all its attention: alibi or relative")
+    bias: Bias | None = Field(None, description="positional bias of all its attention: alibi, relative, relative-2d")
     reversible: bool = Field(False, description="reversible blocks of two sublayers; activations are recomputed (Reformer)")
     halves: Literal["mean", "concat"] = Field("mean", description="output of a reversible stack: mean of its halves, or both")
     block: dict[str, SublayerConfig] = Field({}, description="the sublayers of every block by name, in order")

@@ -15,14 +15,17 @@ from attentif.files import write_json, write_text
 from attentif.hub.deduce import deduced
 from attentif.hub.folder import write_folder
 from attentif.hub.generation import FILE as GENERATION
+from attentif.hub.pictures import write_pictures
 from attentif.hub.pooling import write_pooling
 from attentif.hub.sounds import write_features
 from attentif.hub.task_files import count_segments, frame_tokenizer, generation_config, longest_text, special_ids
 from attentif.hub.tokenizer_files import write_tokenizer_files, write_two_tokenizers
 from attentif.models import Model, ModelConfig
 from attentif.models.frontends import TokensConfig
+from attentif.models.frontends.patches import PatchesConfig
 from attentif.models.heads.embed import EmbedHeadConfig
 from attentif.tasks.base import TaskState, Tokenizers
+from attentif.tasks.vision.frame import StandardisedConfig
 from attentif.text.chat_template import ChatTemplate
 from attentif.training.config import StoredConfig
 from attentif.training.model_card import model_card
@@ -90,6 +93,10 @@ def export_run(
         if (features := getattr(config.task, "features", None)) is not None:
             features = features.replace(rate=getattr(state, "rate", None))
             write_features(path, features.model_dump() | {"fft": features.sizes()["fft"]})
+        if isinstance(config.task, StandardisedConfig) and isinstance(model.config.frontend, PatchesConfig):
+            labelled: Any = state
+            _, height, width = model.config.frontend.known_size()
+            write_pictures(path, config.task, labelled.mean, labelled.std, height, width)
         if isinstance(model.config.head, EmbedHeadConfig):
             write_pooling(path, model.config.head, model.config.width)
         write_text(path / "README.md", model_card(config, labels, model, kind.kind, head.architecture, read_results(run), caveat))

@@ -95,6 +95,8 @@ POOLS = {
     "mean": Text("moyenne", "mean"),
     "max": Text("maximum", "maximum"),
     "attention": Text("moyenne apprise", "attention pooling"),
+    "first-mean": Text("premier jeton et moyenne", "first token and mean"),
+    "first-two": Text("deux premiers jetons", "first two tokens"),
 }
 
 
@@ -190,12 +192,15 @@ DETAILS: dict[str, Callable[[Any, Config], Words]] = {
     "stages": lambda value, _: ", ".join(f"{s.channels} × {s.size}×{s.size}" for s in value if isinstance(s, StageConfig)),
     "mels": lambda value, _: Text(f"{value} bandes mel", f"{value} mel bands"),
     "class_token": lambda value, _: Text("jeton de classe", "class token") if value else "",
+    "distillation_token": lambda value, _: Text("jeton de distillation", "distillation token") if value else "",
+    "registers": lambda value, _: plural(value, Text("registre", "register")) if value else "",
     "pool": lambda value, _: POOLS.get(value, value),
     "tied": lambda value, _: Text("poids du plongement", "tied to the embedding") if value else "",
     "classes": lambda value, _: Text(f"{value} classes", f"{value} classes"),
 }
 ACTIVATIONS = {
     "relu": "ReLU", "gelu": "GELU", "gelu-tanh": "GELU (tanh)", "silu": "SiLU", "swiglu": "SwiGLU", "geglu": "GeGLU",
+    "gelu-quick": "quick GELU",
     "swiglu-clamped": "SwiGLU (±7)", "geglu-tanh": "GeGLU (tanh)", "reglu": "ReGLU", "glu": "GLU", "tanh": "tanh",
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import torch
 from common import HEADS, MEMORY_WIDTH, SITE, Case, Twin
 from torch import Tensor
 
-from attentif.nn.bias import ALiBiConfig, RelativeConfig
+from attentif.nn.bias import ALiBiConfig, RelativeConfig, RelativePlaneConfig
 from attentif.nn.distance import DistanceConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig, CrossAttention, CrossAttentionConfig
@@ -20,7 +20,7 @@ from attentif.nn.pattern import GlobalPattern, RandomPattern, ShortPattern, Wind
 from attentif.nn.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, RotaryConfig, YarnScaling
 
 
-def biased(bias: ALiBiConfig | RelativeConfig) -> Site:
+def biased(bias: ALiBiConfig | RelativeConfig | RelativePlaneConfig) -> Site:
     torch.manual_seed(0)
     return replace(SITE, bias=bias.build().double())
 
@@ -47,6 +47,9 @@ def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
         yield f"attention-rotary-{way}", make(causal=causal, rotary=RotaryConfig()), SITE
         yield f"attention-rotary-of-the-input-{way}", make(causal=causal, rotary=RotaryConfig(of="input")), SITE
         yield f"attention-distances-{way}", make(causal=causal, distances=DistanceConfig()), SITE
+        plane = RelativePlaneConfig(heads=HEADS, rows=8, columns=16)
+        yield f"attention-relative-2d-{way}", make(causal=causal), biased(plane)
+        yield f"attention-own-bias-{way}", make(causal=causal, own_bias=plane), SITE
     yield "attention-window-both-ways", make(pattern=(WindowPattern(left=2, right=5),)), SITE
     yield "attention-no-bias", make(causal=True, bias=False, out_bias=False), SITE
     yield "attention-head-width", make(causal=True, heads=3, head_width=6, scale=0.7), SITE

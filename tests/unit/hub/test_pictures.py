@@ -13,7 +13,7 @@ from attentif.hub.pictures import read_pictures
 def scale(folder: Path, pixel: float, **said: Any) -> float:
     """What a pixel of 0 ... 255 becomes."""
     (folder / "preprocessor_config.json").write_text(json.dumps(said))
-    found, _ = read_pictures(folder, 1)
+    found = read_pictures(folder, 1, 8, 8)
     return (pixel / 255 - found["mean"][0]) / found["std"][0]
 
 
@@ -27,12 +27,20 @@ def test_pixels_are_scaled_as_the_file_says(tmp_path: Path) -> None:
     assert scale(tmp_path, 51, do_rescale=False, do_normalize=False) == near(51)
 
 
-def test_what_is_not_done_is_said_or_refused(tmp_path: Path) -> None:
-    (tmp_path / "preprocessor_config.json").write_text('{"resample": 3}')
-    assert "resample = 3" in read_pictures(tmp_path, 3)[1][0]
-    (tmp_path / "preprocessor_config.json").write_text('{"do_center_crop": true}')
-    with pytest.raises(ConfigError, match="do_center_crop"):
-        read_pictures(tmp_path, 3)
-    (tmp_path / "preprocessor_config.json").write_text('{"image_mean": [0.5]}')
-    with pytest.raises(ConfigError, match="1 numbers for 3 channels"):
-        read_pictures(tmp_path, 3)
+def test_how_pictures_are_resized_and_cut_is_read(tmp_path: Path) -> None:
+    scale(tmp_path, 51, resample=3)
+    assert read_pictures(tmp_path, 3, 8, 8)["resample"] == "bicubic"
+    said = {"do_center_crop": True, "size": {"shortest_edge": 10}, "crop_size": {"height": 8, "width": 6}}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
+    assert read_pictures(tmp_path, 3, 8, 6)["resize"] == (10,)
+
+
+def test_what_is_not_understood_is_refused(tmp_path: Path) -> None:
+    for said, key in (
+        ({"do_resize": False}, "do_resize"),
+        ({"image_mean": [0.5]}, "1 numbers for 3 channels"),
+        ({"resample": 9}, "resample"),
+    ):
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
+        with pytest.raises(ConfigError, match=key):
+            read_pictures(tmp_path, 3, 8, 8)

@@ -8,6 +8,7 @@ import torch
 from attentif.errors import ConfigError
 from attentif.models.batch import Input
 from attentif.models.frontends.patches import Patches, PatchesConfig, patches
+from attentif.nn.position import LearnedConfig, LearnedPlaneConfig
 from attentif.nn.seq import Seq
 
 
@@ -94,3 +95,28 @@ def test_a_picture_of_nothing_known_is_built_on_paper() -> None:
 def test_what_cannot_be_cut_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         frontend(**values)
+
+
+def test_registers_come_after_the_learned_tokens_and_have_no_position() -> None:
+    position = LearnedConfig(max_len=8)
+    module = frontend(class_token=True, distillation_token=True, registers=3, position=position)
+    assert module.class_token is not None
+    assert module.distillation_token is not None
+    assert module.registers is not None
+    given = pictures()
+    x, seq = module(given)
+    table = module.position.table.weight
+    assert seq.max_len == 11
+    assert torch.equal(x[0, 0], module.class_token + table[0])
+    assert torch.equal(x[0, 1], module.distillation_token + table[1])
+    assert torch.equal(x[0, 2:5], module.registers)
+    torch.testing.assert_close(x[:, 5:], module.patch(patches(given.data, 2)) + table[2:])
+    with pytest.raises(ConfigError, match="8 patches"):
+        frontend(class_token=True, distillation_token=True, registers=3, position=LearnedConfig(max_len=7))
+
+
+def test_positions_follow_the_size_of_the_pictures() -> None:
+    values = {"class_token": True, "position": LearnedPlaneConfig(rows=4, columns=4)}
+    module = frontend(**values)
+    assert module.position.table.num_embeddings == 17
+    assert module(pictures())[0].shape == (2, 7, 8)

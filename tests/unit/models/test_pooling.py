@@ -2,7 +2,7 @@
 
 import torch
 
-from attentif.models.heads.pooling import AttentionPool, pool_sequence
+from attentif.models.heads.pooling import AttentionPool, pool_joined, pool_sequence
 from attentif.nn.seq import Seq, pack
 from attentif.nn.tape import record
 
@@ -54,3 +54,12 @@ def test_its_weights_can_be_looked_at() -> None:
     assert torch.equal(found, pool(x, seq))  # looking changes nothing
     assert torch.allclose(torch.einsum("bt,btd->bd", maps[:, 0, 0], x), found)
     assert (maps[:, 0, 0].masked_select(~seq.valid) == 0).all()
+
+
+def test_first_and_mean_stand_side_by_side_without_the_tokens_that_are_skipped() -> None:
+    x, seq = torch.randn(2, 6, 4), Seq.from_padded([6, 4])
+    found = pool_joined(x, seq, "first-mean", 3)
+    for row, length in enumerate((6, 4)):
+        assert torch.allclose(found[row], torch.cat([x[row, 0], x[row, 3:length].mean(0)]))
+    assert torch.equal(pool_joined(x, seq, "first-two"), x[:, :2].flatten(1))
+    assert torch.allclose(pool_joined(*pack(x, seq), "first-mean", 3), found)

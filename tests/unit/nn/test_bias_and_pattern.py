@@ -4,7 +4,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from attentif.nn.bias import ALiBiConfig, RelativeConfig
+from attentif.nn.bias import ALiBiConfig, RelativeConfig, RelativePlaneConfig
 from attentif.nn.pattern import GlobalPattern, WindowPattern, compute_batch_mask, compute_mask
 from attentif.nn.seq import Seq
 
@@ -62,3 +62,21 @@ def test_a_mask_is_made_once_for_rows_that_share_their_places() -> None:
     ragged = compute_batch_mask([], False, Seq.from_padded([5, 2]))
     assert ragged is not None
     assert ragged[:, 0, 0].tolist() == [[True] * 5, [True, True, False, False, False]]
+
+
+def test_relative_biases_of_patches_follow_rows_columns_and_the_class_token() -> None:
+    """Pair by pair: an entry of the table for each offset, and three with the class token."""
+    rows, columns = 2, 3
+    module = RelativePlaneConfig(heads=2, rows=rows, columns=columns).build()
+    places = torch.arange(1 + rows * columns)
+    found, table = module(places, places), module.table.weight
+    offsets = (2 * rows - 1) * (2 * columns - 1)
+    assert len(table) == offsets + 3
+    for q in range(1 + rows * columns):
+        for k in range(1 + rows * columns):
+            if q == 0 or k == 0:
+                expected = table[offsets + (2 if q == k else 0 if q == 0 else 1)]
+            else:
+                down, across = (q - 1) // columns - (k - 1) // columns, (q - 1) % columns - (k - 1) % columns
+                expected = table[(down + rows - 1) * (2 * columns - 1) + across + columns - 1]
+            assert torch.equal(found[:, q, k], expected)

@@ -155,3 +155,12 @@ def test_together_mixers_can_do_what_the_least_able_can() -> None:
 def test_a_block_runs_its_sublayers_in_the_order_they_are_written() -> None:
     config = {name: SublayerConfig.model_validate({"mixer": FFN}) for name in ("z", "a", "m")}
     assert [name for name, _ in Block(config, Site(width=WIDTH)).sublayers()] == ["z", "a", "m"]
+
+
+def test_a_learned_scale_multiplies_each_component_of_the_branch() -> None:
+    layer = sublayer(scale=0.1, weight=0.5)
+    x, seq = torch.randn(2, 3, WIDTH, dtype=torch.float64), Seq.from_padded([3, 3])
+    assert layer.scale is not None
+    assert_close(layer(x, seq), x + 0.5 * layer.scale * layer.mixer(layer.norm_in(x), seq))
+    layer.init_weights()
+    assert_close(layer.scale.detach(), torch.full((WIDTH,), 0.1, dtype=torch.float64))

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from attentif.decode.engine.plan import ACTIVATIONS, Plan, Sink, Source, UnsupportedError
 from attentif.kernels.fused import program as vm
 from attentif.kernels.fused.attend import ADJACENT, HALF
+from attentif.nn.bias import RelativePlane
 from attentif.nn.block import Parallel, Sublayer
 from attentif.nn.ffn import CLAMPED, GATED, FeedForward
 from attentif.nn.mixer import Recordable
@@ -42,6 +43,8 @@ def lower_mixer(plan: Plan, mixer: Recordable, path: str, source: Source, sink: 
 
 def lower_sublayer(plan: Plan, sublayer: Sublayer, path: str, stream: Source) -> None:
     """One residual sublayer on the residual stream, wherever its norms stand."""
+    if sublayer.scale is not None:
+        raise UnsupportedError("a learned scale of the branch")
     x = stream.buffer
     source = Source(x, sublayer.norm_in)
     if sublayer.placement in ("branch", "sandwich"):
@@ -57,7 +60,7 @@ def lower_sublayer(plan: Plan, sublayer: Sublayer, path: str, stream: Source) ->
 
 
 def lower_activation(name: str) -> int:
-    if name == CLAMPED:
+    if name == CLAMPED or GATED.get(name, name) not in ACTIVATIONS:
         raise UnsupportedError(name)
     return ACTIVATIONS[GATED.get(name, name)]
 
@@ -81,8 +84,8 @@ def lower_attention(plan: Plan, mixer: Recordable, path: str, source: Source, si
     plain_windows = all(isinstance(entry, WindowPattern) and entry.block == 1 for entry in config.pattern)
     if not plain_windows or not config.causal or mixer.distances is not None or (plan.one_text and config.pattern):
         raise UnsupportedError("attention with such a pattern")
-    if config.sinks or config.sharpening is not None:
-        raise UnsupportedError("attention with sinks or sharpening")
+    if config.sinks or config.sharpening is not None or isinstance(mixer.position_bias, RelativePlane):
+        raise UnsupportedError("attention with sinks, sharpening or a bias of rows and columns")
     joined = plan.buffer((heads + 2 * groups) * width)
     ends = (heads * width, (heads + groups) * width, (heads + 2 * groups) * width)
     parts = [joined.part(start, stop) for start, stop in zip((0, *ends), ends, strict=False)]
@@ -182,6 +185,8 @@ def lower_parallel(plan: Plan, mixer: Recordable, path: str, source: Source, sin
     x = plan.normalised(source)
     total = plan.buffer(x.width)
     for number, (name, branch) in enumerate(mixer.branches.sublayers()):
+        if branch.scale is not None:
+            raise UnsupportedError("a learned scale of the branch")
         own, to = Source(x, branch.norm_in), Sink(total, add=number > 0, weight=branch.weight)
         if isinstance(branch.norm_out, nn.Identity):
             lower_mixer(plan, branch.mixer, f"{path}/{name}", own, to)

@@ -12,7 +12,14 @@ from attentif.hub.rows import Row
 
 ATTN, FFN = "encoder.block.attn.mixer", "encoder.block.ffn.mixer"
 ACTIVATIONS = words(
-    gelu="gelu", gelu_new="gelu-tanh", gelu_pytorch_tanh="gelu-tanh", gelu_fast="gelu-tanh", relu="relu", silu="silu", swish="silu"
+    gelu="gelu",
+    gelu_new="gelu-tanh",
+    gelu_pytorch_tanh="gelu-tanh",
+    gelu_fast="gelu-tanh",
+    relu="relu",
+    silu="silu",
+    swish="silu",
+    quick_gelu="gelu-quick",
 )
 KEYS: list[Key | Always] = [
     Key("vocab_size", "frontend.vocab"),

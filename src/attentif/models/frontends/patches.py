@@ -2,10 +2,13 @@
 
 x_i = W · pixels of patch i + b,   patches row by row from the top left,   x = [class token; x_1 … x_n] + positions
 
+A distillation token (Touvron et al. 2021) may follow the class token, and registers (Darcet et al. 2024) both, without positions.
+
 Patches tile the picture, or overlap where `stride` is smaller than their side: the picture is then padded by (size - stride) / 2, so that
 there are as many as tiles of `stride` pixels. A `stem` of 3 × 3 convolutions, each with a norm and a ReLU, may read the pixels
 before they are cut (Xiao et al. 2021): what follows is the same ViT, on better pixels. Positions `sinusoidal-2d` number patches by row and
-column and leave the class token without; all others number the class token first, as ViT does.
+column and leave the class token without; all others number the class token first, as ViT does. Those of `learned-2d` are interpolated
+where a picture has other patches than those it learned from.
 """
 
 from itertools import pairwise
@@ -22,7 +25,7 @@ from attentif.models.batch import Input
 from attentif.models.frontends.base import FRONTENDS
 from attentif.models.frontends.pictures import PictureConfig, add_position, build_position, full_seq
 from attentif.nn.norm import Norm
-from attentif.nn.position import PlaneConfig
+from attentif.nn.position import LearnedPlaneConfig, PlaneConfig
 from attentif.nn.seq import Seq
 
 
@@ -36,6 +39,9 @@ class PatchesConfig(PictureConfig):
     stem: Ints = Field((), description="channels of 3 × 3 convolutions before the patches (none: ViT)")
     class_token: bool = Field(False, description="a learned token before the patches, to be pooled (ViT)")
     dropout: float | None = Field(None, ge=0, lt=1, description="dropout; by default the model's")
+    distillation_token: bool = Field(False, description="a second learned token after the class token, which learned from a teacher (DeiT)")
+    registers: int = Field(0, ge=0, description="learned tokens without positions before the patches, as scratch memory (DINOv2)")
+    bias: bool = Field(True, description="a bias in the map of the patches (CLIP: none)")
     norm: Norm | None = Field(None, description="normalise the sum")
 
     def build(self, width: int, dropout: float) -> "Patches":
@@ -54,9 +60,13 @@ class PatchesConfig(PictureConfig):
         return self.height // self.step, self.width // self.step
 
     @property
-    def tokens_per_picture(self) -> int:
-        """Number of patches, plus the class token."""
-        return super().tokens_per_picture + self.class_token
+    def names_before(self) -> list[str]:
+        registers = [f"[REG{number}]" for number in range(1, self.registers + 1)]
+        return ["[CLS]"] * self.class_token + ["[DIST]"] * self.distillation_token + registers
+
+    @property
+    def numbered_before(self) -> int:
+        return self.class_token + self.distillation_token
 
     def with_any_size(self) -> Self:
         return self.replace(channels=self.channels or 1, height=self.height or self.step, width=self.width or self.step)
@@ -71,7 +81,13 @@ class PatchesConfig(PictureConfig):
                 what = f"size: patches of {self.size} pixels" if self.stride is None else f"stride: steps of {self.stride} pixels"
                 raise ConfigError(f"{what} do not divide the pictures' {key} of {pixels}")
         if self.limit is not None and self.limit < self.tokens_per_picture:
-            raise ConfigError(f"position: it ends at {self.limit}, and a picture has {self.tokens_per_picture} patches")
+            shown, tokens = self.limit - self.registers, self.tokens_per_picture - self.registers
+            raise ConfigError(f"position: it ends at {shown}, and a picture has {tokens} patches")
+
+    @property
+    def limit(self) -> int | None:
+        limit = super().limit
+        return None if limit is None or isinstance(self.position, LearnedPlaneConfig) else limit + self.registers
 
 
 class Patches(nn.Module):
@@ -83,16 +99,19 @@ class Patches(nn.Module):
         channels = (config.channels, *config.stem)
         layers = [Stem(before, after) for before, after in pairwise(channels)]
         self.stem = nn.Sequential(*layers) if layers else None
-        self.patch = nn.Linear(channels[-1] * config.size**2, width)
+        self.patch = nn.Linear(channels[-1] * config.size**2, width, bias=config.bias)
         self.class_token = nn.Parameter(torch.zeros(width)) if config.class_token else None
+        self.distillation_token = nn.Parameter(torch.zeros(width)) if config.distillation_token else None
+        self.registers = nn.Parameter(torch.zeros(config.registers, width)) if config.registers else None
         self.position, self.plane = build_position(config, width), isinstance(config.position, PlaneConfig)
         self.norm = config.norm.build(width) if config.norm else nn.Identity()
         self.dropout = dropout if config.dropout is None else config.dropout
 
     def init_weights(self) -> None:
-        """Initialise the class token as ViT does."""
-        if self.class_token is not None:
-            nn.init.normal_(self.class_token, std=0.02)
+        """Initialise the learned tokens as ViT does."""
+        for token in (self.class_token, self.distillation_token, self.registers):
+            if token is not None:
+                nn.init.normal_(token, std=0.02)
 
     def forward(self, source: Input) -> tuple[Tensor, Seq]:
         if source.data.shape[1:] != self.shape:
@@ -100,10 +119,13 @@ class Patches(nn.Module):
         x = self.patch(patches(source.data if self.stem is None else self.stem(source.data), self.size, self.step))
         if self.plane:
             x = add_position(self.position, x)
-        if self.class_token is not None:
-            x = torch.cat([self.class_token.expand(x.shape[0], 1, -1), x], dim=1)
+        learned = [token.expand(len(x), 1, -1) for token in (self.class_token, self.distillation_token) if token is not None]
+        x = torch.cat([*learned, x], dim=1) if learned else x
         if not self.plane:
             x = add_position(self.position, x)
+        if self.registers is not None:
+            before, after = x.split([len(learned), x.shape[1] - len(learned)], 1)
+            x = torch.cat([before, self.registers.expand(len(x), -1, -1), after], dim=1)
         return dropout(self.norm(x), self.dropout, self.training), full_seq(x)
 
 

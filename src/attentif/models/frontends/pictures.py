@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attentif.errors import ConfigError
 from attentif.models.frontends.base import FrontendConfig
 from attentif.models.frontends.tokens import position_ids
-from attentif.nn.position import PlaneConfig, Position
+from attentif.nn.position import LearnedPlaneConfig, PlaneConfig, Position
 from attentif.nn.seq import Seq
 
 
@@ -34,7 +34,17 @@ class PictureConfig(FrontendConfig):
     @property
     def tokens_per_picture(self) -> int:
         rows, columns = self.grid
-        return rows * columns
+        return len(self.names_before) + rows * columns
+
+    @property
+    def names_before(self) -> list[str]:
+        """The learned tokens before those of the grid, by name."""
+        return []
+
+    @property
+    def numbered_before(self) -> int:
+        """How many of them have a position."""
+        return 0
 
     def known_size(self) -> tuple[int, int, int]:
         """Channels, height and width; ConfigError while they are not known."""
@@ -52,6 +62,8 @@ def build_position(config: PictureConfig, width: int) -> nn.Module | None:
     position = config.position
     if isinstance(position, PlaneConfig):
         position = position.replace(columns=config.grid[1])
+    if isinstance(position, LearnedPlaneConfig):
+        position = position.replace(shown=config.grid, first=config.numbered_before)
     return position.build(width) if position else None
 
 

@@ -2,9 +2,12 @@
 
     first, last     the vector of that place
     mean, max       of every component, over positions
+    first-mean      the first vector and the mean of the others, side by side       (DINOv2)
+    first-two       the first two vectors side by side; heads score each by a map of its own     (DeiT)
     attention       v = Σ_t α_t x_t,  α = softmax_t(wᵀ x_t)         a mean whose weights are learned (after Yang et al. 2016)
 
-w is initialised to zero, so attention starts as the mean. Its weights can be recorded as a map with one row.
+w is initialised to zero, so attention starts as the mean. Its weights can be recorded as a map with one row. `skip` positions at the
+beginning are left out of means: class tokens and registers.
 """
 
 from typing import Literal
@@ -17,7 +20,8 @@ from attentif.nn.seq import Seq, unpack
 from attentif.nn.tape import tape_for
 
 Plain = Literal["first", "last", "mean", "max"]
-Pool = Literal[Plain, "attention"]
+Joined = Literal["first-mean", "first-two"]
+Pool = Literal[Plain, Joined, "attention"]
 
 
 def pool_sequence(x: Tensor, seq: Seq, how: Plain) -> Tensor:
@@ -33,6 +37,20 @@ def pool_sequence(x: Tensor, seq: Seq, how: Plain) -> Tensor:
     else:
         total = (x if seq.dense else x.masked_fill(~seq.valid[..., None], 0)).sum(1)
     return total / seq.lengths[:, None].clamp(min=1)
+
+
+def pool_joined(x: Tensor, seq: Seq, how: Joined, skip: int = 0) -> Tensor:
+    """Pool each sequence to two vectors side by side (B, 2·D)."""
+    first = pool_sequence(x, seq, "first")
+    if how == "first-mean":
+        return torch.cat([first, pool_sequence(*without_first(x, seq, skip or 1), "mean")], -1)
+    return torch.cat([first, pool_sequence(*without_first(x, seq, 1), "first")], -1)
+
+
+def without_first(x: Tensor, seq: Seq, count: int) -> tuple[Tensor, Seq]:
+    """Padded sequences without their first `count` positions."""
+    x = unpack(x, seq) if seq.is_packed else x
+    return x[:, count:], Seq.from_mask(seq.padded_mask()[:, count:], dense=seq.dense and not seq.is_packed)
 
 
 class AttentionPool(Recordable):

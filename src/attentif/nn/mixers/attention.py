@@ -27,7 +27,7 @@ from torch.nn.utils.rnn import pad_sequence
 from attentif.config import Config
 from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
-from attentif.nn.bias import DistanceVectors
+from attentif.nn.bias import Bias, DistanceVectors, RelativePlane
 from attentif.nn.cache import KeyValueState, WindowState
 from attentif.nn.distance import DistanceConfig
 from attentif.nn.linear import Linear
@@ -71,6 +71,7 @@ class AttentionConfig(HeadsConfig):
     sharpening: SharpeningConfig | None = Field(None, description="queries that grow with their position (Llama 4)")
     sinks: bool = Field(False, description="a learned score of nothing for each head, in the softmax's sum (gpt-oss)")
     key_bias: bool = Field(True, description="if `bias`, also for the keys (Whisper: no); it cannot change a softmax")
+    own_bias: Bias | None = Field(None, description="a positional bias of this layer alone, beside no bias of the stack (BEiT)")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the weights; slow on CPU, prefer the sublayer's dropout")
 
 
@@ -119,17 +120,25 @@ class Attention(Mixer, config=AttentionConfig):
         if self.turns_input and heads * K != site.width:
             raise ConfigError(f"rotary.of = input needs width = heads · head_width, not {site.width} with {heads} heads of {K}")
         self.distances = config.distances.build(site.width, heads, K) if config.distances else None
-        if self.distances is not None and (config.pattern or site.bias is not None):
-            raise ConfigError("distances cannot be combined with a pattern or with the stack's bias")
-        if isinstance(site.bias, DistanceVectors):
-            raise ConfigError("the stack's vectors of distances are for disentangled attention alone")
-        if site.bias is not None and site.bias.heads != heads:
-            raise ConfigError(f"the stack's bias has {site.bias.heads} heads, this attention {heads}")
+        if self.distances is not None and (config.pattern or site.bias is not None or config.own_bias is not None):
+            raise ConfigError("distances cannot be combined with a pattern or with a bias")
+        if config.own_bias is not None and site.bias is not None:
+            raise ConfigError("own_bias cannot be combined with the stack's bias: give one of them")
+        self.own_bias = config.own_bias.build() if config.own_bias else None
+        bias = self.own_bias or site.bias
+        if isinstance(bias, DistanceVectors):
+            raise ConfigError("vectors of distances are for disentangled attention alone")
+        if bias is not None and bias.heads != heads:
+            whose = "the stack's bias" if config.own_bias is None else "own_bias"
+            raise ConfigError(f"{whose} has {bias.heads} heads, this attention {heads}")
+        if isinstance(bias, RelativePlane) and config.pattern:
+            raise ConfigError("a pattern cannot be combined with a bias of rows and columns: it does not follow from the distance")
         self.position_bias: nn.Module | None
-        share_module(self, "position_bias", site.bias)
+        share_module(self, "position_bias", bias)
         stretched = self.rotary is not None and self.rotary.by_length  # cached keys keep the angles of a shorter length
         streaming: Literal["exact", "approximate", "none"] = "none" if not config.causal else "approximate" if stretched else "exact"
-        self.caps = Caps(causal=config.causal, bidirectional=not config.causal, streaming=streaming, maps=True)
+        limit = 1 + bias.rows * bias.columns if isinstance(bias, RelativePlane) else None
+        self.caps = Caps(causal=config.causal, bidirectional=not config.causal, streaming=streaming, maps=True, max_len=limit)
 
     def _refuse_global_projections(self) -> None:
         if not any(isinstance(entry, GlobalPattern) for entry in self.config.pattern):

@@ -46,7 +46,7 @@ class ExpertsConfig(MixerConfig):
     top_k: int = Field(2, gt=0, description="experts per token")
     hidden: int | None = Field(None, gt=0, description="inner width of each; by default 4 times the model's, 8/3 if gated")
     activation: Activation = Field(
-        "swiglu", description="relu, gelu, gelu-tanh, silu; gated: reglu, geglu, geglu-tanh, swiglu, swiglu-clamped"
+        "swiglu", description="relu, gelu, gelu-tanh, gelu-quick, silu; gated: reglu, geglu, geglu-tanh, swiglu, swiglu-clamped"
     )
     bias: bool = Field(False, description="biases in the experts' linear maps")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the inner units")

@@ -65,8 +65,8 @@ def read_input(run: Run, example: str | Mapping[str, str]) -> Reading:
     if isinstance(model.config.frontend, PictureConfig):
         frontend = model.config.frontend
         rows, columns = frontend.grid
-        first = int(getattr(frontend, "class_token", False))
-        names = ["[CLS]"] * first + [f"{r}·{c}" for r in range(1, rows + 1) for c in range(1, columns + 1)]
+        first = len(frontend.names_before)
+        names = frontend.names_before + [f"{r}·{c}" for r in range(1, rows + 1) for c in range(1, columns + 1)]
         return Reading(model, batch, names, None, frontend.grid, first)
     if not isinstance(model.frontend, TokenFrontend):
         return Reading(model, batch, [str(place) for place in range(1, length + 1)], None)

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from attentif.data.images import Fit, Frame
+from attentif.config import Ints
+from attentif.data.images import Fit, Frame, Resample
 from attentif.errors import ConfigError
 from attentif.models.frontends import FrontendConfig
 from attentif.tasks.base import TaskConfig
@@ -19,15 +20,24 @@ class FramedConfig(TaskConfig):
     width: int | None = Field(None, gt=0, description="width in pixels to resize to")
     channels: Literal[1, 3] | None = Field(None, description="1: grey, 3: colour; by default colour if any picture has some")
     fit: Fit = Field("crop", description="how to fit another aspect ratio: crop, pad or stretch")
+    resize: Ints = Field((), description="instead of `fit`: the shorter side, or height and width, before the middle is cut out")
+    resample: Resample = Field("bilinear", description="how pixels are resized: bilinear, bicubic, nearest, lanczos, box, hamming")
 
     def check_frame(self) -> None:
         if (self.height is None) != (self.width is None):
             raise ConfigError("task: height and width go together")
+        if self.resize and (len(self.resize) > 2 or self.height is None or self.width is None):
+            raise ConfigError("task.resize: is one number or two, and needs height and width of the middle that is cut out")
+        sides = (self.resize * 2)[:2]
+        if any(side < cut for side, cut in zip(sides, (self.height or 0, self.width or 0), strict=False)):
+            raise ConfigError(
+                f"task.resize: {list(self.resize)} is smaller than what is cut out of it, {self.height} × {self.width} pixels"
+            )
 
     def frame(self, frontend: FrontendConfig | None = None) -> Frame:
         """What pictures are brought to: the task's word, or that of the model's frontend."""
         channels, height, width = (getattr(self, key) or getattr(frontend, key, None) for key in ("channels", "height", "width"))
-        return Frame(channels, height, width, self.fit)
+        return Frame(channels, height, width, self.fit, self.resize, self.resample)
 
 
 class StandardisedConfig(FramedConfig):

@@ -285,8 +285,8 @@ class Image(Task[ImageState, LabelledPictures]):
         asked = self._read_inputs(model, state, examples)
         frontend = narrow(model.config.frontend, PictureConfig)
         rows, columns = frontend.grid
-        first = int(getattr(frontend, "class_token", False))
-        tokens = ["[CLS]"] * first + [f"{r}·{c}" for r in range(1, rows + 1) for c in range(1, columns + 1)]
+        first = len(frontend.names_before)
+        tokens = frontend.names_before + [f"{r}·{c}" for r in range(1, rows + 1) for c in range(1, columns + 1)]
         found = []
         for row, answer in enumerate(self.predict(model, state, tokenizers, examples)):
             title = f"{answer.input} → {answer.output} ({100 * (answer.probability or 0):.0f} %)"

@@ -1,5 +1,6 @@
 """Classification of films: a label for each, read as tubes of pixels (Arnab et al. 2021), frame after frame or all at once."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ class VideoConfig(ImageConfig):
 
     def frame(self, frontend: FrontendConfig | None = None) -> Frame:
         size = super().frame(frontend)
-        return Frame(size.channels, size.height, size.width, size.fit, self.frames)
+        return replace(size, frames=self.frames)
 
 
 class Video(Image):
