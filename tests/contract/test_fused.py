@@ -49,6 +49,7 @@ def fused(name: str) -> Fused | None:
         return None
 
 
+UNFUSED = ("distances-causal", "global-causal", "sinks-causal", "sinks-window", "chunks", "sharpened")  # these take the plain path
 OFFERED = [name for name in SELF_CASES if CAPS[name].streaming != "none" and fused(name) is not None]
 EXACT = [name for name in OFFERED if CAPS[name].streaming == "exact"]  # a text read in pieces is the text read at once
 TO_MEMORY = [name for name in CROSS_CASES if fused(name) is not None]
@@ -63,7 +64,7 @@ def state_of(mixer: Mixer, x: Tensor, lengths: tuple[int, ...]) -> State | State
 def test_the_plain_form_of_every_fused_kind_is_offered() -> None:
     assert {CASES[name][0].kind for name in (*OFFERED, *TO_MEMORY)} == KINDS
     every = {name for name in SELF_CASES if name.startswith("attention-") and CAPS[name].streaming != "none"}
-    assert every - set(OFFERED) == {"attention-distances-causal", "attention-global-causal"}
+    assert every - set(OFFERED) == {f"attention-{kind}" for kind in UNFUSED}
 
 
 @pytest.mark.parametrize("name", OFFERED)

@@ -154,7 +154,8 @@ def test_rates_are_tried_and_what_breaks_down_is_reported_while_the_others_go_on
     found = Comparison(folder / "runs/wild-compare", json.loads(Path("runs/wild-compare/compare.json").read_text()))
     (part,) = found.data["comparisons"]
     assert part["search"]["chosen"] == {"encoder-tiny": 5e-3}
-    kept, broken = part["search"]["trials"]
+    trials = {trial["lr"]: trial for trial in part["search"]["trials"]}
+    kept, broken = trials[5e-3], trials[1e30]
     assert part["search"]["metric"] == "loss"
     assert kept["steps"] == 6
     folder_of_trial = folder / "runs/wild-compare" / kept["run"]

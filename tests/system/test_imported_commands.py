@@ -148,7 +148,7 @@ def test_a_text_to_text_model_goes_on_with_its_own_customs(ask: Ask, place: Path
         ),
         ("train --resume runs/r", 2, "was imported, and has no training of its own"),
         ("train reviews --data avis.csv model.from=avis.csv", 2, "model.from: avis.csv: no such run"),
-        ("export runs/r --to onnx out", 2, "--to: 'onnx' is not understood; there is hf"),
+        ("export runs/r --to pickle out", 2, "--to: 'pickle' is not understood; there is hf"),
         ("export runs/r runs/r", 2, "runs/r: "),
         ("export runs/r back", 2, "error: back: exists; replace it with --force, or choose another place"),
         ("export runs/r --family gpt2 out", 2, "error: gpt2 "),

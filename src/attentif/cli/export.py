@@ -28,7 +28,7 @@ def export(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing export.")] = False,
 ) -> None:
-    """Write a run as a Hugging Face folder, a GGUF file or an ONNX graph.
+    """Write a run as a Hugging Face folder, GGUF or ONNX.
 
     transformers loads the folder as it is: weights, configuration, tokenizer, model card. llama.cpp opens the file, tokenizer and chat
     template included. onnxruntime runs the graph, calibration included, beside its tokenizer and labels. An imported model is exported

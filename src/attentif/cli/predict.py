@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attentif.tasks.base import Example, Prediction
 
 SHOWN = 3  # classes of a table
-HEADS = {"image": "picture", "audio": "audio", "signal": "signal", "question": "question"}  # what a run reads, where it is no text
+HEADS = {"image": "picture", "audio": "sound", "signal": "signal", "question": "question"}  # what a run reads, where it is no text
 
 Texts = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Texts; - reads lines from stdin.", show_default=False)]
 File = Annotated[Path | None, typer.Option(metavar="FILE", help="Input file: lines of text, or a column of CSV, TSV, JSONL, Parquet.")]

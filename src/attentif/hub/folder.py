@@ -27,7 +27,7 @@ from attentif.hub.generation import Decoding, read_decoding
 from attentif.hub.keys import OWN_CODE, Always, read_keys, unread_keys, without_gaps, write_keys
 from attentif.hub.layers import STACKS, alike, in_order
 from attentif.hub.pictures import SHOWN, shown_size
-from attentif.hub.pooling import lowered, pooled_as
+from attentif.hub.pooling import apply_lowercase, pooled_as
 from attentif.hub.rows import Matched, Repeated, match, ours_from, theirs_from
 from attentif.hub.stream import on_meta, write_stream
 from attentif.hub.vocabulary import read_target_tokenizer, read_tokenizer
@@ -77,7 +77,7 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
     weights = {name: tensor if dtype is None else tensor.to(dtype) for name, tensor in ours_from(matched, tensors)}
     model.load_state_dict(weights, assign=True)
     special = {key: value for key, value in config.items() if key.endswith("_token_id") and value is not None}
-    tokenizer, target = framed(lowered(folder, read_tokenizer(folder, config))), framed(read_target_tokenizer(folder, config))
+    tokenizer, target = framed(apply_lowercase(folder, read_tokenizer(folder, config))), framed(read_target_tokenizer(folder, config))
     return Imported(model.eval(), tokenizer, target, family, head, labels, special, config, decoding, ignored_keys)
 
 

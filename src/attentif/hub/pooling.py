@@ -55,7 +55,7 @@ def write_pooling(folder: Path, head: EmbedHeadConfig, width: int) -> None:
     write_json(folder / POOLING / "config.json", {"word_embedding_dimension": width} | {k: head.pool == v for k, v in MODES.items()})
 
 
-def lowered(folder: Path, tokenizer: Tokenizer | None) -> Tokenizer | None:
+def apply_lowercase(folder: Path, tokenizer: Tokenizer | None) -> Tokenizer | None:
     """The tokenizer, with letters made small first where the folder asks for it (`do_lower_case`)."""
     if tokenizer is None or not (folder / LENGTH).is_file() or not read_json(folder / LENGTH).get("do_lower_case"):
         return tokenizer

@@ -35,7 +35,7 @@ class OverlapDetails(TypedDict):
     unseen: ScoredRows | None
 
 
-class EntityDetails(TypedDict):
+class TaggedEntity(TypedDict):
     type: str
     text: str
     start: int
@@ -45,7 +45,7 @@ class EntityDetails(TypedDict):
 class TagAnswer(TypedDict):
     """A tagged sentence: its entities, its words and their tags."""
 
-    entities: list[EntityDetails]
+    entities: list[TaggedEntity]
     words: list[str]
     tags: list[str]
 

@@ -70,7 +70,7 @@ def test_what_cannot_be_turned_is_refused() -> None:
         RotaryConfig(fraction=0.5).build(6)
     with pytest.raises(ValidationError, match="fewer than fast"):
         YarnScaling(factor=2.0, trained=8, fast=1.0, slow=2.0)
-    with pytest.raises(ValidationError, match="below high"):
-        Llama3Scaling(factor=2.0, trained=8, low=4.0, high=4.0)
+    with pytest.raises(ValidationError, match="above high"):
+        Llama3Scaling(factor=2.0, trained=8, low=5.0, high=4.0)
     with pytest.raises(ValidationError, match=r"greater.*1"):
         NTKScaling(factor=0.5, trained=8)

@@ -53,7 +53,7 @@ from attentif.tasks.series.forecast_report import forecast_sections
 from attentif.tasks.series.forecast_scores import Tally, seasonal_error
 from attentif.tasks.series.linear_map import LinearMap
 from attentif.tasks.series.rollout import normalise_input, predict_change, predict_direct, predict_next, roll_out, sample_futures
-from attentif.tasks.series.stack import Stack
+from attentif.tasks.series.stack import LinearStack
 from attentif.tasks.series.windows import (
     Cuts,
     Scaled,
@@ -101,8 +101,6 @@ class ForecastConfig(TaskConfig):
     def _check_options(self) -> Self:
         if self.quantiles and (sorted(set(self.quantiles)) != self.quantiles or not all(0 < q < 1 for q in self.quantiles)):
             raise ValueError("quantiles: lie between 0 and 1 and rise: [0.1, 0.5, 0.9]")
-        if self.linear == "stacked" and self.mode == "rollout":
-            raise ValueError('linear: a linear map gives the whole horizon at once: mode = "direct"')
         if self.quantiles and 0.5 not in self.quantiles:
             raise ValueError("quantiles: 0.5, the median, must be among them: it is the forecast")
         if self.split and (len(self.split) != 3 or min(self.split) < 1):
@@ -113,6 +111,11 @@ class ForecastConfig(TaskConfig):
 
     def build(self) -> "Forecast":
         return Forecast(self)
+
+    @property
+    def stacked(self) -> bool:
+        """Whether the network corrects a linear map; one step at a time, it forecasts alone."""
+        return self.linear == "stacked" and self.mode == "direct"
 
     @property
     def middle(self) -> int:
@@ -134,7 +137,7 @@ class ForecastState(TaskState):
     mean: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (series, channels)
     deviation: Floats = field(default_factory=lambda: np.empty((0, 0)))
     naive: Floats = field(default_factory=lambda: np.empty((0, 0)))  # error of the seasonal forecast within training, for MASE
-    stack: Stack | None = None  # the linear map beneath the network
+    stack: LinearStack | None = None  # the linear map beneath the network
 
 
 class Forecast(Task[ForecastState, Windows]):
@@ -212,10 +215,12 @@ class Forecast(Task[ForecastState, Windows]):
             step = (series.step.seconds, series.step.months)
             read = (tuple(series.columns), series.date, column, tuple(series.names), tuple(left_out))
             state = ForecastState(*read, step, period, mean, deviation, np.array(naive))
-        if config.linear == "stacked":
+        if config.linear == "stacked" and config.mode == "rollout":
+            say("a linear map gives the whole horizon at once: with mode = rollout the network forecasts alone")
+        if config.stacked:
             if state.stack is None:
                 say("choosing a linear map on validation: its ridge and how many steps it reads")
-            stack = state.stack or Stack(LinearMap.choose(train, valid))
+            stack = state.stack or LinearStack(LinearMap.choose(train, valid))
             say(f"linear map: {stack.linear.choice}")
             state = replace(state, stack=stack)
             train, valid, test = (replace(split, linear=stack.linear) for split in (train, valid, test))
@@ -297,7 +302,7 @@ class Forecast(Task[ForecastState, Windows]):
         return losses[self.config.loss](given[..., 0], true, reduction="sum")
 
     def init_weights(self, model: Model, prepared: Prepared[ForecastState, Windows], say: Say) -> None:
-        if self.config.linear == "stacked":
+        if self.config.stacked:
             for network in networks_of(model):
                 nn.init.zeros_(narrow(network.head, HorizonHead).out.weight)  # the first forecasts are the linear map's
 

@@ -23,7 +23,7 @@ Read = Iterable[tuple[Tensor, Tensor, Tensor, Tensor]]  # rows (n,), what the ne
 
 
 @dataclass(frozen=True)
-class Stack:
+class LinearStack:
     """The linear map beneath a network, and the weights of what the network adds."""
 
     linear: LinearMap
@@ -38,7 +38,7 @@ class Stack:
         median = added[..., middle : middle + 1]
         return linear[..., None] + self.network * median + self.width * (added - median)
 
-    def choose(self, read: Callable[[], Read], windows: int, middle: int, quantiles: list[float]) -> "Stack":
+    def choose(self, read: Callable[[], Read], windows: int, middle: int, quantiles: list[float]) -> "LinearStack":
         """With the weights of so many validation windows; `read` gives them batch by batch, as often as it is asked."""
         cross, square = np.zeros(STRETCHES), np.zeros(STRETCHES)
         for rows, added, linear, true in read():

@@ -58,7 +58,7 @@ from attentif.tasks.base import (
     say_all,
 )
 from attentif.tasks.batches import as_examples, build_meta, format_count, iterate_batches, min_limit
-from attentif.tasks.details import EntityDetails, TagAnswer
+from attentif.tasks.details import TagAnswer, TaggedEntity
 from attentif.tasks.metrics import Interval, by_group, by_length, share
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged
 from attentif.tasks.rows import LabelledTokens
@@ -314,7 +314,7 @@ class Tag(Task[TagState, TaggedSentences]):
             else:
                 places = [(kind, spans[first][0], spans[last][1]) for kind, first, last in find_entities(tags)]
                 output = in_brackets(text, places)
-                kept = [EntityDetails(type=kind, text=text[a:b], start=a, end=b) for kind, a, b in places]
+                kept = [TaggedEntity(type=kind, text=text[a:b], start=a, end=b) for kind, a, b in places]
             answers.append(Prediction(text, output, details=TagAnswer(entities=kept, words=[text[a:b] for a, b in spans], tags=tags)))
         return answers
 
