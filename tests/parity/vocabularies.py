@@ -1,7 +1,7 @@
 """Tiny vocabularies in the file formats of transformers' tokenizers, trained here on a page of text in several scripts."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,13 +71,12 @@ class Folder:
         return config
 
 
-def wordpiece(*, lowercase: bool = True) -> Callable[[Path], None]:
+def wordpiece(*, lowercase: bool = True, special: Sequence[str] = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         rust = Tokenizer(models.WordPiece(unk_token="[UNK]"))
         rust.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-        rust.train_from_iterator(TRAINING, trainers.WordPieceTrainer(vocab_size=500, special_tokens=special, show_progress=False))
+        rust.train_from_iterator(TRAINING, trainers.WordPieceTrainer(vocab_size=500, special_tokens=list(special), show_progress=False))
         vocab = rust.get_vocab()
         tokens = [*sorted(vocab, key=vocab.__getitem__), *(f"[unused{number}]" for number in range(500 - len(vocab)))]
         (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
@@ -140,6 +139,9 @@ LLAMA = {
     "vocab_size": 560,
     "remove_extra_whitespaces": False,
 }
+ALBERT = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": "[CLS],[SEP],[MASK]"}
+DEBERTA = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]"}
+DEBERTA |= {"unk_piece": "[UNK]"}
 GEMMA = {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "eos_piece": "<eos>", "bos_piece": "<bos>"}
 WHISPER = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|fr|>", "<|transcribe|>", "<|notimestamps|>"]
 
@@ -186,6 +188,22 @@ FOLDERS = {
         {"add_bos_token": True},
     ),
     "reformer": Folder("reformer", sentence_pieces("spiece.model", model_type="bpe")),
+    "albert": Folder("albert", sentence_pieces("spiece.model", **ALBERT)),
+    "albert-accents": Folder("albert", sentence_pieces("spiece.model", **ALBERT), {"keep_accents": True, "do_lower_case": False}),
+    "deberta": Folder("deberta-v2", sentence_pieces("spm.model", **DEBERTA)),
+    "deberta-lower": Folder("deberta-v2", sentence_pieces("spm.model", **DEBERTA), {"do_lower_case": True, "split_by_punct": True}),
+    "pegasus": Folder("pegasus", sentence_pieces("spiece.model", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)),
+    "mbart": Folder("mbart", sentence_pieces("sentencepiece.bpe.model")),
+    "mbart-french": Folder("mbart", sentence_pieces("sentencepiece.bpe.model"), {"src_lang": "fr_XX"}),
+    "mbart50": Folder("mbart", sentence_pieces("sentencepiece.bpe.model"), {"tokenizer_class": "MBart50Tokenizer", "src_lang": "fr_XX"}),
+    "nllb": Folder(
+        "m2m_100",
+        sentence_pieces("sentencepiece.bpe.model", model_type="bpe"),
+        {"tokenizer_class": "NllbTokenizer", "additional_special_tokens": ["eng_Latn", "fra_Latn"], "src_lang": "fra_Latn"},
+    ),
+    "mpnet": Folder("mpnet", wordpiece(special=["<s>", "<pad>", "</s>", "[UNK]", "<mask>"])),
+    "neox": Folder("gpt_neox", byte_level("<|endoftext|>", "<|padding|>")),
+    "neox-bos": Folder("gpt_neox", byte_level("<|endoftext|>", "<|padding|>"), {"add_bos_token": True, "add_eos_token": True}),
     "marian": Folder("marian", two_languages),
     "wav2vec2": Folder("wav2vec2-conformer", letters),
 }

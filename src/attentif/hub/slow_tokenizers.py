@@ -5,8 +5,9 @@ is a function a class, from files to the library's tokenizer; `styles.py` says w
 
     WordPiece              BERT, DistilBERT, ELECTRA                       vocab.txt
     byte-level BPE         GPT-2, RoBERTa, BART, Qwen, Whisper             vocab.json + merges.txt
-    SentencePiece unigram  T5, CamemBERT, XLM-R, BigBird, Marian           *.model, *.spm
-    SentencePiece BPE      LLaMA, Mistral, Gemma, Reformer                 *.model
+    SentencePiece unigram  T5, CamemBERT, XLM-R, BigBird, Marian,          *.model, *.spm
+                           ALBERT, DeBERTa, Pegasus, mBART
+    SentencePiece BPE      LLaMA, Mistral, Gemma, Reformer, NLLB           *.model
     characters             wav2vec 2.0                                     vocab.json
 """
 
@@ -14,7 +15,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,12 @@ def byte_level(source: Source, files: Sequence[Path]) -> Rust:
     return rust
 
 
+def neox(source: Source, files: Sequence[Path]) -> Rust:
+    rust = byte_level(source, files)
+    rust.normalizer = normalizers.NFC()
+    return rust
+
+
 def qwen(source: Source, files: Sequence[Path]) -> Rust:
     rust = byte_level(source, files)
     rust.normalizer, rust.pre_tokenizer = qwen_form(add_prefix_space=source.flag("add_prefix_space", False))
@@ -136,6 +143,68 @@ def xlm_roberta(source: Source, files: Sequence[Path]) -> Rust:
     return unigram([*first, *found.scores[3:], (names["mask"], 0.0)], 3, found)
 
 
+def albert(source: Source, files: Sequence[Path]) -> Rust:
+    """Words in small letters without accents, unless the files say otherwise, and two kinds of quotes as one."""
+    found = _unigram_pieces(source, files[0])
+    rust = unigram(found.scores, _place(files[0], found, source.names["unk"]), found)
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    steps += [] if source.flag("keep_accents", False) else [normalizers.NFKD(), normalizers.StripAccents()]
+    steps += [normalizers.Lowercase()] if source.flag("do_lower_case", True) else []
+    rust.normalizer = normalizers.Sequence(steps + ([normalizers.Precompiled(found.characters)] if found.characters else []))
+    scheme = "always" if source.flag("add_prefix_space", True) else "never"
+    spaces = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme)
+    rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), spaces])
+    rust.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme=scheme)
+    return rust
+
+
+def deberta(source: Source, files: Sequence[Path]) -> Rust:
+    """Text is left in its letters: the table of forms that the file holds is not used, as by transformers."""
+    found = _unigram_pieces(source, files[0])
+    steps: list[Any] = [normalizers.Lowercase()] if source.flag("do_lower_case", False) else []
+    steps += [normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.NFC(), normalizers.Strip(left=False, right=True)]
+    rust = _spaced(found.scores, _place(files[0], found, source.names["unk"]), steps, blank=source.flag("add_prefix_space", True))
+    if source.flag("split_by_punct", False):
+        rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation(behavior="isolated"), rust.pre_tokenizer])
+    return rust
+
+
+def pegasus(source: Source, files: Sequence[Path]) -> Rust:
+    """`offset` tokens of training before the pieces, the first two of which are other programs' <pad> and </s>."""
+    found, names, said = _unigram_pieces(source, files[0]), source.names, source.said
+    masks = [str(said.get(f"mask_token{end}") or default) for end, default in (("", "<mask_1>"), ("_sent", "<mask_2>"))]
+    first = [names["pad"], names["eos"], *dict.fromkeys(masks)]
+    trained = [(f"<unk_{number}>", -100.0) for number in range(2, int(said.get("offset", 103)))]
+    vocab = [*((token, 0.0) for token in first), *trained, *found.scores[2:]]
+    return _spaced(vocab, [token for token, _ in vocab].index(names["unk"]), _one_blank(found))
+
+
+def mbart(source: Source, files: Sequence[Path]) -> Rust:
+    """fairseq's ids, and the codes of the languages before <mask>; text is left in its form."""
+    found = _unigram_pieces(source, files[0])
+    return unigram(_with_languages(source, found, MBART), 3, replace(found, characters=b""))
+
+
+def mbart_50(source: Source, files: Sequence[Path]) -> Rust:
+    found = _unigram_pieces(source, files[0])
+    return _spaced(_with_languages(source, found, MBART_50), 3, _one_blank(found))
+
+
+def nllb(source: Source, files: Sequence[Path]) -> Rust:
+    """BPE with fairseq's ids; the codes of the languages are additional special tokens."""
+    if source.flag("legacy_behaviour", False):
+        raise RunError("legacy_behaviour: the language behind the text is not read", file=files[0])
+    found = source.pieces(files[0])
+    tokens = dict.fromkeys([*(source.names[part] for part in ("bos", "pad", "eos", "unk")), *(piece.text for piece in found.pieces)])
+    vocab = {token: number for number, token in enumerate(tokens)}
+    rust = _bpe(files[0], vocab, found.merges(), unk_token=source.names["unk"], fuse_unk=True, byte_fallback=False)
+    if found.characters:
+        rust.normalizer = normalizers.Sequence(_one_blank(found))
+    rust.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
+    rust.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
+    return rust
+
+
 def big_bird(source: Source, files: Sequence[Path]) -> Rust:
     found = _unigram_pieces(source, files[0])
     rust = Rust(models.Unigram(found.scores, _place(files[0], found, source.names["unk"]), byte_fallback=False))
@@ -170,6 +239,82 @@ def reformer(source: Source, files: Sequence[Path]) -> Rust:
         rust.normalizer = normalizers.Sequence([normalizers.Precompiled(characters), normalizers.Replace(Regex(" {2,}"), " ")])
     rust.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
     rust.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
+    return rust
+
+
+MBART = [
+    "ar_AR",
+    "cs_CZ",
+    "de_DE",
+    "en_XX",
+    "es_XX",
+    "et_EE",
+    "fi_FI",
+    "fr_XX",
+    "gu_IN",
+    "hi_IN",
+    "it_IT",
+    "ja_XX",
+    "kk_KZ",
+    "ko_KR",
+    "lt_LT",
+    "lv_LV",
+    "my_MM",
+    "ne_NP",
+    "nl_XX",
+    "ro_RO",
+    "ru_RU",
+    "si_LK",
+    "tr_TR",
+    "vi_VN",
+    "zh_CN",
+]
+MBART_50 = [
+    *MBART,
+    *[
+        "af_ZA",
+        "az_AZ",
+        "bn_IN",
+        "fa_IR",
+        "he_IL",
+        "hr_HR",
+        "id_ID",
+        "ka_GE",
+        "km_KH",
+        "mk_MK",
+        "ml_IN",
+        "mn_MN",
+        "mr_IN",
+        "pl_PL",
+        "ps_AF",
+        "pt_XX",
+        "sv_SE",
+        "sw_KE",
+        "ta_IN",
+        "te_IN",
+    ],
+    *["th_TH", "tl_XX", "uk_UA", "ur_PK", "xh_ZA", "gl_ES", "sl_SI"],
+]
+
+
+def _with_languages(source: Source, found: Pieces, codes: Sequence[str]) -> list[tuple[str, float]]:
+    first = [source.names[part] for part in ("bos", "pad", "eos", "unk")]
+    return [*((token, 0.0) for token in first), *found.scores[3:], *((token, 0.0) for token in (*codes, source.names["mask"]))]
+
+
+def _one_blank(found: Pieces) -> list[Any]:
+    """The table of forms of a file, then every run of blanks as one."""
+    forms = [normalizers.Precompiled(found.characters)] if found.characters else [normalizers.Replace(Regex(r"\n"), " ")]
+    return [*forms, normalizers.Replace(Regex(r" {2,}"), " ")]
+
+
+def _spaced(vocab: Sequence[tuple[str, float]], unknown: int, steps: Sequence[Any], *, blank: bool = True) -> Rust:
+    """The likeliest pieces of a text cut at its blanks, after these steps of normalisation."""
+    rust = Rust(models.Unigram(list(vocab), unknown, byte_fallback=False))
+    scheme = "always" if blank else "first"
+    rust.normalizer = normalizers.Sequence(list(steps))
+    rust.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme)
+    rust.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme=scheme)
     return rust
 
 

@@ -69,8 +69,14 @@ def _from_files(style: Style, said: Mapping[str, Any], files: Sequence[Path], co
         raise
     except Exception as error:  # the library raises nothing better
         raise RunError(f"is damaged: {first_line(error)}", file=files[0]) from None
-    _add(rust, said, tokens, [*_of_pieces(source, files[0], rust), *_sentinels(rust), *_more(said)], files[0])
-    _frame(rust, style, said, names)
+    more = [
+        *_of_pieces(source, files[0], rust),
+        *_sentinels(rust),
+        *(AddedToken(token, special=True) for token in style.more),
+        *_more(said),
+    ]
+    _add(rust, said, tokens, more, files[0])
+    _frame(rust, style, said, names | ({"lang": said.get("src_lang") or style.language} if style.language else {}))
     return _finished(rust, tokens, files[0], config, size)
 
 
