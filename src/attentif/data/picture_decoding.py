@@ -119,14 +119,14 @@ def _fit_frame(image: Any, frame: Frame) -> Bytes:
         resample = Image.Resampling[frame.resample.upper()]
         fitted = {"crop": ImageOps.fit, "pad": ImageOps.pad}.get(frame.fit)
         if frame.resize:
-            image = _cut_middle(image.resize(_resized(image.size, frame.resize), resample), size)
+            image = _cut_middle(image.resize(_size_after(image.size, frame.resize), resample), size)
         else:
             image = fitted(image, size, resample) if fitted else image.resize(size, resample)
     pixels = np.asarray(image, dtype=np.uint8)
     return pixels[None] if channels == 1 else np.moveaxis(pixels, 2, 0)
 
 
-def _resized(size: tuple[int, int], wanted: tuple[int, ...]) -> tuple[int, int]:
+def _size_after(size: tuple[int, int], wanted: tuple[int, ...]) -> tuple[int, int]:
     """Width and height where the shorter side, or height and width, become `wanted`."""
     if len(wanted) == 2:
         return wanted[1], wanted[0]
