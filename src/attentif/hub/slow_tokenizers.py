@@ -163,7 +163,7 @@ def deberta(source: Source, files: Sequence[Path]) -> Rust:
     found = _unigram_pieces(source, files[0])
     steps: list[Any] = [normalizers.Lowercase()] if source.flag("do_lower_case", False) else []
     steps += [normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.NFC(), normalizers.Strip(left=False, right=True)]
-    rust = _spaced(found.scores, _place(files[0], found, source.names["unk"]), steps, blank=source.flag("add_prefix_space", True))
+    rust = _build_metaspace(found.scores, _place(files[0], found, source.names["unk"]), steps, blank=source.flag("add_prefix_space", True))
     if source.flag("split_by_punct", False):
         rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation(behavior="isolated"), rust.pre_tokenizer])
     return rust
@@ -176,7 +176,7 @@ def pegasus(source: Source, files: Sequence[Path]) -> Rust:
     first = [names["pad"], names["eos"], *dict.fromkeys(masks)]
     trained = [(f"<unk_{number}>", -100.0) for number in range(2, int(said.get("offset", 103)))]
     vocab = [*((token, 0.0) for token in first), *trained, *found.scores[2:]]
-    return _spaced(vocab, [token for token, _ in vocab].index(names["unk"]), _one_blank(found))
+    return _build_metaspace(vocab, [token for token, _ in vocab].index(names["unk"]), _one_blank(found))
 
 
 def mbart(source: Source, files: Sequence[Path]) -> Rust:
@@ -187,7 +187,7 @@ def mbart(source: Source, files: Sequence[Path]) -> Rust:
 
 def mbart_50(source: Source, files: Sequence[Path]) -> Rust:
     found = _unigram_pieces(source, files[0])
-    return _spaced(_with_languages(source, found, MBART_50), 3, _one_blank(found))
+    return _build_metaspace(_with_languages(source, found, MBART_50), 3, _one_blank(found))
 
 
 def nllb(source: Source, files: Sequence[Path]) -> Rust:
@@ -308,7 +308,7 @@ def _one_blank(found: Pieces) -> list[Any]:
     return [*forms, normalizers.Replace(Regex(r" {2,}"), " ")]
 
 
-def _spaced(vocab: Sequence[tuple[str, float]], unknown: int, steps: Sequence[Any], *, blank: bool = True) -> Rust:
+def _build_metaspace(vocab: Sequence[tuple[str, float]], unknown: int, steps: Sequence[Any], *, blank: bool = True) -> Rust:
     """The likeliest pieces of a text cut at its blanks, after these steps of normalisation."""
     rust = Rust(models.Unigram(list(vocab), unknown, byte_fallback=False))
     scheme = "always" if blank else "first"
