@@ -35,12 +35,13 @@ def make_adapter(folder: Path, maps: dict[str, torch.Tensor], **said: Any) -> di
     """An adapter of these maps (path: weight), and what it adds to each."""
     folder.mkdir()
     torch.manual_seed(1)
-    tensors, changes, turned = {}, {}, said.get("fan_in_fan_out", False)
+    tensors, changes, turned = {}, {}, any("transformer.h." in path for path in maps)  # GPT-2's, whatever fan_in_fan_out says
     for path, weight in maps.items():
         out, inp = weight.shape[::-1] if turned else weight.shape
         a, b = torch.randn(3, inp), torch.randn(out, 3)
         tensors |= {f"base_model.model.{path}.lora_A.weight": a, f"base_model.model.{path}.lora_B.weight": b}
-        strength = (SAID | said)["lora_alpha"] / (3**0.5 if said.get("use_rslora") else 3)
+        alpha = next((value for key, value in said.get("alpha_pattern", {}).items() if path.endswith(key)), (SAID | said)["lora_alpha"])
+        strength = alpha / (3**0.5 if said.get("use_rslora") else 3)
         changes[path] = strength * (b @ a).T if turned else strength * b @ a
     save_file(tensors, folder / "adapter_model.safetensors")
     (folder / "adapter_config.json").write_text(json.dumps(SAID | said))
@@ -53,6 +54,10 @@ def make_adapter(folder: Path, maps: dict[str, torch.Tensor], **said: Any) -> di
         ("llama", ["model.layers.0.self_attn.q_proj", "model.layers.1.mlp.down_proj"], {}),
         ("llama", ["model.layers.1.self_attn.v_proj"], {"use_rslora": True, "lora_alpha": 2}),
         ("gpt2", ["transformer.h.0.attn.c_attn", "transformer.h.1.mlp.c_proj"], {"fan_in_fan_out": True}),
+        ("gpt2", ["transformer.h.0.attn.c_proj"], {"fan_in_fan_out": False}),
+        ("llama", ["model.layers.0.self_attn.q_proj"], {"fan_in_fan_out": True}),
+        ("llama", ["model.layers.0.self_attn.q_proj"], {"alpha_pattern": {"layers.0.self_attn.q_proj": 21}}),
+        ("llama", ["model.layers.0.self_attn.q_proj"], {"alpha_pattern": {"k_proj": 21}}),
         ("phi3", ["model.layers.0.self_attn.qkv_proj", "model.layers.1.mlp.gate_up_proj"], {}),
     ],
 )

@@ -1,6 +1,9 @@
 """Other people's models as a user types it: imported, asked, scored, trained on, exported; and what cannot be, in one line."""
 
+import io
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +86,18 @@ def test_texts_are_written_by_an_imported_model(ask: Ask) -> None:
     both = [ask("generate", source, "Il était", "--max-tokens", "6") for source in ("gpt2", "runs/g")]
     assert both[0] == both[1]
     assert both[0][0] == 0
+
+
+def test_a_folder_that_asks_for_beams_is_searched_and_talked_to(ask: Ask, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(place / "gpt2", place / "searched")
+    (place / "searched" / "generation_config.json").write_text('{"num_beams": 3, "max_new_tokens": 6}')
+    asked = ask("generate", "searched", "Il était")
+    assert asked == ask("generate", "gpt2", "Il était", "--beams", "3", "--max-tokens", "6")
+    assert asked[0] == 0
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Bonjour\n"))
+    code, _, err = ask("chat", "searched", "--max-tokens", "6")
+    assert code == 0
+    assert "beam" in err
 
 
 def test_a_run_begins_with_the_body_and_the_words_of_a_folder(ask: Ask, place: Path) -> None:

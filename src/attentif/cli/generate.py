@@ -85,7 +85,7 @@ def generate(
         write_answers(loaded, file, out, Choices(text, None, None, 0, resume, force), given, json)
         return
     assert prompt is not None
-    if json or probabilities or (beams or 1) > 1:
+    if json or probabilities or loaded.require("generate").options(given).beams > 1:  # asked for here, or by the folder
         found = loaded.generate(prompt, alternatives=ALTERNATIVES if probabilities else None, **given)
         if json:
             print_json({"prompt": prompt, "text": found.text, "finish": found.finish, "steps": _steps(loaded, found.steps, probabilities)})

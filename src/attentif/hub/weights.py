@@ -15,7 +15,9 @@ def open_tensors(folder: Path) -> Tensors | GgufTensors | AdaptedTensors:
         return GgufTensors(folder, read_json(folder / CONFIG))
     base = Tensors(folder).text()
     base = Mxfp4Tensors(base) if any(name.endswith(BLOCKS) for name in base) else base
-    return AdaptedTensors(base, (folder / ADAPTER).resolve()) if (folder / ADAPTER).is_symlink() else base
+    if not (folder / ADAPTER).is_symlink():
+        return base
+    return AdaptedTensors(base, (folder / ADAPTER).resolve(), read_json(folder / CONFIG).get("model_type"))
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -15,6 +15,8 @@ def start_conversation(run: Any, *, system: str | None = None, **options: Any) -
         raise UsageError("--system: this run has no chat template, and so no place for it", file=run.path)
     run.require("chat")
     chosen, limit = run.task.options(options), getattr(getattr(run.model, "caps", None), "max_len", None)
+    if chosen.beams > 1:  # an answer is read while it is written
+        chosen = chosen.replace(beams=1, length_penalty=1.0, early_stopping=False)
     if limit is not None and limit <= 2 * chosen.max_tokens:
         raise UsageError(f"--max-tokens: this model can hold {limit} tokens in all; ask for less than half of them", file=run.path)
     script: Script = (

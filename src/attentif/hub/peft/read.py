@@ -1,9 +1,11 @@
 """PEFT's adapter folders (LoRA), read onto the base that they name.
 
-    adapter_config.json          r, lora_alpha, use_rslora, fan_in_fan_out, base_model_name_or_path ...
+    adapter_config.json          r, lora_alpha, use_rslora, base_model_name_or_path ...
     adapter_model.safetensors    base_model.model.<map>.lora_A.weight (r, in), .lora_B.weight (out, r); other tensors whole
 
     W' = W + s B A        s = lora_alpha / r, or lora_alpha / √r with use_rslora
+
+Maps are stored as (out, in), or the other way round in the families of CONV1D; PEFT goes by the map, whatever `fan_in_fan_out` says.
 
 `unpack_adapter` makes a temporary folder of links to the base's files, with the adapter's tokenizer where it has one; `AdaptedTensors` are
 the base's weights with the products added, under the base's own names, so that every family is read as without an adapter.
@@ -26,6 +28,7 @@ from attentif.hub.files import CONFIG, Tensors, read_json
 ADAPTER, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LINK = "adapter"  # in the temporary folder: the adapter's own
 BEFORE = "base_model.model."
+CONV1D = {"gpt2": ("c_attn", "c_proj", "c_fc")}  # maps that are transformers' Conv1D, by family
 # keys that change what an adapter computes, with the values that are understood
 UNDERSTOOD: dict[str, tuple[Any, ...]] = {
     "peft_type": ("LORA",),
@@ -79,8 +82,10 @@ def check_understood(path: Path, said: Mapping[str, Any]) -> None:
 class AdaptedTensors(Mapping[str, Tensor]):
     """The weights of a base with those of an adapter added, by the base's names."""
 
-    def __init__(self, base: Tensors, folder: Path) -> None:
+    def __init__(self, base: Tensors, folder: Path, kind: object) -> None:
+        """`kind` is the base's model_type."""
         self.base, self.folder, self.said = base, folder, read_json(folder / ADAPTER)
+        self.turned = CONV1D.get(str(kind), ())
         check_understood(folder, self.said)
         self.own = Tensors(folder, WEIGHTS)
         self.files = base.files | self.own.files
@@ -115,7 +120,7 @@ class AdaptedTensors(Mapping[str, Tensor]):
         path = self.pairs[name]
         a, b = (self.own[f"{BEFORE}{path}.lora_{half}.weight"].float() for half in "AB")
         change = self.strength(path, len(a)) * (b @ a)
-        change = change.T if self.said.get("fan_in_fan_out") else change
+        change = change.T if path.rpartition(".")[2] in self.turned else change
         if change.shape != weight.shape:
             raise RunError(f"adapts {path} in another shape than its base has it", file=self.folder / WEIGHTS)
         return weight.to(torch.promote_types(weight.dtype, torch.float32)) + change
