@@ -62,7 +62,7 @@ def chat(
     asked = {"temperature": temperature, "top_p": top_p}
     chosen |= {key: value for key, value in asked.items() if value is not None}
     talk = start_conversation(loaded, system=system, max_tokens=max_tokens, seed=seed, **chosen)
-    if loaded.task.options({}).beams > 1:
+    if loaded.require("chat").options({}).beams > 1:
         say("the beam search that the model comes with is for whole texts: here each token is the likeliest one")
     say(f"{who} {'answers' if isinstance(talk.script, Turns) else 'continues the dialogue'}; {QUIT} leaves")
     _talk(talk.answer, lambda: False)
