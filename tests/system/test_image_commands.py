@@ -48,7 +48,7 @@ def test_a_folder_of_pictures_is_trained_on_and_compared(run: Path) -> None:
     report = (run / "report.html").read_text()
     assert "Matrice de confusion" in report
     assert "L’attention sur l’image" in report
-    assert "<title>digits · bars</title>" in re.sub(r"<title [^>]*>", "<title>", report)
+    assert "<title>digits · bars · accuracy " in re.sub(r"<title [^>]*>", "<title>", report)
 
 
 def test_pictures_and_folders_are_answered(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,8 @@ def evaluate(
     if json:
         print_json(finite({"run": str(run), "data": file, "metric": metric, **asdict(found)}))
     else:
-        title = title_of(pick(" et ", " and ").join(data or [chosen]), found.examples)
+        unit = asdict(loaded.task.scored_unit or loaded.task.unit)
+        title = title_of(pick(" et ", " and ").join(data or [chosen]), found.examples, unit)
         print_scores(found.scores, found.intervals, metric=metric, title=title)
         print_classes(found.details)
         if (overlap := details_of(found, OverlapDetails)) and (unseen := overlap["unseen"]):

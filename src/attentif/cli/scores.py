@@ -28,7 +28,9 @@ def print_results(results: Mapping[str, Any]) -> None:
         rows.append(_row(pick("le réseau seul", "this run's network alone"), alone["scores"], alone["intervals"], keys))
     own = pick("ce modèle, une moyenne", "this run, an average") if parts else pick("ce modèle", "this run")
     rows.append(_row(own, results["scores"], results["intervals"], keys))
-    print_table(["", *map(_title, keys)], rows, title=title_of(results["split"], results["examples"]), strong=len(rows) - 1)
+    print_table(
+        ["", *map(_title, keys)], rows, title=title_of(results["split"], results["examples"], results.get("unit")), strong=len(rows) - 1
+    )
     if main == "balanced_accuracy":
         print_classes(results["details"])
     if ahead := _ahead(rivals, results["scores"], main):
@@ -44,7 +46,10 @@ def _ahead(rivals: Sequence[Mapping[str, Any]], scores: Scores, main: str) -> st
     sign = 1 if metric(main).higher_is_better else -1
     scored = [rival for rival in rivals if rival["scores"].get(main) is not None and scores.get(main) is not None]
     best = max(scored, key=lambda rival: sign * rival["scores"][main], default=None)
-    return best["name"][choose_language()] if best and sign * best["scores"][main] > sign * scores[main] else ""
+    if best is None or sign * best["scores"][main] <= sign * scores[main]:
+        return ""
+    shown = [metric(main).write(value).en for value in (best["scores"][main], scores[main])]
+    return best["name"][choose_language()] if shown[0] != shown[1] else ""  # no difference that could be read in the table
 
 
 def print_classes(details: Mapping[str, Any]) -> None:
@@ -69,11 +74,12 @@ def print_scores(scores: Scores, intervals: Intervals, *, metric: str, title: st
     print_table([pick("mesure", "score"), pick("valeur (intervalle à 95 %)", "value (95 % interval)")], rows, title=title, strong=0)
 
 
-def title_of(name: str, examples: int) -> str:
+def title_of(name: str, examples: int, unit: Mapping[str, str] | None = None) -> str:
     """ "test: 200 examples"."""
     from attentif.view.words import count
 
-    return pick(f"{name} : {count(examples).fr} exemples", f"{name}: {examples:,} examples")
+    unit = unit or {"fr": "exemples", "en": "examples"}
+    return pick(f"{name} : {count(examples).fr} {unit['fr']}", f"{name}: {examples:,} {unit['en']}")
 
 
 def _main_first(scores: Scores, metric: str) -> list[str]:

@@ -82,7 +82,7 @@ def _rows(file: Path, tolerance: Tolerance, *, titled: bool) -> Iterator[Row]:
 
 def _answers(asked: Question) -> tuple[list[Answer], str | None]:
     """The answers, checked against the context, or why they cannot be used."""
-    said = f"the question « {asked.question[:NEAR]}{'…' if len(asked.question) > NEAR else ''} »"
+    said = f"the question “{asked.question[:NEAR]}{'…' if len(asked.question) > NEAR else ''}”"
     if not asked.question.strip():
         return [], "a question is empty"
     if not asked.context.strip():

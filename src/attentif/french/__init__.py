@@ -33,7 +33,7 @@ def choose_language() -> Lang:
 
 
 def pick(french: str, english: str) -> str:
-    return french if choose_language() == "fr" else english
+    return typeset(french) if choose_language() == "fr" else english
 
 
 def localize(message: str) -> str:
@@ -88,9 +88,9 @@ def french_number(written: str) -> str:
 
 def typeset(french: str) -> str:
     """French as typographers set it: no line ends before ; : ! ? %, inside « », and apostrophes are curved."""
-    french = re.sub(r"(?<=\S) (?=[;!?](?:\s|$))|(?<=[\d}]) (?=%)", THIN, french)
-    french = re.sub(r"(?<=\S) (?=:(?:\s|$))|(?<=«) | (?=»)", WIDE, french)
-    return re.sub(r"(?<=[A-Za-zÀ-ÿ])'(?=[A-Za-zÀ-ÿ«])", "’", french)
+    french = re.sub(r" (?=[;!?](?:\s|$))|(?<=[\d}]) (?=%)", THIN, french)
+    french = re.sub(r" (?=:(?:\s|$))|(?<=«) | (?=»)", WIDE, french)
+    return re.sub(r"(?<=[A-Za-zÀ-ÿ])'(?=[A-Za-zÀ-ÿ«{])", "’", french)
 
 
 class Template(NamedTuple):

@@ -18,7 +18,7 @@ from attentif.tasks.predictors import Predictor, first_network
 from attentif.text import Encoding, Tokenizer
 from attentif.text.explain import format_token, is_byte_level
 from attentif.view.blocks import AttentionMaps
-from attentif.view.words import Text
+from attentif.view.words import LANGS, Text, Words, quote, say
 
 Weights = dict[str, NDArray[np.floating[Any]]]
 PARTS = {
@@ -56,7 +56,7 @@ def attention_maps(
     *,
     source: Sequence[str] | None = None,
     writes: Sequence[str] = (),
-    title: str = "",
+    title: Words = "",
 ) -> list[AttentionMaps]:
     """The weights of one example. `tokens` are what the last stack reads; where it reads from an encoder too, `source` is what that
     one reads, and `writes` what the decoder writes at each place, which is what it looks at the source for; or the answer of a head that
@@ -71,13 +71,23 @@ def attention_maps(
     maps = []
     for part, weights in found.items():
         if part == "head":
-            maps.append(AttentionMaps(writes or ["→"], weights, tokens, Text(f"{title} — {PARTS[part].fr}", f"{title} — {PARTS[part].en}")))
+            maps.append(AttentionMaps(writes or ["→"], weights, tokens, _title_of_part(title, part)))
         elif source is None:
             maps.append(AttentionMaps(tokens, weights, title=title))
         else:
             rows, columns = {"encoder": (source, None), "decoder": (tokens, None), "cross": (writes, source)}[part]
-            maps.append(AttentionMaps(rows, weights, columns, Text(f"{title} — {PARTS[part].fr}", f"{title} — {PARTS[part].en}")))
+            maps.append(AttentionMaps(rows, weights, columns, _title_of_part(title, part)))
     return maps
+
+
+def _title_of_part(title: Words, part: str) -> Text:
+    return Text(*(f"{say(title, lang)} — {PARTS[part][lang]}" for lang in LANGS))
+
+
+def map_title(given: str, answer: Words = "") -> Text:
+    """The title of a map: “what was given” → the answer."""
+    shown = quote(given)
+    return Text(*(f"{shown[lang]} → {say(answer, lang)}" for lang in LANGS)) if answer else shown
 
 
 def layer_name(path: str) -> str:

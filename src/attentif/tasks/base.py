@@ -43,7 +43,7 @@ from attentif.tasks.states import build_state
 from attentif.tasks.tokenizers import Tokenizers as Tokenizers
 from attentif.tasks.tokenizers import TokenizerSource as TokenizerSource
 from attentif.view.blocks import AttentionMaps, Score, Section
-from attentif.view.words import Text, Words
+from attentif.view.words import EXAMPLES, Text, Words
 
 Say = Callable[[str], None]  # tells the user one line
 Progress = Callable[[int, int], None]  # done, of so many
@@ -271,7 +271,8 @@ class BaseTask(ABC, Generic[State, Part]):
     reads: str = "text"  # the role of what is given to `predict`, and of the column that holds it
     optional_inputs: tuple[str, ...] = ()  # what may be given beside one input: "pair", "target", "language"
     offers: tuple[str, ...] = ()  # capabilities (`capabilities.py`) that do not depend on the model
-    unit: Text = Text("exemples", "examples")  # what a split is counted in; scores may be of something smaller
+    unit: Text = EXAMPLES  # what a split is counted in
+    scored_unit: Text | None = None  # what scores count, where that is something smaller
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -279,6 +280,10 @@ class BaseTask(ABC, Generic[State, Part]):
     def capabilities(self, model: Any) -> tuple[str, ...]:
         """Names of what a run of this task can do with a model of this configuration."""
         return self.offers
+
+    def count(self, part: Part) -> int:
+        """How many `unit` a split has."""
+        return len(part)
 
     def metric_for(self, state: State) -> str:
         """The main score, where the data decide which."""

@@ -27,7 +27,7 @@ from attentif.tasks.base import Prediction
 from attentif.tasks.details import TagAnswer, details_of
 from attentif.tasks.predictors import Predictor, first_network
 from attentif.text import Tokenizer
-from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, Legend, Paragraph, Section, Table, Tokens
 from attentif.view.page import Fragment, Page, write
 from attentif.view.words import Text, number, percent
 
@@ -73,11 +73,12 @@ class Explanation:
     def sections(self) -> list[Section]:
         sure = "" if self.probability is None else f" ({100 * self.probability:.0f} %)"
         said = Text(
-            "Les parties en couleur chaude parlent pour la réponse : sans elles, elle serait moins probable. Les autres parlent contre.",
-            "Parts in the warm colour speak for the answer: without them it would be less likely. The others speak against it.",
+            "Plus une partie est foncée, plus la réponse change quand on l’enlève.",
+            "The darker a part, the more the answer changes when it is removed.",
         )
         body: list[Block] = [
             Paragraph(said, "note"),
+            Legend(Text("parle pour la réponse", "speaks for the answer"), Text("parle contre", "speaks against it")),
             Tokens([f" {part.name}" for part in self.parts], [part.removal for part in self.parts]),
         ]
         if any(part.gradient is not None for part in self.parts):

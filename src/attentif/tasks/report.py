@@ -5,13 +5,14 @@ from functools import partial
 
 from attentif.tasks.details import Sliced
 from attentif.tasks.metrics import GroupScores, Slice
-from attentif.view.blocks import Block, FigureBlock, Score, Table
+from attentif.view.blocks import Block, FigureBlock, Legend, Score, Table
 from attentif.view.words import IN_TOKENS, Text, Words, count, metric
 
 NOTHING = "∅"  # how an answer without a word is shown
 WHERE = Text("Où il réussit, où il échoue", "Where it succeeds, where it fails")
 WHERE_WRONG = Text("Où il se trompe", "Where it is wrong")
 WORST_ERRORS = Text("Les pires erreurs", "The worst errors")
+RIGHT_OR_WRONG = Legend(Text("juste", "right"), Text("faux", "wrong"))
 LENGTHS, GROUP = Text("Selon la longueur", "By length"), Text("groupe", "group")
 
 

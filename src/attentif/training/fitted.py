@@ -62,7 +62,7 @@ class FitResult(FinishedRun):
         return {"steps": len(self.rows), "ended": "fitted"}
 
     def describe(self) -> list[Text]:
-        train, test = (count(len(part)) for part in (self.prepared.train, self.prepared.test))
+        train, test = (count(self.task.count(part)) for part in (self.prepared.train, self.prepared.test))
         done = Text(
             "Modèle : {model}, ajusté à {train} {unit} et jugé sur {test}. Rien n'y est appris pas à pas par gradient sur un réseau.",
             "Model: {model}, fitted to {train} {unit} and scored on {test}. No network is trained step by step here.",
@@ -73,7 +73,7 @@ class FitResult(FinishedRun):
 def measure(config: FitConfig, task: FittedTask, prepared: AnyPrepared, display: Display) -> FitResult:
     """Fit, then score on validation and test, beside the baselines."""
     begin, model = time.perf_counter(), config.fit.build()
-    display.say(f"fitting {config.fit.kind} to {len(prepared.train):,} {task.unit.en}")
+    display.say(f"fitting {config.fit.kind} to {task.count(prepared.train):,} {task.unit.en}")
     rows = model.fit(prepared.train.of, display.work)
     seconds = time.perf_counter() - begin
     display.say(f"fitted in {seconds:.1f} s")

@@ -1,7 +1,8 @@
 """Results of a run: `results.json`, `report.html`, `README.md`."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import date
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from attentif.training.trainable import count_trainable
 from attentif.view.blocks import Contender
 from attentif.view.diagram import draw_architecture
 from attentif.view.report import Cost, Origin, Outcome, RunReport
-from attentif.view.words import LANGS, Text, count, metric, number, say
+from attentif.view.words import LANGS, Text, count, day, metric, number, say
 
 ENDED = {
     "steps": Text("le nombre de pas demandé a été atteint", "the number of steps asked for was reached"),
@@ -61,6 +62,10 @@ class FinishedRun(ABC):
     def metric(self) -> str:
         return self.task.metric_for(self.prepared.state)
 
+    @property
+    def scored_unit(self) -> Text:
+        return self.task.scored_unit or self.task.unit
+
     def results(self) -> dict[str, Any]:
         """Everything measured, as plain data."""
         test = self.test
@@ -71,6 +76,7 @@ class FinishedRun(ABC):
             "split": test.split,
             "trained_on": len(self.prepared.train),
             "examples": test.examples,
+            "unit": asdict(self.scored_unit),
             "scores": test.scores,
             "intervals": test.intervals,
             "valid": self.valid.scores,
@@ -87,15 +93,22 @@ class FinishedRun(ABC):
         return RunReport(
             title=self.title(),
             done=self.describe(),
-            outcome=Outcome(self.metric, test.with_intervals(), rivals, test.split, test.examples),
+            outcome=Outcome(self.metric, test.with_intervals(), rivals, test.split, test.examples, self.scored_unit),
             history=folder.metrics.rows(),
             cost=Cost(**self.cost()),
             origin=Origin(made.recipe, to_toml(self.config), versions, self.prepared.notes),
             sections=self.task.sections(replace(test, baselines=self.baselines)),
         )
 
-    def title(self) -> str:
-        """What was started, and the data where they have another name: "classify · avis.csv"."""
+    def title(self) -> Text:
+        """What was started, on which data, with what score, when: "classify · avis.csv · accuracy 97.3% · 1 May 2026"."""
+        of = metric(self.metric)
+        score = Text("{name} {value}", "{name} {value}").with_(name=of.name, value=of.write(self.test.scores[of.key]))
+        parts = [Text(self.subject(), self.subject()), score, day(date.today())]
+        return Text(*(" · ".join(part[lang] for part in parts) for lang in LANGS))
+
+    def subject(self) -> str:
+        """The recipe, and the data where they have another name."""
         data, recipe = self.config.data, self.made.recipe
         files = data.files("train") if not data.name else []
         named = data.name or (files[0].name if len(files) == 1 else "")
@@ -106,7 +119,9 @@ class FinishedRun(ABC):
         of = metric(self.metric)
         caveat = self.task.caveat(self.model, self.prepared.state)
         value = of.write(self.test.scores[of.key]).en
-        return f"{of.name.en} {value} on {self.test.examples:,} {self.test.split} {self.task.unit.en}" + (f" ({caveat})" if caveat else "")
+        return f"{of.name.en} {value} on {self.test.examples:,} {self.test.split} {self.scored_unit.en}" + (
+            f" ({caveat})" if caveat else ""
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,14 +166,19 @@ class TrainingResult(FinishedRun):
             model=model,
             parameters=count(sum(self.model.sizes().values())),
             unit=self.task.unit,
-            train=count(len(self.prepared.train)),
-            valid=count(len(self.prepared.valid)),
-            test=count(len(self.prepared.test)),
+            train=count(self.task.count(self.prepared.train)),
+            valid=count(self.task.count(self.prepared.valid)),
+            test=count(self.task.count(self.prepared.test)),
         )
         lengthened = self.train_state.ended == "epochs" and self.train_state.step == self.config.train.min_steps
         why = ENDED["min_steps" if lengthened else self.train_state.ended]
-        ended = Text("{steps} pas, {epochs} passages sur les données ; {why}.", "{steps} steps, {epochs} passes over the data; {why}.")
-        return [trained, ended.with_(steps=count(self.train_state.step), epochs=number(self.train_state.epochs, 3), why=why)]
+        passes = count(round(epochs)) if (epochs := self.train_state.epochs).is_integer() else number(epochs, 3)
+        ended = Text("{steps} pas, {passes} sur les données ; {why}.", "{steps} steps, {passes} over the data; {why}.").with_(
+            steps=count(self.train_state.step),
+            passes=Text(f"{{n}} passage{'s' if epochs >= 2 else ''}", f"{{n}} pass{'' if epochs == 1 else 'es'}").with_(n=passes),
+            why=why,
+        )
+        return [trained, ended]
 
 
 def baseline_record(baseline: Baseline) -> dict[str, Any]:

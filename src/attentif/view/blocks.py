@@ -57,6 +57,14 @@ class Tokens:
             raise ValueError(f"{len(self.tokens)} tokens with {len(self.values)} values")
 
 
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """What the two colours of `Tokens` mean."""
+
+    positive: Words
+    negative: Words
+
+
 Cell = str | int | float | Text | Tokens | None
 
 
@@ -131,7 +139,7 @@ class AttentionMaps:
         return self.rows if self.columns is None else self.columns
 
 
-Block = Paragraph | Table | FigureBlock | Drawing | Code | Tokens | AttentionMaps
+Block = Paragraph | Table | FigureBlock | Drawing | Code | Legend | Tokens | AttentionMaps
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,8 @@ def render(page: Page) -> str:
     """The whole page as text."""
     early, late = asset("early.js"), scripts(page.blocks)
     links = "".join(f'<a href="#s{place}">{both(part.title)}</a>' for place, part in enumerate(page.sections))
+    heading = both(Text("Sommaire", "Contents"))
+    contents = f'<details class="contents"><summary>{heading}</summary><nav aria-label="Sections">{links}</nav></details>'
     parts = "\n".join(section(part, f"s{place}") for place, part in enumerate(page.sections))
     title_fr, title_en = (escape(say(page.title, lang)) for lang in ("fr", "en"))
     made = Text("Page écrite par Attentif {version} ; elle se lit sans réseau.", "Page written by Attentif {version}; it needs no network.")
@@ -123,7 +125,7 @@ def render(page: Page) -> str:
 </head>
 <body>
 <a class="skip" href="#main">{both(Text("Aller au contenu", "Skip to content"))}</a>
-<header class="bar"><div><nav aria-label="Sections">{links}</nav>{LANGUAGES}</div></header>
+<header class="bar"><div>{contents}{LANGUAGES}</div></header>
 <main id="main">
 <h1>{both(page.title)}</h1>
 {body(page.lead)}

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from attentif.errors import UsageError
-from attentif.view.blocks import AttentionMaps, Block, Cell, Code, Drawing, FigureBlock, Paragraph, Section, Table, Tokens
-from attentif.view.words import Number, Text, Words, count, number, percent, say, unbroken
+from attentif.view.blocks import AttentionMaps, Block, Cell, Code, Drawing, FigureBlock, Legend, Paragraph, Section, Table, Tokens
+from attentif.view.words import Number, Text, Words, count, number, part_name, percent, say
 
 LONG_CELL = 40  # characters from which a column of a table needs room
 LONG = " class=long"
@@ -28,7 +28,7 @@ def both(words: Words) -> str:
     """The words in both languages, of which the style sheet shows one."""
     if isinstance(words, str) or words.fr == words.en:
         return escape(say(words, "en"))
-    return f'<span class="fr" lang="fr">{escape(unbroken(words.fr))}</span><span class="en" lang="en">{escape(words.en)}</span>'
+    return f'<span class="fr" lang="fr">{escape(words.fr)}</span><span class="en" lang="en">{escape(words.en)}</span>'
 
 
 def aria(words: Words) -> str:
@@ -72,6 +72,12 @@ def _tokens(value: Tokens) -> str:
     return f'<figure><p class="tokens">{_shade_tokens(value)}</p>{caption}</figure>'
 
 
+@block.register
+def _legend(value: Legend) -> str:
+    swatch = lambda side, words: f'<span><span class="{side}" style="--shade:1"> </span> {both(words)}</span>'
+    return f'<p class="legend">{swatch("tok", value.positive)}{swatch("tok neg", value.negative)}</p>'
+
+
 def _shade_tokens(value: Tokens) -> str:
     whole = value.whole or max((abs(v) for v in value.values), default=0) or 1
     parts = []
@@ -86,15 +92,21 @@ def _shade_tokens(value: Tokens) -> str:
 
 @block.register
 def _table(value: Table) -> str:
-    head = "".join(f"<th{_cell_class(_column(value, i))} scope=col>{both(name)}</th>" for i, name in enumerate(value.columns))
+    classes = [_cell_class(_column(value, i)) for i in range(len(value.columns))]
+    cards = LONG in classes[1:] or any(
+        isinstance(row[0], Tokens) for row in value.rows
+    )  # a phone shows a row as a card: each cell below its column's name
+    head = "".join(f"<th{kind} scope=col>{both(name)}</th>" for name, kind in zip(value.columns, classes, strict=True))
     rows = []
     for place, row in enumerate(value.rows):
         strong = ' class="strong"' if place in value.strong else ""
-        cells = "".join(f"<td{_cell_class([cell])}>{_cell(cell)}</td>" for cell in row)
+        names = [f"<b class=name>{both(name)}</b>" if cards else "" for name in value.columns]
+        cells = "".join(f"<td{_cell_class([cell])}>{name}{_cell(cell)}</td>" for name, cell in zip(names, row, strict=True))
         rows.append(f"<tr{strong}>{cells}</tr>")
     caption = "" if value.caption is None else f"<caption>{both(value.caption)}</caption>"
     # a table wider than a phone scrolls by itself; tabindex lets the keyboard scroll it too
-    return f'<div class="scroll" tabindex=0><table>{caption}<thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    table = "<table class=cards>" if cards else "<table>"
+    return f'<div class="scroll" tabindex=0>{table}{caption}<thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
 def _column(table: Table, place: int) -> list[Cell]:
@@ -170,7 +182,7 @@ def _maps(value: AttentionMaps) -> str:
     data = {
         "rows": list(value.rows),
         "columns": None if value.columns is None else list(value.columns),
-        "layers": [{"name": name, "heads": len(weights)} for name, weights in value.weights.items()],
+        "layers": [{"name": name, "fr": part_name(name).fr, "heads": len(weights)} for name, weights in value.weights.items()],
         "bytes": base64.b64encode(b"".join(quantize_map(weights).tobytes() for weights in value.weights.values())).decode(),
     }
     title = f"<h3>{both(value.title)}</h3>" if value.title else ""

@@ -14,6 +14,7 @@ from attentif.view.figures.scores import format_score, sort_best_first
 from attentif.view.maps import HOW_TO_READ, MAPS
 from attentif.view.page import Page, write
 from attentif.view.words import (
+    EXAMPLES,
     METRICS,
     Metric,
     Number,
@@ -23,6 +24,7 @@ from attentif.view.words import (
     duration,
     metric,
     number,
+    part_name,
     percent,
     size,
     split_name,
@@ -39,6 +41,7 @@ class Outcome:
     baselines: Sequence[Contender] = ()
     split: str = "test"
     examples: int | None = None
+    unit: Text = EXAMPLES
 
     @property
     def contenders(self) -> list[Contender]:
@@ -135,7 +138,7 @@ def headline(outcome: Outcome) -> Text:
         metric=Text(first_capital(of.title.fr), first_capital(of.title.en)),
         score=format_score(ours, of),
         split=split_name(outcome.split),
-        size="" if outcome.examples is None else Text(" ({n} exemples)", " ({n} examples)").with_(n=count(outcome.examples)),
+        size="" if outcome.examples is None else Text(" ({n} {unit})", " ({n} {unit})").with_(n=count(outcome.examples), unit=outcome.unit),
     )
     if not outcome.rivals:
         return Text("{sentence}.", "{sentence}.").with_(sentence=sentence)
@@ -157,12 +160,13 @@ def comparison(of: Metric, ours: Score, name: Words, theirs: Score) -> Text:
         if difference > 0
         else Text(f"{amount.fr} de moins que", f"{amount.en} below")
     )
-    if difference == 0:
+    level = of.write(ours.value) == of.write(theirs.value)
+    if level:
         where = Text("au même niveau que", "level with")
     sentence = Text("{where} la meilleure référence, {name} ({score})", "{where} the best baseline, {name} ({score})").with_(
         where=where, name=name, score=of.write(theirs.value)
     )
-    if difference and overlap(ours, theirs):
+    if not level and overlap(ours, theirs):
         doubt = Text(
             " ; les intervalles se recouvrent et n’établissent pas l’écart", "; the intervals overlap and do not establish the difference"
         )
@@ -246,7 +250,10 @@ def cost(spent: Cost, history: Sequence[Mapping[str, Any]]) -> list[Block]:
         return [table]
     return [
         table,
-        FigureBlock(Text("Où sont les paramètres", "Where the parameters are"), partial(cost_bars, spent.parameters, "parameters")),
+        FigureBlock(
+            Text("Où sont les paramètres", "Where the parameters are"),
+            partial(cost_bars, {part_name(part): n for part, n in spent.parameters.items()}, "parameters"),
+        ),
     ]
 
 

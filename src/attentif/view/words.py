@@ -1,27 +1,30 @@
 """Words in two languages: every label of a figure or a report is a `Text`, so that one page can show either language."""
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal, TypeVar
+
+from attentif.french import typeset
 
 Lang = Literal["fr", "en"]
 LANGS: tuple[Lang, Lang] = ("fr", "en")
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 THIN_SPACE = "\u202f"  # before a French % or unit and between French thousands; does not break
-BEFORE_PERCENT = re.compile(r"(?<=\d) (?=%)")
 VOWELS = frozenset("aeiouàâäéèêëîïôöùûü")
-SEPARATOR_COLON: dict[Lang, str] = {"fr": f"{THIN_SPACE}: ", "en": ": "}
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The same thing said in French and in English."""
+    """The same thing in French, set by `typeset`, and in English."""
 
     fr: str
     en: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fr", typeset(self.fr))
 
     def __getitem__(self, lang: Lang) -> str:
         return self.fr if lang == "fr" else self.en
@@ -39,16 +42,11 @@ class Number(Text):
 
 Words = Text | str  # a plain string is a name or a user's own text, the same in both languages
 W = TypeVar("W", bound=Text | str)  # for the keys of mappings, in which Python's types tell str from Words
-IN_TOKENS, IN_WORDS = Text("jetons", "tokens"), Text("mots", "words")  # what lengths are counted in
+EXAMPLES, IN_TOKENS, IN_WORDS = Text("exemples", "examples"), Text("jetons", "tokens"), Text("mots", "words")  # what is counted
 
 
 def say(words: Words, lang: Lang) -> str:
     return words if isinstance(words, str) else words[lang]
-
-
-def unbroken(french: str) -> str:
-    """A French sentence in which no line ends between a number and its %."""
-    return BEFORE_PERCENT.sub(THIN_SPACE, french)
 
 
 def _number(english: str, unit: str = "", french_unit: str | None = None) -> Number:
@@ -158,31 +156,29 @@ METRICS: dict[str, Metric] = {
         Metric("rougeL", Text("ROUGE-L", "ROUGE-L"), share=True),
         Metric("bleu", Text("BLEU", "BLEU")),
         Metric("chrf", Text("chrF", "chrF")),
-        Metric("wer", Text("taux d'erreur par mot", "word error rate"), share=True, higher_is_better=False),
-        Metric("cer", Text("taux d'erreur par caractère", "character error rate"), share=True, higher_is_better=False),
+        Metric("wer", Text("taux d’erreur par mot", "word error rate"), share=True, higher_is_better=False),
+        Metric("cer", Text("taux d’erreur par caractère", "character error rate"), share=True, higher_is_better=False),
         Metric("loss", Text("perte", "loss"), higher_is_better=False),
-        Metric("mse", Text("erreur quadratique (MSE)", "squared error (MSE)"), higher_is_better=False),
-        Metric("mae", Text("erreur absolue (MAE)", "absolute error (MAE)"), higher_is_better=False),
-        Metric("rmse", Text("erreur quadratique moyenne (RMSE)", "root mean squared error (RMSE)"), higher_is_better=False),
-        Metric("r2", Text("part expliquée (R²)", "share explained (R²)")),
-        Metric("mase", Text("erreur par rapport à la saison (MASE)", "error over the seasonal one's (MASE)"), higher_is_better=False),
-        Metric("pinball", Text("perte des quantiles", "quantile loss"), higher_is_better=False),
-        Metric("coverage", Text("part dans la bande", "share inside the band"), share=True),
+        Metric("mse", Text("erreur quadratique moyenne (MSE)", "mean squared error (MSE)"), higher_is_better=False),
+        Metric("mae", Text("erreur absolue moyenne (MAE)", "mean absolute error (MAE)"), higher_is_better=False),
+        Metric("rmse", Text("racine de l’erreur quadratique moyenne (RMSE)", "root mean squared error (RMSE)"), higher_is_better=False),
+        Metric("r2", Text("variance expliquée (R²)", "variance explained (R²)")),
+        Metric("mase", Text("erreur absolue relative à la saison (MASE)", "mean absolute scaled error (MASE)"), higher_is_better=False),
+        Metric("pinball", Text("perte quantile", "quantile loss"), higher_is_better=False),
+        Metric("coverage", Text("couverture de la bande", "coverage of the band"), share=True),
         Metric("balanced_accuracy", Text("exactitude équilibrée", "balanced accuracy"), share=True),
         Metric("average_precision", Text("précision moyenne (AP)", "average precision"), share=True),
         Metric("auc", Text("aire sous la courbe ROC", "area under the ROC curve"), share=True),
-        Metric("follows", Text("paires reconnues (la suite, ou non)", "pairs recognised (the rest, or not)"), share=True),
+        Metric("follows", Text("exactitude de la phrase suivante", "next-sentence accuracy"), share=True),
         Metric("perplexity", Text("perplexité", "perplexity"), higher_is_better=False),
-        Metric("together", Text("mots voisins reconnus", "neighbouring words recognised"), share=True),
-        Metric("spearman", Text("accord avec les humains (Spearman)", "agreement with people (Spearman)")),
-        Metric("analogies", Text("analogies justes", "analogies right"), share=True),
-        Metric(
-            "asked", Text("part des questions dont tous les mots sont connus", "share of questions whose words are all known"), share=True
-        ),
+        Metric("together", Text("exactitude sur les paires de voisins", "accuracy on neighbouring pairs"), share=True),
+        Metric("spearman", Text("corrélation avec les jugements humains (Spearman)", "correlation with human judgements (Spearman)")),
+        Metric("analogies", Text("analogies résolues", "analogies solved"), share=True),
+        Metric("asked", Text("part des questions dont tous les mots sont connus", "share of questions with known words"), share=True),
         Metric("recognised", Text("dessins reconnus", "drawings recognised"), share=True),
         Metric("bits_per_token", Text("bits par jeton", "bits per token"), higher_is_better=False),
         Metric("bits_per_byte", Text("bits par octet", "bits per byte"), higher_is_better=False),
-        Metric("expert_entropy", Text("égalité des parts des experts", "evenness of the experts' shares"), share=True),
+        Metric("expert_entropy", Text("équilibre des experts", "balance of the experts"), share=True),
         Metric("ece", Text("erreur de calibration (ECE)", "calibration error (ECE)"), share=True, higher_is_better=False),
     )
 }
@@ -205,6 +201,30 @@ def split_name(split: str) -> Words:
     return SPLITS.get(split, split)
 
 
+PARTS = {
+    "embedding": "plongements",
+    "frontend": "entrée",
+    "encoder": "encodeur",
+    "decoder": "décodeur",
+    "head": "tête",
+    "linear": "linéaire",
+}
+
+
+def part_name(name: str) -> Text:
+    """A part of a model: "encoder 1 attn"."""
+    first, *rest = name.split(" ")
+    return Text(" ".join([PARTS.get(first, first), *rest]), name)
+
+
+MONTHS = ["janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"]
+
+
+def day(when: date) -> Text:
+    """ "1 May 2026" """
+    return Text(f"{'1er' if when.day == 1 else when.day} {MONTHS[when.month - 1]} {when.year}", f"{when.day} {when:%B %Y}")
+
+
 Writer = Callable[[float], Number]
 UNITS: dict[str, tuple[Text, Writer]] = {
     "parameters": (Text("paramètres", "parameters"), lambda value: count(round(value))),
@@ -212,6 +232,10 @@ UNITS: dict[str, tuple[Text, Writer]] = {
     "bytes": (Text("mémoire", "memory"), size),
 }
 Unit = Literal["parameters", "seconds", "bytes"]
+
+
+def quote(text: str) -> Text:
+    return Text(f"« {text} »", f"“{text}”")
 
 
 def join_names(names: Sequence[Words]) -> Text:

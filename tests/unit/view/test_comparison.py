@@ -107,7 +107,7 @@ def test_what_the_tests_establish_is_said_and_what_they_do_not_too() -> None:
     assert first.en == "mamba comes first: 91.0% [90.0; 92.0] (accuracy)."
     assert told.en.startswith("The difference from rnn (11.0 points) is established at the 5% level")
     assert untold.en == "That from <b>gru</b> is not: these models may be as good as each other."
-    assert untold.fr == "Il ne l’est pas avec <b>gru</b> : ces modèles peuvent se valoir."
+    assert untold.fr == "Il ne l’est pas avec <b>gru</b>\u00a0: ces modèles peuvent se valoir."
 
 
 def test_a_pair_that_only_the_correction_holds_back_is_not_called_as_good() -> None:
@@ -168,14 +168,14 @@ def test_whatever_is_uneven_is_said_in_one_sentence() -> None:
     (uneven,) = [reason for reason in may_not(part) if "equal" in reason.en]
     both = "mamba takes 2.0 times as many training operations as <b>gru</b>; mamba takes 3.0 times as many parameters as <b>gru</b>"
     assert uneven.en == f"Not all is equal: {both}."
-    assert uneven.fr.startswith("Tout n’est pas égal : mamba demande 2,0 fois plus d’opérations d’apprentissage que <b>gru</b> ; mamba ")
+    assert uneven.fr.startswith("Tout n’est pas égal\u00a0: mamba demande 2,0 fois plus d’opérations d’apprentissage que <b>gru</b>\u202f; mamba ")
 
 
 @pytest.mark.parametrize(
     ("failed", "french", "english"),
     [
-        ([0], "1 apprentissage de mamba a échoué : ce modèle n’est pas comparé", "1 run of mamba failed: it is not compared"),
-        ([0, 1], "2 apprentissages de mamba ont échoué : ce modèle n’est pas comparé", "2 runs of mamba failed: it is not compared"),
+        ([0], "1 apprentissage de mamba a échoué\u00a0: ce modèle n’est pas comparé", "1 run of mamba failed: it is not compared"),
+        ([0, 1], "2 apprentissages de mamba ont échoué\u00a0: ce modèle n’est pas comparé", "2 runs of mamba failed: it is not compared"),
     ],
 )
 def test_several_failures_of_one_model_are_of_one_model(failed: list[int], french: str, english: str) -> None:

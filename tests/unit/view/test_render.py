@@ -8,6 +8,7 @@ import pytest
 
 from attentif.errors import UsageError
 from attentif.view import AttentionMaps, Code, FigureBlock, Paragraph, Score, Section, Table, Text, Tokens
+from attentif.view.blocks import Legend
 from attentif.view.figures import confusion_matrix, loss_curves
 from attentif.view.figures.scores import format_score
 from attentif.view.render import block, body, differences, highlight_toml, json_script, quantize_map, section
@@ -104,13 +105,27 @@ def test_toml_is_highlighted_without_losing_a_character():
     assert re.sub(r"<[^>]*>", "", html).replace("&quot;", '"').replace("&#x27;", "'") == text
 
 
+def test_a_table_with_a_long_text_is_one_of_cards_on_a_phone():
+    table = Table([Text("classe", "class"), Text("texte", "text")], [["a", "un texte " * 9]])
+    cells = re.findall(r"<td.*?</td>", block(table))
+    assert "<table class=cards>" in block(table)
+    assert all("<b class=name>" in cell for cell in cells)
+    assert "cards" not in block(Table(["a long name of a system, longer than a cell", "accuracy"], [["a" * 50, 1.0]]))
+
+
+def test_a_legend_shows_both_colours_of_shaded_tokens():
+    shown = block(Legend(Text("pour", "for"), Text("contre", "against")))
+    positive, negative = re.findall(r'class="(tok.*?)".*?lang="en">(\w+)<', shown)
+    assert (positive, negative) == (("tok", "for"), ("tok neg", "against"))
+
+
 def test_maps_keep_every_weight_to_half_a_percent():
     weights = {"first": np.random.default_rng(0).dirichlet(np.ones(7), size=(3, 5)), "last": np.ones((1, 5, 7)) / 7}
     spec = spec_of(block(AttentionMaps(list("abcde"), weights, list("tuvwxyz"))))
     bytes_ = np.frombuffer(base64.b64decode(spec["bytes"]), dtype=np.uint8)
     read = (bytes_ / 255.0) ** 2
     assert np.abs(read - np.concatenate([w.ravel() for w in weights.values()])).max() < 0.005
-    assert spec["layers"] == [{"name": "first", "heads": 3}, {"name": "last", "heads": 1}]
+    assert spec["layers"] == [{"name": "first", "fr": "first", "heads": 3}, {"name": "last", "fr": "last", "heads": 1}]
     assert spec["columns"] == list("tuvwxyz")
 
 

@@ -6,7 +6,7 @@ import pytest
 from attentif.view import AttentionMaps, Contender, FigureBlock, Paragraph, Score, Section, Text
 from attentif.view.page import render
 from attentif.view.report import Cost, Origin, Outcome, RunReport, headline, page, points, scores_table, training, write_report
-from attentif.view.words import THIN_SPACE
+from attentif.view.words import IN_TOKENS, THIN_SPACE
 
 HISTORY = [
     {"step": 1, "loss": 2.0, "lr": 1e-4, "padding": 0.1, "seconds": 1.0},
@@ -44,6 +44,17 @@ def test_overlapping_intervals_are_not_called_a_victory():
     outcome = Outcome("accuracy", {"accuracy": Score(0.81, 0.79, 0.83)}, [BASELINE])
     assert "do not establish the difference" in headline(outcome).en
     assert "n’établissent pas l’écart" in headline(outcome).fr
+
+
+def test_scores_that_are_written_alike_are_level():
+    rival = Contender("linear", {"mse": Score(0.86581)})
+    assert "level with the best baseline" in headline(Outcome("mse", {"mse": Score(0.86582)}, [rival])).en
+
+
+def test_the_headline_counts_what_was_scored():
+    outcome = Outcome("perplexity", {"perplexity": Score(20.0)}, examples=1590, unit=IN_TOKENS)
+    assert "(1,590 tokens)" in headline(outcome).en
+    assert "jetons)" in headline(outcome).fr
 
 
 def test_a_defeat_is_said():

@@ -36,7 +36,7 @@ def test_there_is_as_much_to_see_as_there_are_uses(uses, groups, sections, tmp_p
     assert len(senses_sections(view)) == sections
     senses_page(tmp_path / "roi.html", view)
     page = (tmp_path / "roi.html").read_text()
-    assert "« roi » en contexte" in page
+    assert "«\u00a0roi\u00a0» en contexte" in page
     assert "1.00 in the table of words" in page
     assert ("They fall into 3 senses (silhouette 0.50)" in page) == (groups is not None)
 

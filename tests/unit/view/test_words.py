@@ -1,4 +1,5 @@
 import math
+from datetime import date
 
 import pytest
 
@@ -10,6 +11,7 @@ from attentif.view.words import (
     Text,
     big,
     count,
+    day,
     duration,
     metric,
     number,
@@ -24,6 +26,14 @@ from attentif.view.words import (
 def test_a_sentence_is_filled_in_in_its_own_language():
     sentence = Text("{n} exemples de {what}", "{n} examples of {what}").with_(n=count(12345), what=Text("test", "testing"))
     assert sentence == Text(f"12{THIN_SPACE}345 exemples de test", "12,345 examples of testing")
+
+
+def test_french_is_typeset_where_a_text_is_made():
+    assert Text("L'eau : « bue » ; 5 % ?", "").fr == "L’eau\u00a0: «\u00a0bue\u00a0»\u202f; 5\u202f%\u202f?"
+
+
+def test_a_day_is_written_in_words():
+    assert day(date(2026, 5, 1)) == Text("1er mai 2026", "1 May 2026")
 
 
 def test_braces_in_a_value_are_left_alone():

@@ -22,7 +22,7 @@ from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads import ClassifyHead, ClassifyHeadConfig, LanguageHeadConfig, TokensHeadConfig
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     BUDGET,
     TASKS,
@@ -64,7 +64,7 @@ from attentif.tasks.skip_gram_init import init_from_skip_gram
 from attentif.tasks.tokenizers import TokenizerSource, fit_tokenizer
 from attentif.text import Tokenizer
 from attentif.view.blocks import AttentionMaps, Section
-from attentif.view.words import Text
+from attentif.view.words import Text, Words, percent
 
 WORST = 12  # errors shown in the report
 MOST_CLASSES = 12  # whose linear features are read: four numbers a class beside every token
@@ -476,8 +476,10 @@ class Classify(Task[ClassifyState, LabelledTexts]):
         source = self._read_inputs(model, state, tokenizer, examples)
         found = []
         for row, answer in enumerate(self.predict(model, state, tokenizers, examples)):
-            sure = "" if answer.probability is None else f" ({100 * answer.probability:.0f} %)"
-            title = f"« {answer.input} » → {answer.output}{sure}"
+            said: Words = answer.output
+            if answer.probability is not None:
+                said = Text("{label} ({sure})", "{label} ({sure})").with_(label=answer.output, sure=percent(answer.probability, 0))
+            title = map_title(answer.input, said)
             tokens = readable_tokens(tokenizer, source.ids[row])
             found += attention_maps(model, source.batch([row]), tokens, writes=[answer.output], title=title)
         return found

@@ -10,7 +10,7 @@ from attentif.tasks.base import Evaluation
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.metrics import Interval, f1_by_class, never_answered
 from attentif.tasks.report import WHERE_WRONG, WORST_ERRORS, slices
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, FigureBlock, Legend, Paragraph, Section, Table, Tokens
 from attentif.view.words import Text, Words, count, metric, number, percent
 
 MAX_CHARACTERS = 1200  # of a text shown among the worst errors
@@ -177,20 +177,21 @@ def _corrections(details: TextDetails) -> list[Section]:
     blocks: list[Block] = [Paragraph(about)]
     if examples:
         shading = Text(
-            "Textes où le modèle linéaire se trompait le plus sûrement, et que le réseau lit bien. Ce qui parlait pour sa réponse est d'une"
-            " couleur, ce qui parlait contre elle de l'autre.",
-            "Texts that the linear model was most surely wrong about, and the network reads rightly. What spoke for its answer has "
-            "one colour, what spoke against it the other.",
+            "Textes que le réseau classe bien, là où le modèle linéaire se trompait avec le plus d'assurance.",
+            "Texts that the network classifies correctly, where the linear model was most confidently wrong.",
         )
         heads: list[Words] = [
             Text("vraie classe, et réponse", "true class, and answer"),
             Text("modèle linéaire", "linear model"),
-            Text("sûr à", "sure at"),
+            Text("confiance", "confidence"),
             Text("texte", "text"),
             Text("où", "where"),
         ]
         rows = [[e["true"], e["linear"], percent(e["probability"]), shade(e["tokens"], e["values"]), e["place"]] for e in examples]
-        blocks += [Paragraph(shading, "note"), Table(heads, rows)]
+        legend = Legend(
+            Text("parle pour la réponse du réseau", "speaks for the network's answer"), Text("parle contre", "speaks against it")
+        )
+        blocks += [Paragraph(shading, "note"), legend, Table(heads, rows)]
     return [Section(Text("Ce que le réseau change au modèle linéaire", "What the network makes of the linear model"), blocks)]
 
 
@@ -292,22 +293,25 @@ def _calibration(details: ClassDetails) -> list[Block]:
 
 def _worst(errors: Sequence[TextError]) -> list[Block]:
     about = Text(
-        "Les erreurs dont le modèle était le plus sûr. Ce qui a parlé pour la réponse donnée est d'une couleur, ce qui a parlé pour la "
-        "vraie classe de l'autre (gradient × vecteur du jeton). Certaines étiquettes sont peut-être fausses : c'est ici qu'on les voit.",
-        "Rows of the most confident errors. What spoke for its answer has one colour, what spoke for the true class the other "
-        "(gradient × token vector). Some labels may be wrong themselves: this is where one sees them.",
+        "Les erreurs dont le modèle était le plus sûr, et ce que chaque mot y a fait (gradient × vecteur du jeton). Certaines étiquettes "
+        "sont peut-être fausses : c'est ici qu'on les voit.",
+        "The most confident errors, and what each word did (gradient × token vector). Some labels may be wrong themselves: this is where "
+        "one sees them.",
     )
     heads = [
         Text("vraie classe", "true class"),
         Text("réponse", "answer"),
-        Text("sûr à", "sure at"),
+        Text("confiance", "confidence"),
         Text("texte", "text"),
         Text("où", "where"),
     ]
     rows: list[list[Cell]] = [
         [e["true"], e["predicted"], percent(e["probability"]), shade(e["tokens"], e["values"]), e["place"]] for e in errors
     ]
-    return [Paragraph(about), Table(heads, rows)]
+    legend = Legend(
+        Text("parle pour la réponse donnée", "speaks for the answer given"), Text("parle pour la vraie classe", "speaks for the true class")
+    )
+    return [Paragraph(about), legend, Table(heads, rows)]
 
 
 def shade(tokens: list[str], values: list[float]) -> Cell:

@@ -14,7 +14,7 @@ from attentif.data import DataConfig
 from attentif.errors import UsageError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.models.heads.embed import EmbedHead, EmbedHeadConfig
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     BUDGET,
     TASKS,
@@ -95,7 +95,7 @@ class Embed(Task[TaskState, LabelledTexts]):
         tokenizer, examples = tokenizers["tokenizer"], as_examples(inputs, "text")
         source, found = self._read_inputs(model, tokenizer, examples), []
         for row, example in enumerate(examples):
-            title = f"« {example['text']} »"
+            title = map_title(example["text"])
             found += attention_maps(model, source.batch([row]), readable_tokens(tokenizer, source.ids[row]), title=title)
         return found
 

@@ -110,7 +110,7 @@ def find_senses(
     for number, sentence in enumerate(sentences, 1):
         spans = [match.span() for match in word_pattern(word).finditer(sentence)]
         if not spans:
-            raise UsageError(f"{word!r} is not a word of sentence {number}: « {sentence} »")
+            raise UsageError(f"{word!r} is not a word of sentence {number}: {sentence!r}")
         encoding = tokenizer.encode(sentence, wrap="none")
         ids = [*frame.before, *encoding.ids, *frame.after]
         if longest is not None and len(ids) > longest:

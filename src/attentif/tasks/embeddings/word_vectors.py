@@ -34,7 +34,7 @@ from attentif.text.judgements import (
 from attentif.text.vectors import BREAK, WordStream, WordVectors, is_word
 from attentif.text.word2vec import FittedVectors, Word2VecConfig, cooccurrence_accuracy
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table
-from attentif.view.words import Text, with_decimals
+from attentif.view.words import IN_WORDS, Text, with_decimals
 
 PIECE = 1 << 20  # tokens that are worked on at once
 SENTENCE_ENDS = frozenset(".!?…;:")
@@ -55,7 +55,7 @@ class WordDetails(TypedDict):
 class Words(FittedTask):
     config: Word2VecConfig | GloveConfig
     metric = "together"
-    unit = Text("mots", "words")
+    unit = IN_WORDS
     offers = ("neighbours",)
 
     def prepare(self, data: DataConfig, text: TokenizerSource, model: Any, say: Say, state: TaskState | None = None) -> FittedData:

@@ -24,7 +24,7 @@ from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
 from attentif.nn.state import StateTree
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     TASKS,
     Baseline,
@@ -55,6 +55,7 @@ from attentif.tasks.token_loss import scored_logits, token_loss
 from attentif.tasks.tokenizers import TokenizerSource
 from attentif.text import Tokenizer
 from attentif.view.blocks import AttentionMaps, Section
+from attentif.view.words import IN_TOKENS
 
 SAMPLES = 3  # continuations in the report
 PROMPT, CONTINUATION = 24, 80  # their tokens
@@ -133,8 +134,12 @@ class Language(Task[TaskState, Windows]):
     config: LanguageConfig
     offers = ("generate", "chat")
     metric = "bits_per_byte"
+    unit = IN_TOKENS
     begins_texts = True
     evaluates_by_block = True
+
+    def count(self, part: Windows) -> int:
+        return len(part.stream)
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         return model if isinstance(model.head, LanguageHeadConfig) else model.with_head(LanguageHeadConfig())
@@ -325,7 +330,7 @@ class Language(Task[TaskState, Windows]):
         for example in as_examples(inputs, "text"):
             ids = self.prompt(tokenizers, example["text"])[: min_limit(self.config.context, model.config.max_len)]
             batch = Batch(Input(torch.tensor([ids]), Seq.from_padded([len(ids)])))
-            found += attention_maps(model, batch, readable_tokens(tokenizer, ids), title=f"« {example['text']} »")
+            found += attention_maps(model, batch, readable_tokens(tokenizer, ids), title=map_title(example["text"]))
         return found
 
 

@@ -25,7 +25,7 @@ from attentif.tasks.tokenizers import TokenizerSource
 from attentif.text import Tokenizer
 from attentif.text.ngram import NGram, NGramConfig, TokenText
 from attentif.view.blocks import Cell, Section, Table
-from attentif.view.words import Text, Words, count
+from attentif.view.words import IN_TOKENS, Text, Words, count
 
 PIECE = 256  # tokens that are drawn together for an interval: within a passage they are not independent
 EXCERPT = 200  # tokens of the text shaded by surprise
@@ -68,7 +68,7 @@ class Writing:
 class NGrams(FittedTask):
     config: NGramConfig
     metric = "bits_per_byte"
-    unit = Text("jetons", "tokens")
+    unit = IN_TOKENS
     offers = ("generate", "chat")
 
     def prepare(self, data: DataConfig, text: TokenizerSource, model: Any, say: Say, state: TaskState | None = None) -> FittedData:

@@ -20,7 +20,7 @@ from attentif.data import DataConfig, Roles, Table, load_rows, load_table
 from attentif.errors import DataError
 from attentif.models import Batch, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     BUDGET,
     TASKS,
@@ -206,7 +206,7 @@ class Recall(Task[TaskState, LabelledTokens]):
         found = []
         for example in as_examples(inputs, "text"):
             one = self._read_inputs(model, tokenizers["tokenizer"], [example])
-            found += attention_maps(model, one.batch([0]), readable_tokens(one.tokenizer, one.ids[0]), title=f"« {example['text']} »")
+            found += attention_maps(model, one.batch([0]), readable_tokens(one.tokenizer, one.ids[0]), title=map_title(example["text"]))
         return found
 
 

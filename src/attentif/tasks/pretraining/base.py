@@ -17,7 +17,7 @@ from attentif.errors import ConfigError
 from attentif.models import Batch, Input, Model, ModelConfig
 from attentif.models.frontends import TokensConfig
 from attentif.nn.seq import Seq
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import Example, Inputs, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers, check_one_stack, say_all
 from attentif.tasks.batches import as_examples, build_meta, min_limit
 from attentif.tasks.pretraining.passages import Noise, Pairs, Passages
@@ -146,7 +146,7 @@ class Reading(Task[TaskState, Passages]):
         for example in as_examples(inputs, "text"):
             ids = self.ids_of(model, tokenizers["tokenizer"], example["text"])
             batch = Batch(Input(torch.tensor([ids]), Seq.from_padded([len(ids)])))
-            found += attention_maps(model, batch, readable_tokens(tokenizers["tokenizer"], ids), title=f"« {example['text']} »")
+            found += attention_maps(model, batch, readable_tokens(tokenizers["tokenizer"], ids), title=map_title(example["text"]))
         return found
 
     def ids_of(self, model: Model, tokenizer: Tokenizer, text: str) -> list[int]:

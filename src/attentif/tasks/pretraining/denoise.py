@@ -23,7 +23,7 @@ from attentif.errors import ConfigError, DataError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     TASKS,
     Baseline,
@@ -56,6 +56,7 @@ from attentif.tasks.tokenizers import TextRecorder, TokenizerSource
 from attentif.text import Tokenizer
 from attentif.text.learned import TrainedTokenizerConfig
 from attentif.view.blocks import AttentionMaps, Section
+from attentif.view.words import quote
 
 SHOWN = 6  # pieces with their gaps in the report
 GAP = re.compile(r"_{2,}")  # how somebody who asks marks what is missing
@@ -288,7 +289,7 @@ class Denoise(Task[TaskState, Pieces]):
             pair = (read, np.concatenate([*written, np.array([marks.eos])]))
             tokens = readable_tokens(tokenizer, pair[1])
             batch = _build_batch([pair], marks, (0,), packed=False)
-            title = f"« {example['text']} » → « {answer.output} »"
+            title = map_title(example["text"], quote(answer.output))
             found += attention_maps(model, batch, tokens[:-1], source=readable_tokens(tokenizer, read), writes=tokens[1:], title=title)
         return found
 

@@ -10,7 +10,7 @@ from attentif.tasks.baselines import measure_time
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import Slice, share
 from attentif.tasks.report import WHERE, length_figure
-from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, Legend, Paragraph, Section, Table, Tokens
 from attentif.view.words import Text, Words
 
 Ints = NDArray[np.int64]
@@ -72,14 +72,16 @@ def denoise_sections(evaluation: Evaluation) -> list[Section]:
     if len(details["by_span"]) > 1:
         blocks.append(length_figure("token_accuracy", details["by_span"], Text("Selon la taille du trou", "By size of the gap")))
     about = Text(
-        "Des morceaux du test. Une couleur marque ce que le modèle a retrouvé, l'autre ce qu'il a écrit à la place de ⟨ce qui était là⟩ ; "
-        "¶ sépare deux documents.",
-        "Pieces of the test. One colour marks what the model restored, the other what it wrote in place of ⟨what stood there⟩; "
-        "¶ stands between two documents.",
+        "Des morceaux du test ; ¶ sépare deux documents.",
+        "Pieces of the test; ¶ stands between two documents.",
+    )
+    legend = Legend(
+        Text("ce que le modèle a retrouvé", "what the model restored"),
+        Text("ce qu'il a écrit à la place de ⟨ce qui était là⟩", "what it wrote in place of ⟨what stood there⟩"),
     )
     heads: list[Words] = [Text("texte, trous remplis par le modèle", "text, gaps filled by the model")]
     rows: list[list[Cell]] = [[_show_fills(entry)] for entry in details["gaps"]]
-    sections = [Section(Text("Les trous du texte", "The gaps of the text"), [Paragraph(about), Table(heads, rows)])]
+    sections = [Section(Text("Les trous du texte", "The gaps of the text"), [Paragraph(about), legend, Table(heads, rows)])]
     return [Section(WHERE, blocks), *sections] if blocks else sections
 
 

@@ -51,7 +51,7 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int
     hidden = [place for place, token in enumerate(ids) if token == tokenizer.mask]
     around = marks.split(text)  # as it was written: decoding would lose unknown words, and case
     if not hidden or len(around) != len(hidden) + 1:
-        raise UsageError(f"the text hides no word: write {mask} (or ___) where one is to be found, as in « Le film est {mask}. »")
+        raise UsageError(f'the text hides no word: write {mask} (or ___) where one is to be found, as in "Le film est {mask}."')
     if len(ids) > longest:
         raise UsageError(f"the text has {len(ids):,} tokens, and this model reads {longest:,}: make it shorter")
     p = probabilities(model, Batch(Input(torch.tensor([ids]), Seq.from_padded([len(ids)]))), hidden, seen)

@@ -30,6 +30,7 @@ from attentif.tasks.ragged import UNSCORED
 from attentif.tasks.token_loss import select_scored
 from attentif.text import Tokenizer
 from attentif.view.blocks import Section
+from attentif.view.words import IN_TOKENS, Text
 
 GUESSES = 5  # for each hidden token
 SHOWN = 3  # passages in the report
@@ -51,6 +52,7 @@ class Masked(Reading):
     offers = ("fill",)
     evaluates_by_block = True
     metric = "accuracy"
+    unit, scored_unit = Text("passages", "passages"), IN_TOKENS
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """BERT's head where the model has another one; segments where there are pairs."""

@@ -46,6 +46,7 @@ from attentif.tasks.skip_gram_init import init_from_skip_gram
 from attentif.tasks.token_loss import select_scored
 from attentif.text import Tokenizer
 from attentif.view.blocks import Section
+from attentif.view.words import IN_TOKENS, Text
 
 SHOWN = 3  # passages in the report
 SUSPECTS = 5  # tokens that an answer names
@@ -67,6 +68,7 @@ class ReplacedConfig(ReadingConfig):
 class Replaced(Reading):
     config: ReplacedConfig
     metric = "auc"
+    unit, scored_unit = Text("passages", "passages"), IN_TOKENS
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         """One score for each token, by ELECTRA's head where the model has another one."""

@@ -31,7 +31,7 @@ from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads.span import SpanHeadConfig
 from attentif.nn.seq import unpack
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     BUDGET,
     TASKS,
@@ -327,7 +327,7 @@ class Answer(Task[AnswerState, Questions]):
         found = []
         for example, answer in zip(asked, self.predict(model, state, tokenizers, asked), strict=True):
             dataset = self._read_inputs(model, tokenizers, [example])
-            title = f"« {example['question']} » → {answer.output or NOTHING}"
+            title = map_title(example["question"], answer.output or NOTHING)
             found += attention_maps(model, dataset.batch([0]), readable_tokens(tokenizer, dataset.ids[0]), title=title)
         return found
 

@@ -125,7 +125,7 @@ def _answers(entries: Sequence[ShownAnswer], *, right: bool) -> list[Block]:
         Text("question", "question"),
         Text("passage et réponse du modèle", "passage and the model's answer"),
         Text("référence", "reference"),
-        Text("sûr à", "sure at"),
+        Text("confiance", "confidence"),
         Text("où", "where"),
     ]
     none = Text("(sans réponse)", "(no answer)")

@@ -24,7 +24,7 @@ from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads import ClassifyHead, ClassifyHeadConfig, LanguageHeadConfig, TokensHeadConfig
-from attentif.tasks.attention import attention_maps, influence, readable_tokens, running_text
+from attentif.tasks.attention import attention_maps, influence, map_title, readable_tokens, running_text
 from attentif.tasks.base import (
     TASKS,
     Baseline,
@@ -310,7 +310,7 @@ class Regress(Task[RegressState, NumberedTexts]):
         source = self._read_inputs(model, state, tokenizer, examples)
         found = []
         for row, answer in enumerate(self.predict(model, state, tokenizers, examples)):
-            tokens, title = readable_tokens(tokenizer, source.ids[row]), f"« {answer.input} » → {answer.output}"
+            tokens, title = readable_tokens(tokenizer, source.ids[row]), map_title(answer.input, answer.output)
             found += attention_maps(model, source.batch([row]), tokens, writes=[answer.output], title=title)
         return found
 

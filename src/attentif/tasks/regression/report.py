@@ -15,7 +15,7 @@ from attentif.tasks.classification.report import shade
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import Interval, interval
 from attentif.tasks.report import WORST_ERRORS
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table
+from attentif.view.blocks import Block, Cell, FigureBlock, Legend, Paragraph, Section, Table
 from attentif.view.words import Text, Words, number, percent
 
 WORST = 12  # errors shown in the report
@@ -84,9 +84,10 @@ def _scatter(details: RegressDetails, scores: Mapping[str, float]) -> list[Block
 
 def _worst(errors: Sequence[NumberError]) -> list[Block]:
     about = Text(
-        "Les plus grandes erreurs. Ce qui a poussé la réponse du réseau vers le haut est d'une couleur, vers le bas de l'autre.",
-        "The largest errors. What pushed the network's answer up has one colour, down the other.",
+        "Les plus grandes erreurs, et ce que chaque mot a fait à la réponse du réseau.",
+        "The largest errors, and what each word did to the network's answer.",
     )
     heads: list[Words] = [Text("valeur", "value"), Text("réponse", "answer"), Text("texte", "text"), Text("où", "where")]
     rows: list[list[Cell]] = [[number(e["true"], 3), number(e["answer"], 3), shade(e["tokens"], e["values"]), e["place"]] for e in errors]
-    return [Paragraph(about), Table(heads, rows)]
+    legend = Legend(Text("tire la réponse vers le haut", "pushes the answer up"), Text("vers le bas", "pushes it down"))
+    return [Paragraph(about), legend, Table(heads, rows)]

@@ -20,7 +20,7 @@ from attentif.decode.limits import Limits
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     EvalOptions,
     Evaluation,
@@ -47,6 +47,7 @@ from attentif.tasks.token_loss import scored_logits, token_loss
 from attentif.tasks.tokenizers import TokenizerSource, fit_tokenizer
 from attentif.text import Tokenizer
 from attentif.view.blocks import AttentionMaps
+from attentif.view.words import quote
 
 SHOWN = 10  # answers, and errors, in the report
 SIDE_BY_SIDE = 8192  # tokens of the sources and references read at once while writing: a step of one row costs nearly as much as of many
@@ -287,7 +288,7 @@ class Seq2Seq(Task[State, Pairs]):
             table = Table("input", {}, ["input"], np.array([[0, 1]]))
             pair = Pairs(table, Ragged.of(x), Ragged.of(y), (reading, writing), [source], [target])
             written = readable_tokens(writing, y[0])
-            title = f"« {source} » → « {target} »"
+            title = map_title(source, quote(target))
             read = readable_tokens(reading, x[0])
             found += attention_maps(model, pair.batch([0]), written[:-1], source=read, writes=written[1:], title=title)
         return found

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attentif.tasks.series.forecast import Forecast, ForecastState
 
 SHOWN_CHANNELS = 4  # of a forecast
+MOST_SERIES = 300  # to choose from in the report
 COMPARED = 128  # windows on which a direct forecast is also rolled out
 RANKS = {"good": 0.1, "ordinary": 0.5, "bad": 0.9}  # windows shown, by the share of those that are forecast better
 
@@ -30,7 +31,8 @@ def collect_details(
         "by_step": _by_step(task, state, tally, windows),
         "by_channel": tally.by_channel(),
         "rolled": _compare_modes(task, model, state, windows, options),
-        "forecasts": [_show_forecast(task, model, state, windows, tally, rank) for rank in RANKS],
+        "forecasts": [_show_ranked(task, model, state, windows, tally, rank) for rank in RANKS],
+        "every": _show_every_series(task, model, state, windows, tally),
         "quantiles": task.config.quantiles,
         "mode": task.config.mode,
     }
@@ -65,10 +67,27 @@ def _compare_modes(task: "Forecast", model: Model, state: "ForecastState", windo
     return {"block": block, "windows": len(rows), "direct": direct, "rolled": rolled}
 
 
-def _show_forecast(task: "Forecast", model: Model, state: "ForecastState", windows: Windows, tally: Tally, rank: str) -> ShownForecast:
-    """The forecast of one window with what was read before it, in the file's own numbers."""
+def _show_ranked(task: "Forecast", model: Model, state: "ForecastState", windows: Windows, tally: Tally, rank: str) -> ShownForecast:
+    """The forecast of a window of that rank; of a wide table, the first columns."""
     errors = tally.of_window[:, 0]
     row = int(np.argsort(errors, kind="stable")[round(RANKS[rank] * (len(errors) - 1))])
+    shown = _show_forecast(task, model, state, windows, row, float(errors[row]))
+    return {**shown, "rank": rank, "channels": shown["channels"][:SHOWN_CHANNELS]}
+
+
+def _show_every_series(task: "Forecast", model: Model, state: "ForecastState", windows: Windows, tally: Tally) -> list[ShownForecast]:
+    """The last forecast of each series, where the ranked ones leave some out."""
+    columns, names = windows.scaled.series.columns, windows.scaled.series.names
+    if len(names) == 1 and len(columns) <= SHOWN_CHANNELS:
+        return []
+    numbers = [windows.scaled.find_series(int(start)) for start in windows.starts]
+    last = {number: row for row, number in enumerate(numbers)}
+    chosen = list(last.values())[: max(1, MOST_SERIES // len(columns))]
+    return [_show_forecast(task, model, state, windows, row, float(tally.of_window[row, 0])) for row in chosen]
+
+
+def _show_forecast(task: "Forecast", model: Model, state: "ForecastState", windows: Windows, row: int, mse: float) -> ShownForecast:
+    """The forecast of one window with what was read before it, in the file's own numbers."""
     scaled, series = windows.scaled, windows.scaled.series
     start = int(windows.starts[row]) + windows.look_back
     before = min(windows.look_back, 2 * windows.horizon)
@@ -77,11 +96,11 @@ def _show_forecast(task: "Forecast", model: Model, state: "ForecastState", windo
     given = scaled.unscale(np.moveaxis(task.bands(model, state, windows.batch([row]))[0], -1, 0), number)  # (Q, horizon, channels)
     channels: list[ShownChannel] = [
         {"name": name, "values": shorten(series.values[steps, place]), "given": [shorten(own[:, place]) for own in given]}
-        for place, name in enumerate(series.columns[:SHOWN_CHANNELS])
+        for place, name in enumerate(series.columns)
     ]
     return {
-        "rank": rank,
-        "mse": float(errors[row]),
+        "rank": "last",
+        "mse": mse,
         "place": windows.place(row),
         "series": series.names[number],
         "dates": [series.when(date) for date in series.dates[steps]],

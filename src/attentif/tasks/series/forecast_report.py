@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from attentif.tasks.base import Evaluation
 from attentif.tasks.details import details_of
@@ -58,6 +58,7 @@ class ForecastDetails(TypedDict):
     by_channel: list[ChannelError]
     rolled: ModesCompared
     forecasts: list[ShownForecast]
+    every: NotRequired[list[ShownForecast]]  # the last forecast of each series, where `forecasts` leave some out
     quantiles: list[float]
     mode: str
 
@@ -92,7 +93,21 @@ def _forecasts(details: ForecastDetails) -> list[Block]:
         )
         error = Text("MSE {mse} (échelle réduite).", "MSE {mse} (standardised scale).").with_(mse=number(shown["mse"], 3))
         blocks.append(FigureBlock(title, partial(forecasts, shown["dates"], panels, details["quantiles"]), error))
-    return blocks
+    return blocks + _every_series(details)
+
+
+def _every_series(details: ForecastDetails) -> list[Block]:
+    from attentif.view.figures.forecast import Choice, Panel, choose_series
+
+    choices = [
+        Choice(Panel(", ".join(filter(None, (shown["series"], own["name"]))), own["values"], own["given"]), shown["dates"])
+        for shown in details.get("every", ())
+        for own in shown["channels"]
+    ]
+    if not choices:
+        return []
+    about = Text("La dernière prévision du test, pour la série choisie.", "The last forecast of the test, of the series chosen.")
+    return [FigureBlock(Text("Chaque série", "Every series"), partial(choose_series, choices, details["quantiles"]), about)]
 
 
 def _errors(details: ForecastDetails, linear_by_step: Sequence[float]) -> list[Block]:

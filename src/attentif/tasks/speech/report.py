@@ -19,7 +19,7 @@ from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.report import NOTHING, WHERE_WRONG, WORST_ERRORS, slices
 from attentif.tasks.speech.data import Objective, Utterances, sound_input
 from attentif.tasks.speech.prompt import transcript_ids
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, FigureBlock, Legend, Paragraph, Section, Table, Tokens
 from attentif.view.words import IN_WORDS, Text, Words
 
 MOST_COLUMNS = 300  # of a spectrogram: longer sounds are shown coarser
@@ -75,15 +75,13 @@ def speech_sections(evaluation: Evaluation, objective: Objective) -> list[Sectio
 
 
 def _transcripts(entries: Sequence[ShownTranscript]) -> list[Block]:
-    about = Text(
-        "Ce qui a été dit, et ce que le modèle a écrit. D'une couleur les mots qu'il a manqués ou changés, de l'autre ce qu'il a mis à la "
-        "place ou en trop.",
-        "What was said, and what the model wrote. In one colour the words that it missed or changed, in the other what it put in their "
-        "place or added.",
+    about = Text("Ce qui a été dit, et ce que le modèle a écrit.", "What was said, and what the model wrote.")
+    legend = Legend(
+        Text("mot manqué ou changé", "word missed or changed"), Text("écrit à sa place, ou en trop", "written in its place, or added")
     )
     heads: list[Words] = [Text("dit", "said"), Text("écrit", "written"), Text("son", "sound")]
     rows: list[list[Cell]] = [[_space_words(e["said"], e["missed"]), _space_words(e["heard"], e["wrong"]), e["audio"]] for e in entries]
-    return [Paragraph(about), Table(heads, rows)]
+    return [Paragraph(about), legend, Table(heads, rows)]
 
 
 def _space_words(words: list[str], values: list[float]) -> Cell:

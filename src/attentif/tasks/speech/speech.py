@@ -73,6 +73,7 @@ from attentif.tasks.token_loss import token_loss
 from attentif.tasks.tokenizers import TokenizerSource, fit_tokenizer
 from attentif.text import Tokenizer
 from attentif.view.blocks import AttentionMaps, Section
+from attentif.view.words import LANGS, Text, quote
 
 ALIGNED = 3  # test sounds whose alignment the report shows
 MOST_LABELS = 1000  # answers of `label`: beyond, transcripts are no closed set
@@ -392,7 +393,7 @@ class Speech(Task[SpeechState, Utterances]):
             times = [f"{1000 * place * seconds:.0f} ms" for place in range(vectors)]  # whole numbers: the same in both languages
             if self.config.features.frames_each is not None:
                 times = [f"{place / vectors:.0%}" for place in range(vectors)]
-            title = f"{Path(name).name} → « {answer} »"
+            title = Text(*(f"{Path(name).name} → {quote(answer)[lang]}" for lang in LANGS))
             if self.config.objective != "seq2seq":
                 found += attention_maps(model, Batch(source), times, title=title)
                 continue

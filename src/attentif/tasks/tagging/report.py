@@ -8,7 +8,7 @@ from typing import NotRequired, TypedDict
 from attentif.data.conll import OUTSIDE, find_entities
 from attentif.tasks.base import Evaluation
 from attentif.tasks.details import Sliced, details_of
-from attentif.tasks.report import WHERE, slices
+from attentif.tasks.report import RIGHT_OR_WRONG, WHERE, slices
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
 from attentif.view.words import IN_WORDS, Text, Words, count, metric, percent
 
@@ -86,7 +86,7 @@ def tag_sections(evaluation: Evaluation) -> list[Section]:
     if details["wrong"]:
         sections.append(Section(Text("Erreurs", "Errors"), _sentences(details["wrong"], both=True)))
     if details["right"]:
-        sections.append(Section(Text("Phrases bien lues", "Sentences read well"), _sentences(details["right"], both=False)))
+        sections.append(Section(Text("Phrases bien étiquetées", "Sentences tagged correctly"), _sentences(details["right"], both=False)))
     return sections
 
 
@@ -119,15 +119,12 @@ def _sentences(entries: Sequence[TaggedExample], *, both: bool) -> list[Block]:
     heads: list[Words] = [Text("réponse du modèle", "the model's answer")]
     if not both:
         return [Table(heads, [[_show_tags(entry["words"], entry["found"], entry["true"])] for entry in entries])]
-    about = Text(
-        "Ce qui est juste a une couleur, ce qui ne l'est pas l'autre ; le type suit le dernier mot.",
-        "What is right has one colour, what is not the other; the type follows the last word.",
-    )
-    heads = [*heads, Text("vérité", "truth"), Text("où", "where")]
+    about = Text("Le type d'une entité suit son dernier mot.", "The type of an entity follows its last word.")
+    heads = [*heads, Text("référence", "reference"), Text("où", "where")]
     rows: list[list[Cell]] = [
         [_show_tags(e["words"], e["found"], e["true"]), _show_tags(e["words"], e["true"], e["found"]), e["place"]] for e in entries
     ]
-    return [Paragraph(about), Table(heads, rows)]
+    return [Paragraph(about), RIGHT_OR_WRONG, Table(heads, rows)]
 
 
 def _show_tags(words: list[str], tags: list[str], other: list[str]) -> Cell:

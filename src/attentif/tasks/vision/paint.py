@@ -27,7 +27,7 @@ from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     TASKS,
     Baseline,
@@ -334,5 +334,5 @@ class Paint(Task[PaintState, Drawable]):
             options = GenerateOptions(max_tokens=len(places), temperature=self.config.temperature, seed=0)
             written = generate(model, [prompt], options)[0].tokens
             batch = Batch(Input(torch.tensor([[*prompt, *written]]), Seq.from_padded([len(prompt) + len(written)])))
-            found += attention_maps(model, batch, [*readable_tokens(tokenizer, prompt), *places], title=f"« {example['text']} »")
+            found += attention_maps(model, batch, [*readable_tokens(tokenizer, prompt), *places], title=map_title(example["text"]))
         return found

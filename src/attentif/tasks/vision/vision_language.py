@@ -28,7 +28,7 @@ from attentif.models.frontends import TokensConfig
 from attentif.models.frontends.joined import JoinedConfig
 from attentif.models.frontends.pictures import PictureConfig
 from attentif.models.heads import ClassifyHeadConfig, LanguageHeadConfig
-from attentif.tasks.attention import attention_maps, readable_tokens
+from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     TASKS,
     Baseline,
@@ -68,7 +68,7 @@ from attentif.tasks.vision.vision_language_report import (
 )
 from attentif.text import Tokenizer
 from attentif.view.blocks import AttentionMaps, Picture, Section
-from attentif.view.words import Text
+from attentif.view.words import Text, quote
 
 LIGHTLY = AugmentConfig(shift=0.02, rotate=4.0, scale=0.05, shear=4.0, elastic=0.02)  # what is left of what must not change
 SIDE_BY_SIDE = 64  # pictures whose questions are answered at once
@@ -314,7 +314,7 @@ class VisionLanguage(Task[VisionLanguageState, AskedPictures]):
             words, grid = readable_tokens(tokenizer, asked.ids[0]), grid_of(model.config)
             places = [f"{row}·{column}" for row in range(1, grid[0] + 1) for column in range(1, grid[1] + 1)]
             picture = Picture(as_shown(asked.questions.pixels[0]), grid)
-            title = f"« {example['question']} » → « {answer} »"
+            title = map_title(example["question"], quote(answer))
             if model.decoder is None:
                 found += _words_over(attention_maps(model, asked.batch([0]), [*places, *words], title=title), picture, places, words)
                 continue

@@ -31,6 +31,25 @@ window.attentifMaps = (root) => {
     const lines = [...block.querySelectorAll(".line")];
     // head -1 is the mean of the heads; side "row": a query token is active, side "column": a key token
     const now = { layer: 0, head: 0, side: "row", token: 0 };
+    // The page opens on the head and the token that look most surely elsewhere: neither at themselves nor at the first or the last token,
+    // where heads with nothing to say rest.
+    const mostTelling = () => {
+      let best = -1, chosen = now;
+      layers.forEach((layer, l) => {
+        for (let h = 0; h < layer.heads; h++) {
+          const shades = tile(l, h);
+          let sum = 0, top = 0, token = 0;
+          for (let i = 0; i < T; i++) {
+            let most = 0;
+            for (let j = cross ? 0 : 1; j < S - 1; j++) if (cross || j !== i) most = Math.max(most, shades[i * S + j]);
+            sum += most;
+            if (most > top && i > 0 && i < T - 1) [top, token] = [most, i];
+          }
+          if (sum > best) { best = sum; chosen = { ...now, layer: l, head: h, token }; }
+        }
+      });
+      return chosen;
+    };
     let colours;
 
     const tile = (layer, head) => bytes.subarray((firsts[layer] + head) * T * S, (firsts[layer] + head + 1) * T * S);
@@ -176,7 +195,7 @@ window.attentifMaps = (root) => {
     };
     const fill = () => {
       const words = WORDS[root.dataset.lang];
-      layerSelect.replaceChildren(...layers.map((layer, l) => new Option(layer.name, l)));
+      layerSelect.replaceChildren(...layers.map((layer, l) => new Option(root.dataset.lang === "fr" ? layer.fr : layer.name, l)));
       headSelect.replaceChildren(...Array.from({ length: layers[now.layer].heads }, (_, h) => new Option(h + 1, h)), new Option(words.mean, -1));
       sideSelect.replaceChildren(new Option(words.looks, "row"), new Option(words.looked, "column"));
       Object.assign(layerSelect, { value: now.layer });
@@ -193,6 +212,7 @@ window.attentifMaps = (root) => {
       choose(now.layer, now.head);
       block.dataset.drawn = root.dataset.lang;
     };
+    Object.assign(now, mostTelling());
     root.addEventListener("attentif-look", look);
     let width = block.clientWidth;
     new ResizeObserver(() => { if (block.clientWidth !== width) { width = block.clientWidth; drawOverview(); redraw(); } }).observe(block);

@@ -57,9 +57,19 @@
     root.dispatchEvent(new CustomEvent("attentif-look"));
   };
 
+  // The table of contents stands open where it takes a line or two, and closes once it has led somewhere elsewhere.
+  const contents = (menu) => {
+    const wide = matchMedia("(min-width: 1000px)");
+    const fit = () => { menu.open = wide.matches; };
+    wide.addEventListener("change", fit);
+    for (const link of menu.querySelectorAll("a")) link.addEventListener("click", fit);
+    fit();
+  };
+
   const start = (root) => {
     if (root.dataset.ready) return;
     root.dataset.ready = "yes";
+    root.querySelectorAll("details.contents").forEach(contents);
     for (const button of root.querySelectorAll(".langs button")) {
       button.addEventListener("click", () => {
         try { localStorage.setItem("attentif-lang", button.value); } catch { /* a page from disk may be denied storage: the choice lasts until it is closed */ }

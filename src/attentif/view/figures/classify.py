@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from attentif.view.figures.labels import distinct, percent_axis
 from attentif.view.theme import NEUTRAL, figure
-from attentif.view.words import SEPARATOR_COLON, Lang, Text, count, metric, percent
+from attentif.view.words import Lang, Text, count, metric, percent
 
 MOST_NUMBERED = 12  # classes; beyond, numbers no longer fit in the cells and are shown by the pointer
+MOST_SHARES = 5  # classes; beyond, counts alone fit in the cells of a phone
 
 
 def confusion_matrix(counts: ArrayLike, labels: Sequence[str], *, lang: Lang = "en") -> go.Figure:
@@ -40,8 +41,9 @@ def confusion_matrix(counts: ArrayLike, labels: Sequence[str], *, lang: Lang = "
     )
     trace = go.Heatmap(x=names, y=names, z=shares, text=cells, coloraxis="coloraxis", xgap=2, ygap=2)
     if numbered:
-        trace.texttemplate = "%{text}"
-    colon = SEPARATOR_COLON[lang]
+        short = [[f"<b>{count(int(n))[lang]}</b>" for n in row] for row in table]
+        trace.update(texttemplate="%{text}" if len(names) <= MOST_SHARES else "%{customdata}", customdata=short)
+    colon = Text(" : ", ": ")[lang]
     trace.hovertemplate = f"{true}{colon}%{{y}}<br>{predicted}{colon}%{{x}}<br>%{{text}}<extra></extra>"
     return fig.add_trace(trace)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from attentif.view.figures.labels import plain
-from attentif.view.theme import NEUTRAL, SERIES, figure
+from attentif.view.theme import DASHES, NEUTRAL, SERIES, figure
 from attentif.view.words import Lang, Text, Words, percent
 
-READ = Text("lu, puis arrivé", "read, then what came")
+READ = Text("observé", "observed")
 GIVEN = Text("prévision", "forecast")
 PANEL_HEIGHT = 190
 GAP = 0.06  # between panels, a share of the figure
@@ -64,16 +64,42 @@ def forecasts(dates: Sequence[str], panels: Sequence[Panel], quantiles: Sequence
     return fig
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One series to choose, with its own dates."""
+
+    panel: Panel
+    dates: Sequence[str]
+
+
+def choose_series(choices: Sequence[Choice], quantiles: Sequence[float], *, lang: Lang = "en") -> go.Figure:
+    """The forecast of one series, chosen from a list."""
+    drawn = [forecasts(one.dates, [one.panel], quantiles, lang=lang) for one in choices]
+    fig = drawn[0]
+    buttons = [
+        {
+            "label": plain(one.panel.name, lang),
+            "method": "update",
+            "args": [
+                {"x": [trace.x for trace in own.data], "y": [trace.y for trace in own.data]},
+                {"yaxis.title.text": plain(one.panel.name, lang), "shapes": own.layout.shapes},
+            ],
+        }
+        for one, own in zip(choices, drawn, strict=True)
+    ]
+    menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.05, "yanchor": "bottom", "showactive": True}
+    return fig.update_layout(height=PANEL_HEIGHT + 130, updatemenus=[menu], showlegend=False, margin={"t": 60})
+
+
 def error_by_step(curves: Mapping[Text, Sequence[float]], *, lang: Lang = "en") -> go.Figure:
     """The squared error of each step of the horizon, a line a system; the first is ours."""
     title = Text("pas de l'horizon", "step of the horizon")[lang]
     error = Text("erreur quadratique moyenne", "mean squared error")[lang]
     fig = figure(lang, height=340, xaxis={"title": {"text": title}}, yaxis={"title": {"text": error}, "rangemode": "tozero"})
     fig.update_layout(showlegend=True)
-    for name, values in curves.items():
-        fig.add_trace(
-            go.Scatter(x=list(range(1, len(values) + 1)), y=list(values), mode="lines", line={"width": 2.5}, name=plain(name, lang))
-        )
+    for place, (name, values) in enumerate(curves.items()):  # where two lines are one, a dash over a wide one shows both
+        line = {"width": 2, "dash": DASHES[place % len(DASHES)]} if place else {"width": 5}
+        fig.add_trace(go.Scatter(x=list(range(1, len(values) + 1)), y=list(values), mode="lines", line=line, name=plain(name, lang)))
     return fig
 
 

@@ -11,6 +11,8 @@ from attentif.view.figures.scores import format_score, whiskers
 from attentif.view.theme import figure
 from attentif.view.words import IN_TOKENS, Lang, Text, count, metric
 
+SMALL = 12  # five spans and their counts fit side by side on a phone
+
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
@@ -33,7 +35,7 @@ def by_length(metric_key: str, buckets: Sequence[Bucket], unit: Text = IN_TOKENS
     fig = figure(
         lang,
         height=340,
-        xaxis={"title": {"text": length[lang]}, "type": "category"},
+        xaxis={"title": {"text": length[lang]}, "type": "category", "tickangle": 0, "tickfont": {"size": SMALL}},
         yaxis={"title": {"text": plain(of.name, lang)}, "rangemode": "tozero"} | metric_axis(of, lang),
     )
     bars = go.Bar(x=names, y=[scale * b.score.value for b in buckets], customdata=labels, hovertemplate="%{customdata}<extra></extra>")

@@ -1,6 +1,7 @@
 """A run against its baselines."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
@@ -10,7 +11,8 @@ from attentif.view.figures.labels import metric_axis, metric_scale, plain
 from attentif.view.theme import NEUTRAL, figure
 from attentif.view.words import THIN_SPACE, Lang, Metric, Number, metric
 
-BAR_HEIGHT = 62  # a bar and its name above it
+BAR_HEIGHT = 74  # a bar and its name above it
+LABEL = 38  # characters of a line of that name: a phone shows no more, and there is room for two lines
 
 
 def format_score(score: Score, of: Metric, between: str = " ") -> Number:
@@ -45,7 +47,7 @@ def _bars(of: Metric, rows: Sequence[tuple[int, Contender]], *, lang: Lang) -> g
         x=[scale * score.value for score in scores],
         y=[row for row, _ in rows],
         orientation="h",
-        width=0.36,
+        width=0.3,
         error_x=whiskers(scores, scale),
         customdata=[
             f"{plain(contender.name, lang)}: {format_score(score, of)[lang]}" for (_, contender), score in zip(rows, scores, strict=True)
@@ -76,6 +78,6 @@ def contenders(metric_key: str, systems: Sequence[Contender], *, lang: Lang = "e
     others = _bars(of, [place for place in places if not place[1].ours], lang=lang)
     fig.add_trace(others.update(marker={"color": NEUTRAL}))
     for row, system in places:  # the name stands above its bar, so that it needs no margin on a phone
-        label = f"{plain(system.name, lang)}  <b>{of.write(system.scores[metric_key].value)[lang]}</b>"
-        fig.add_annotation(x=0, y=row + 0.19, text=label, xanchor="left", yanchor="bottom", showarrow=False, align="left")
+        label = f"{'<br>'.join(wrap(plain(system.name, lang), LABEL))}  <b>{of.write(system.scores[metric_key].value)[lang]}</b>"
+        fig.add_annotation(x=0, y=row + 0.16, text=label, xanchor="left", yanchor="bottom", showarrow=False, align="left")
     return fig

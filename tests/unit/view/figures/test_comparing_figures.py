@@ -70,7 +70,7 @@ def test_the_first_estimate_stands_on_top_with_its_interval_in_words():
     assert list(ours.error_x.array) == pytest.approx([5.0])
     assert list(seeds.x) == pytest.approx([88.0, 92.0])
     labels = [note.text for note in fig.layout.annotations]
-    assert any("nôtre  <b>90,0\u202f% [80,0\u202f% ; 95,0\u202f%]</b>" in label for label in labels)
+    assert any("nôtre  <b>90,0\u202f% [80,0\u202f%\u202f; 95,0\u202f%]</b>" in label for label in labels)
 
 
 def test_the_front_holds_those_that_no_other_beats_at_both():
