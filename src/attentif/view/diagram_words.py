@@ -84,6 +84,7 @@ POSITIONS = {
     "sinusoidal": Text("positions sinusoïdales", "sinusoidal positions"),
     "sinusoidal-2d": Text("positions sinusoïdales 2D", "2-D sinusoidal positions"),
     "learned": Text("positions apprises", "learned positions"),
+    "learned-2d": Text("positions apprises 2D", "2-D learned positions"),
     "axial": Text("positions axiales", "axial positions"),
     "amplitude": Text("positions : amplitude", "amplitude positions"),
     "binary": Text("positions binaires", "binary positions"),
