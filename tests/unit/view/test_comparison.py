@@ -168,7 +168,9 @@ def test_whatever_is_uneven_is_said_in_one_sentence() -> None:
     (uneven,) = [reason for reason in may_not(part) if "equal" in reason.en]
     both = "mamba takes 2.0 times as many training operations as <b>gru</b>; mamba takes 3.0 times as many parameters as <b>gru</b>"
     assert uneven.en == f"Not all is equal: {both}."
-    assert uneven.fr.startswith("Tout n’est pas égal\u00a0: mamba demande 2,0 fois plus d’opérations d’apprentissage que <b>gru</b>\u202f; mamba ")
+    assert uneven.fr.startswith(
+        "Tout n’est pas égal\u00a0: mamba demande 2,0 fois plus d’opérations d’apprentissage que <b>gru</b>\u202f; mamba "
+    )
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def test_scores_without_intervals_have_no_whiskers():
 
 def test_on_a_phone_the_axis_of_errors_has_two_short_lines():
     assert (
-        contenders("mse", [Contender("known", {"mse": Score(0.5)})]).layout.xaxis.title.text == "mean squared error (MSE)<br>(lower is better)"
+        contenders("mse", [Contender("known", {"mse": Score(0.5)})]).layout.xaxis.title.text
+        == "mean squared error (MSE)<br>(lower is better)"
     )
 
 
