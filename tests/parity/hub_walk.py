@@ -33,7 +33,7 @@ from attentif.nn.seq import Seq
 PAGE = Path(__file__).parents[2] / "docs" / "checkpoints.md"
 EACH, SEED = 40, 28
 OUTCOMES = ("equal", "refused", "different", "crashed")
-HEADER = "| `model_type` | equal | refused | different | crashed |"
+HEADER = "| family | equal | refused | different | crashed |"
 FIRST = 9  # token ids before it may be special ones
 KEPT = NOT_DRAWN | {
     "vocab_size",

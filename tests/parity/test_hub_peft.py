@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from hub_cases import CASES, VOCAB
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from attentif.errors import AttentifError
@@ -72,6 +72,42 @@ def test_an_adapter_is_read_onto_its_base(name: str, paths: list[str], said: dic
     expected = theirs(torch.arange(3, 14)[None] % VOCAB).logits
     assert_close(mine, expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
     assert not torch.allclose(mine, plain)
+
+
+@pytest.mark.parametrize(
+    ("base", "case", "task", "adapted"),
+    [
+        ("roberta ForMaskedLM", "roberta ForSequenceClassification", "SEQ_CLS", "roberta.encoder.layer.0.attention.self.query"),
+        ("bert ForMaskedLM", "bert ForTokenClassification", "TOKEN_CLS", "bert.encoder.layer.1.attention.self.value"),
+        ("llama", "Llama SequenceClassification", "SEQ_CLS", "model.layers.0.self_attn.q_proj"),
+    ],
+)
+@torch.no_grad()
+def test_an_adapter_may_bring_a_head_that_its_base_does_not_have(base: str, case: str, task: str, adapted: str, tmp_path: Path) -> None:
+    plain = CASES[base].build(tmp_path / "base", torch.float32)
+    theirs = CASES[case].build(tmp_path / "whole", torch.float32)
+    body = f"{theirs.base_model_prefix}."
+    theirs.load_state_dict({name: tensor for name, tensor in plain.state_dict().items() if name.startswith(body)}, strict=False)
+    changes = make_adapter(tmp_path / "adapter", {adapted: theirs.get_submodule(adapted).weight}, task_type=task)
+    head = {f"base_model.model.{name}": tensor for name, tensor in theirs.state_dict().items() if not name.startswith(body)}
+    file = tmp_path / "adapter" / "adapter_model.safetensors"
+    save_file(load_file(file) | head, file)
+    theirs.get_submodule(adapted).weight += changes[adapted]
+    found = read_folder(folder_of(tmp_path / "adapter"))
+    assert found.head.architecture == CASES[case].architecture
+    assert found.labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    ids = torch.arange(3, 14)[None] % VOCAB
+    mine = found.model(Batch(Input(ids, Seq.from_padded([11]))))[0]
+    assert_close(mine, theirs(ids).logits, rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_an_adapter_for_another_task_without_its_head_is_refused(tmp_path: Path) -> None:
+    theirs = CASES["llama"].build(tmp_path / "base", torch.float32)
+    path = "model.layers.0.self_attn.q_proj"
+    make_adapter(tmp_path / "adapter", {path: theirs.get_submodule(path).weight}, task_type="SEQ_CLS")
+    with pytest.raises(AttentifError, match="holds no head of LlamaForSequenceClassification"):
+        folder_of(tmp_path / "adapter")
 
 
 @torch.no_grad()

@@ -111,7 +111,13 @@ class Tensors(Mapping[str, Tensor]):
 
     def text(self) -> "Tensors":
         """Those of the text model alone, in a folder of a model that reads pictures too."""
-        names = {name.removeprefix(TEXT_PREFIX): own for name, own in self._names.items() if name.startswith(TEXT_PREFIX)}
+        return self._among({name.removeprefix(TEXT_PREFIX): own for name, own in self._names.items() if name.startswith(TEXT_PREFIX)})
+
+    def beginning(self, prefix: str) -> "Tensors":
+        """Those whose names begin so; all, where none does."""
+        return self._among({name: own for name, own in self._names.items() if name.startswith(prefix)})
+
+    def _among(self, names: dict[str, str]) -> "Tensors":
         if not names:
             return self
         found = copy(self)

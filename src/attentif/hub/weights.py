@@ -5,15 +5,16 @@ from pathlib import Path
 from attentif.hub.files import CONFIG, Tensors, read_json
 from attentif.hub.gguf.read import LINK, GgufTensors
 from attentif.hub.mxfp4 import BLOCKS, Mxfp4Tensors
+from attentif.hub.peft.read import BODY, AdaptedTensors
 from attentif.hub.peft.read import LINK as ADAPTER
-from attentif.hub.peft.read import AdaptedTensors
 
 
 def open_tensors(folder: Path) -> Tensors | GgufTensors | AdaptedTensors:
     """Its tensors, none of which is read yet."""
     if (folder / LINK).is_symlink():
         return GgufTensors(folder, read_json(folder / CONFIG))
-    base = Tensors(folder).text()
+    body = (folder / BODY).read_text(encoding="utf-8") if (folder / BODY).is_file() else ""
+    base = Tensors(folder).text().beginning(body)
     base = Mxfp4Tensors(base) if any(name.endswith(BLOCKS) for name in base) else base
     if not (folder / ADAPTER).is_symlink():
         return base

@@ -23,10 +23,15 @@ import torch
 from torch import Tensor
 
 from attentif.errors import ConfigError, RunError
+from attentif.files import write_json
+from attentif.hub.family import HeadOf, family_of
 from attentif.hub.files import CONFIG, Tensors, read_json
 
 ADAPTER, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LINK = "adapter"  # in the temporary folder: the adapter's own
+BODY = "adapter_body"  # there: what the names of the base's body begin with, where the adapter brings another head
+# endings of transformers' classes by the task of an adapter, which may bring a head that its base does not have
+CLASSES = {"SEQ_CLS": "ForSequenceClassification", "TOKEN_CLS": "ForTokenClassification", "QUESTION_ANS": "ForQuestionAnswering"}
 BEFORE = "base_model.model."
 CONV1D = {"gpt2": ("c_attn", "c_proj", "c_fc")}  # maps that are transformers' Conv1D, by family
 # keys that change what an adapter computes, with the values that are understood
@@ -70,7 +75,39 @@ def unpack_adapter(path: Path, find: Callable[[str], Path]) -> Path:
             (folder / file.name).unlink(missing_ok=True)
             (folder / file.name).symlink_to(file.resolve())
     (folder / LINK).symlink_to(path.resolve())
+    _change_head(folder, path, CLASSES.get(str(said.get("task_type"))))
     return folder
+
+
+def _change_head(folder: Path, adapter: Path, ending: str | None) -> None:
+    """Name the class of the adapter's task in config.json, where the base is of another, with as many classes as the adapter has."""
+    config = read_json(folder / CONFIG)
+    named = config.get("architectures") or []
+    if ending is None or (named and str(named[0]).endswith(ending)):
+        return
+    family = family_of(config.get("model_type"))
+    heads = [(form, head) for form in (family, *family.others) for head in form.heads if head.architecture.endswith(ending)]
+    if not heads:
+        raise ConfigError(f"task_type: {family.kind} has no class that ends in {ending}", file=adapter / ADAPTER)
+    form, head = heads[0]
+    count = _count_classes(Tensors(adapter, WEIGHTS), head)
+    if count is None:
+        raise RunError(f"holds no head of {head.architecture}, which its base ({', '.join(named)}) does not have", file=adapter / WEIGHTS)
+    labels = [f"LABEL_{number}" for number in range(count)]
+    config |= {
+        "architectures": [head.architecture],
+        "id2label": dict(enumerate(labels)),
+        "label2id": {name: n for n, name in enumerate(labels)},
+    }
+    (folder / CONFIG).unlink()
+    write_json(folder / CONFIG, config)
+    (folder / BODY).write_text(form.prefix, encoding="utf-8")
+
+
+def _count_classes(tensors: Tensors, head: HeadOf) -> int | None:
+    """How many classes the last map of a head tells apart, by the adapter's own tensors."""
+    last = next(str(row.theirs).replace("{p}", "weight") for row in head.rows if str(row.ours).startswith("head.out."))
+    return next((tensors.shape(name)[0] for name in tensors if name.endswith(f".{last}")), None)
 
 
 def check_understood(path: Path, said: Mapping[str, Any]) -> None:
