@@ -106,7 +106,7 @@ def test_an_adapter_for_another_task_without_its_head_is_refused(tmp_path: Path)
     theirs = CASES["llama"].build(tmp_path / "base", torch.float32)
     path = "model.layers.0.self_attn.q_proj"
     make_adapter(tmp_path / "adapter", {path: theirs.get_submodule(path).weight}, task_type="SEQ_CLS")
-    with pytest.raises(AttentifError, match="holds no head of LlamaForSequenceClassification"):
+    with pytest.raises(AttentifError, match="holds no head"):
         folder_of(tmp_path / "adapter")
 
 
