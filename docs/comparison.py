@@ -1,4 +1,7 @@
-"""Writes the page of a comparison: `python docs/comparison.py runs/ten-models-compare` makes `docs/ten-models.md` and its pictures."""
+"""Writes the page of a comparison: `python docs/comparison.py runs/ten-models-compare` makes `docs/ten-models.md` and its pictures.
+
+What stands above the line that names the command is written by hand and kept.
+"""
 
 import json
 import sys
@@ -17,22 +20,6 @@ from attentif.view.words import Lang, say
 
 DOCS = Path(__file__).parent
 LANG: Lang = "en"
-HEADS = {
-    "four-memories": """# Four kinds of memory
-
-A summary vector, attention over what was read, attention alone, a state space: who translates numbers, and who finds what it has read? A
-quarter of a million parameters each, the learning rate of each searched in the same way, three seeds, a minute a run:
-[how to read it](reading-a-comparison.md).
-""",
-    "ten-models": """# Ten models, four kinds of data
-
-Reading opinions, writing Python, recalling by key, translating numbers: ten kinds of memory at a quarter of a million parameters each, the
-learning rate of each searched in the same way, three seeds. Runs are short, so this says who learns well in a minute on one core,
-and not who would win in the end: [how to read it](reading-a-comparison.md). Made in several takes, some with other work beside: scores do
-not depend on that, times do. It was measured before comparisons left a recipe's early stopping out, which only `reviews` has: no run of it
-was cut short (all curves have their six points), but trials of its learning rates may have been.
-""",
-}
 DRAWN = {"quality": quality, "curve": curves, "cost": costs}  # of each the first figure
 
 
@@ -64,13 +51,14 @@ def main() -> None:
     figures = {key: block for part in parts for key, block in drawn(part).items()}
     photograph({key: block.draw(lang=LANG) for key, block in figures.items()}, DOCS / "images" / name)
     made = ", ".join(f"{tool} {version}" for tool, version in data["versions"].items())
+    page, command = DOCS / f"{name}.md", f"`attentif compare {name}`,"
+    head = page.read_text(encoding="utf-8").split(command)[0] if page.is_file() else f"# {name}\n\n"
     lines = [
-        HEADS.get(name, f"# {name}\n"),
-        f"`attentif compare {name}`, {made}; `python docs/comparison.py {sys.argv[1]}` wrote this page.",
+        f"{head}{command} {made}; `python docs/comparison.py {sys.argv[1]}` wrote this page.",
         "",
     ]
     lines += [line for part in parts for line in told(part, name)]
-    (DOCS / f"{name}.md").write_text("\n".join(lines), encoding="utf-8")
+    page.write_text("\n".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

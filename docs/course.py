@@ -1,5 +1,9 @@
-"""Writes the course, measured: `python docs/course.py [runs/lab]` makes `docs/course.md` and its pictures from what `attentif lab` kept."""
+"""Writes the course, measured: `python docs/course.py [runs/lab]` makes `docs/course.md` and its pictures from what `attentif lab` kept.
 
+An experiment without a fresh measurement keeps the section that the page has, with its date.
+"""
+
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +24,10 @@ HEAD = """# The course, measured
 
 What five course documents say about transformers, each claim measured by `attentif lab all`: the figures as they came out, written here by
 `python docs/course.py`. Verdicts are computed from the numbers by limits that were written down before; [how to read them](lab.md),
-[where the documents are wrong](errata.md).
+[where the documents are wrong](errata.md). Each section has the date of its measurement; times were taken with other work beside.
 """
+KEPT = re.compile(r'^<a id="l(\d+)"></a>\n(.*?)(?=^<a id="l|\Z)', re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^\| \[L(\d+)\].*$", re.MULTILINE)
 
 
 def figures(result: Result) -> dict[str, FigureBlock]:
@@ -66,14 +72,16 @@ def main() -> None:
         sys.exit(f"error: {place} has no measurement of the experiments as they are; run `attentif lab all` first")
     blocks = {name: block for result in results for name, block in figures(result).items()}
     photograph({name: block.draw(lang=LANG) for name, block in blocks.items()}, PICTURES)
-    rows = [
-        f"| [{one.name}](#{one.name.lower()}) | {capital(one.claim).en} | {mark_outcome(result.verdict.outcome).en} |"
-        for result in results
-        for one in [result.experiment]
-    ]
-    lines = [HEAD, "| | claim | verdict |", "|---|---|---|", *rows, ""]
+    page = (DOCS / "course.md").read_text(encoding="utf-8")
+    rows = {int(found[1]): found[0] for found in ROW.finditer(page)}
+    sections = {int(found[1]): found[2].strip("\n") for found in KEPT.finditer(page)}
     for result in results:
-        lines += [f'<a id="{result.experiment.name.lower()}"></a>', "", *told(result)]
+        one = result.experiment
+        rows[one.number] = f"| [{one.name}](#{one.name.lower()}) | {capital(one.claim).en} | {mark_outcome(result.verdict.outcome).en} |"
+        sections[one.number] = "\n".join(told(result)).strip("\n")
+    lines = [HEAD, "| | claim | verdict |", "|---|---|---|", *(rows[number] for number in sorted(rows)), ""]
+    for number in sorted(sections):
+        lines += [f'<a id="l{number}"></a>', "", sections[number], ""]
     (DOCS / "course.md").write_text("\n".join(lines), encoding="utf-8")
 
 
