@@ -60,6 +60,26 @@ def test_a_message_is_recognised_and_filled_in(english: str, french: str) -> Non
     assert to_french(english) == french
 
 
+def test_every_score_of_a_step_has_its_french() -> None:
+    from attentif.view.words import METRICS
+
+    english = [key for key in METRICS if to_french(f"{key} 0.5000") == f"{key} 0.5000"]
+    assert not english
+
+
+def test_a_baseline_is_called_in_the_terminal_as_in_the_report() -> None:
+    for file in sorted((SOURCES / "tasks").rglob("*baselines.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id="Text"), args=[ast.Constant(value=str(french)), ast.Constant(value=str(english))]):
+                    assert to_french(english) == typeset(french), file
+
+
+def test_clauses_of_one_kind_are_told_apart() -> None:
+    said = to_french("linear map: as it is (ridge 1e-06, 168 steps); from the mean (ridge 0.1, 84 steps)")
+    assert said == "modèle linéaire\u00a0: tel quel (pénalité 1e-06, 168 pas)\u202f; depuis la moyenne (pénalité 0,1, 84 pas)"
+
+
 def test_a_name_that_holds_english_words_stays_as_it_is() -> None:
     assert "'label'" in to_french("no column is called 'label' (asked for as text); the columns are 'train', 'rows'")
     assert "'train', 'rows'" in to_french("no column is called 'label' (asked for as text); the columns are 'train', 'rows'")
@@ -127,6 +147,11 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 or (called == "append" and "notes" in (getattr(owner, "id", ""), getattr(owner, "attr", "")))
             ):
                 values = node.args[:1]
+        if isinstance(node, ast.AugAssign) and getattr(node.target, "id", getattr(node.target, "attr", "")) == "notes":
+            values = node.value.elts if isinstance(node.value, ast.List) else [node.value]
+        if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith("note_"):
+            returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value is not None]
+            values = [part for one in returned for part in (one.elts if isinstance(one, ast.List) else [one])]
         for value in values:
             for text in dict.fromkeys(re.sub("\0+", "\0", text) for text in variants(value)):
                 if re.search("[A-Za-z]{2,}", text):

@@ -52,9 +52,15 @@ def _translate(message: str) -> str | None:
     exact, templates = _catalogue()
     if message in exact:
         return exact[message]
-    for one in templates:
-        if one.key in message and (found := one.pattern.fullmatch(message)):
-            return _fill(one.french, found.groups())
+    found = [(one.french, match.groups()) for one in templates if one.key in message and (match := one.pattern.fullmatch(message))]
+    for french, values in found:
+        if not any("; " in f"{value} " for value in values):
+            return _fill(french, values)
+    clauses = list(map(_translate, message.split("; "))) if "; " in message else []
+    if clauses and None not in clauses:
+        return f"{THIN}; ".join(filter(None, clauses))
+    if found:  # whatever a place takes, with its semicolons
+        return _fill(*found[0])
     for mark, french_mark, end in CLAUSES:
         first, found_mark, rest = message.removesuffix(end).partition(mark)
         said = (_translate(first), _translate(rest)) if found_mark and message.endswith(end) else (None, None)

@@ -138,7 +138,7 @@ class Loop:
     def run(self) -> None:
         """Step and evaluate until the end; after a signal, save and raise StoppedError."""
         if self.stretch > 1 and not self.state.step and self.total() >= self.config.min_steps:
-            passes = f"{self.stretch * self.config.epochs:.3g} passes over them in place of {self.config.epochs:g}"
+            passes = f"{self.stretch * self.config.epochs:.3g} passes instead of {self.config.epochs:g}"
             self.display.say(f"the data are small: {passes}, for train.min_steps asks for {self.config.min_steps} steps at least")
         self.job.model.train()
         self.follow()

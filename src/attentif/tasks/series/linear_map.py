@@ -103,7 +103,7 @@ class LinearMap:
         best = min(error for error, _, _ in found.values())
         kept = {centre: own for centre, own in found.items() if own[0] <= FAILED * best}
         weight = np.mean([fold_centre(own, centre) for centre, (_, own, _) in kept.items()], axis=0)
-        return cls(weight.astype(np.float32), "; ".join(f"{centre}, {said}" for centre, (_, _, said) in kept.items()))
+        return cls(weight.astype(np.float32), "; ".join(f"{centre} ({said})" for centre, (_, _, said) in kept.items()))
 
 
 def _choose_for_centre(train: Windows, valid: Windows, centre: str) -> tuple[float, Floats, str]:
