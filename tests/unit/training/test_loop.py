@@ -320,7 +320,7 @@ def test_small_data_are_passed_over_until_there_are_steps_enough(tmp_path):
     assert len(valid) == 2  # as many evaluations as were asked for
     assert len([line for line in words.lines if line.startswith("epoch ")]) < place.step / per_epoch
     said = [line for line in words.lines if "train.min_steps" in line]
-    assert said == ["the data are small: 2.75 passes over them in place of 2, for train.min_steps asks for 33 steps at least"]
+    assert said == ["the data are small: 2.75 passes instead of 2, for train.min_steps asks for 33 steps at least"]
 
 
 def test_nothing_is_said_of_more_passes_where_steps_end_the_run_before(tmp_path):
