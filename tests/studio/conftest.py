@@ -5,7 +5,6 @@ import json
 import os
 import random
 import shutil
-import socket
 import threading
 import time
 import urllib.parse
@@ -20,6 +19,7 @@ from browsing import until
 
 import attentif
 from attentif.api import export_model
+from attentif.cli.studio import _bind
 from attentif.serve.settings import Settings
 from attentif.serve.studio.server import create_studio
 from attentif.training.progress import Silent
@@ -124,8 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def studio(folder: Path) -> Iterator[Studio]:
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
+    listening = _bind(0)
     settings = Settings(port=listening.getsockname()[1])
     app = create_studio(settings, [folder / "runs"], folder / "data")
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))

@@ -1,5 +1,7 @@
 """The studio's API: numbers are those of the model, attacks are refused."""
 
+import asyncio
+import socket
 from typing import Any
 
 import httpx
@@ -9,6 +11,7 @@ import torch
 
 import attentif
 from attentif import inspect
+from attentif.cli.studio import _bind
 from attentif.decode import GenerateOptions
 from attentif.decode.sampling import adjust_logits
 from attentif.inspect.interventions import HeadsOff
@@ -191,6 +194,25 @@ def test_a_training_is_the_command_that_a_user_would_type(tmp_path):
     assert neural[:2] == ["train", "reviews"]
     assert {"model.base=encoder-tiny", "train.minutes=2"} <= set(neural)
     assert not any(word.startswith("train.") for word in jobs.command(TrainRequest(recipe="ngram"), tmp_path / "b"))
+
+
+def test_answers_leave_at_once():
+    """Without TCP_NODELAY each would wait 40 ms for an acknowledgement."""
+
+    async def accept_one(bound: socket.socket) -> list[int]:
+        seen: list[int] = []
+
+        async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            seen.append(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        async with await asyncio.start_server(answer, sock=bound):
+            reader, writer = await asyncio.open_connection(*bound.getsockname())
+            await reader.read()
+            writer.close()
+        return seen
+
+    assert asyncio.run(accept_one(_bind(0))) == [1]
 
 
 # ------------------------------------------------------------------------------------------------------------------ attacks

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import urllib.parse
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from browsing import settled, state, until
 import attentif
 from attentif import inspect
 from attentif.french import to_french
+from attentif.serve.studio import library
 from attentif.tasks.classification.classify import Classify
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
@@ -146,6 +148,57 @@ def test_sliders_redraw_the_distribution_and_a_click_goes_on(visit, studio):
     assert page.locator("#written").inner_text() == whole
     page.reload()
     until(page, "document.querySelectorAll('#written [role=button]').length === 6")  # the address holds the text
+
+
+def test_a_slider_redraws_the_bars_that_are_there_without_a_shift(visit):
+    page = settled(visit(state("run", "language", "try", text="le film")))
+    page.locator("#distribution summary").click()
+    page.evaluate("window.bar = document.querySelector('#distribution .fill'); bar.dataset.mine = 1")
+    table = page.locator("#distribution td").nth(2).inner_text()
+    shift = page.evaluate(
+        """async () => {
+            let shift = 0;
+            const add = (list) => { for (const one of list.getEntries()) shift += one.value; };
+            new PerformanceObserver(add).observe({ type: "layout-shift" });
+            const slider = document.querySelector("#temperature");
+            for (let i = 0; i < 40; i++) {
+                slider.value = i / 20;
+                slider.dispatchEvent(new Event("input"));
+                await new Promise(requestAnimationFrame);
+            }
+            await new Promise((done) => setTimeout(done, 200));
+            return shift;
+        }"""
+    )
+    assert shift == 0
+    assert page.evaluate("bar.isConnected && bar.dataset.mine === '1'")
+    assert page.locator("#distribution td").nth(2).inner_text() != table  # an open table follows
+    assert "temperature=1.95" in page.url
+
+
+@pytest.mark.parametrize("path", ["app.js", "words.js", "style.css", "views/runs.js", "icon.svg"])
+def test_a_browser_that_has_a_file_is_told_so(studio, path):
+    headers = {"X-Attentif-Token": studio.token}
+    first = httpx.get(f"{studio.url}/studio/static/{path}", headers=headers)
+    assert first.status_code == 200
+    again = httpx.get(f"{studio.url}/studio/static/{path}", headers=headers | {"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["etag"] == first.headers["etag"]
+    other = httpx.get(f"{studio.url}/studio/static/{path}", headers=headers | {"if-none-match": '"another"'})
+    assert other.content == first.content
+
+
+def test_modules_of_the_first_view_are_asked_for_at_once(studio):
+    static = Path(library.__file__).parent / "static"
+    needed, waiting = set(), ["app.js", "views/runs.js"]
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            found = re.findall(r'^import .* from "(\..*)";', (static / name).read_text(encoding="utf-8"), re.MULTILINE)
+            waiting += [str((static / name).parent.joinpath(one).resolve().relative_to(static)) for one in found]
+    page = httpx.get(f"{studio.url}/studio/", headers={"cookie": f"attentif_session={studio.token}"}).text
+    assert set(re.findall(r'rel="modulepreload" href="/studio/static/([^"]+)"', page)) == needed
 
 
 def test_a_digit_is_recognised_while_it_is_drawn(visit):

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -117,18 +118,34 @@ def summarise(entry: Entry, lang: Lang = "en") -> dict[str, Any]:
     """A line of the table, read from the folder alone: no weights are opened."""
     line: dict[str, Any] = {"id": entry.id, "modified": entry.modified, "state": "imported", "error": None, "scores": []}
     try:
-        if not (entry.path / "config.toml").is_file():
-            config = json.loads((entry.path / "config.json").read_text(encoding="utf-8"))
-            return line | {"task": "imported", "model": str(config.get("model_type", "")), "recipe": ""}
-        folder, values = RunFolder(entry.path), read_toml(entry.path / "config.toml").values
-        results = read_results(folder)
-        kind = (values.get("task") or values.get("fit") or {}).get("kind", "")
-        base = (values.get("model") or {}).get("base") or ""
-        line |= {"task": str(kind), "model": str(base or kind), "recipe": str((values.get("made") or {}).get("recipe", ""))}
-        return line | _read_measures(folder, results, trained="train" in values, fitted="fit" in values)
+        if (entry.path / "results.json").is_file():
+            return line | _read_finished(entry.path, _stamp(entry.path))
+        return line | _read_line(entry.path)
     except (AttentifError, OSError, ValueError) as error:
         log.warning("%s: %s", entry.path, error)
         return line | {"task": "", "model": "", "recipe": "", "state": "damaged", "error": localize_for(lang, str(error))}
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    return tuple((path / name).stat().st_mtime_ns for name in ("results.json", "config.toml") if (path / name).is_file())
+
+
+@lru_cache(MOST_RUNS)
+def _read_finished(path: Path, stamp: tuple[int, ...]) -> dict[str, Any]:  # noqa: ARG001
+    """The line of a run that has its results, kept until its files change: a folder of hundreds is listed at once."""
+    return _read_line(path)
+
+
+def _read_line(path: Path) -> dict[str, Any]:
+    if not (path / "config.toml").is_file():
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        return {"task": "imported", "model": str(config.get("model_type", "")), "recipe": ""}
+    folder, values = RunFolder(path), read_toml(path / "config.toml").values
+    results = read_results(folder)
+    kind = (values.get("task") or values.get("fit") or {}).get("kind", "")
+    base = (values.get("model") or {}).get("base") or ""
+    line = {"task": str(kind), "model": str(base or kind), "recipe": str((values.get("made") or {}).get("recipe", ""))}
+    return line | _read_measures(folder, results, trained="train" in values, fitted="fit" in values)
 
 
 def _read_measures(folder: RunFolder, results: dict[str, Any], *, trained: bool, fitted: bool) -> dict[str, Any]:

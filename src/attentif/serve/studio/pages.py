@@ -1,7 +1,10 @@
 """What a browser is given: the page and its modules, and in a sandbox the reports of runs and the pages of the laboratory."""
 
+import hashlib
 import hmac
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -42,11 +45,14 @@ def studio_pages(settings: Settings) -> APIRouter:
         return HTMLResponse(page)
 
     @pages.get("/studio/static/{name:path}")
-    def static(name: str) -> Response:
-        path = PurePosixPath(name)
-        if path.suffix not in TYPES or name not in _names():
+    async def static(name: str, request: Request) -> Response:
+        file = _files().get(name)
+        if file is None:
             raise ApiError(404, "there is no such file")
-        return Response(_static(name), media_type=TYPES[path.suffix], headers={"cache-control": "no-cache"})
+        headers = {"cache-control": "no-cache", "etag": file.tag}  # a browser asks each time, and is told that it has it
+        if file.tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(file.content, media_type=file.type, headers=headers)
 
     return pages
 
@@ -77,19 +83,33 @@ def report_pages(library: Library, jobs: Jobs, session: Callable[[Request], None
     return pages
 
 
-def _names() -> frozenset[str]:
-    """Files that may be asked for: a name that is not in this list is never opened."""
-    root = files(__package__) / "static"
-    return frozenset(_walk(root, ""))
+@dataclass(frozen=True)
+class StaticFile:
+    """A file of the page as it is sent."""
+
+    content: bytes
+    type: str
+    tag: str  # an ETag: the digest of the content
 
 
-def _walk(folder: Any, prefix: str) -> Iterator[str]:
+@cache
+def _files() -> dict[str, StaticFile]:
+    """Files that may be asked for, by name: one that is not here is never opened."""
+    found = {}
+    for name, item in _walk(files(__package__) / "static", ""):
+        if (kind := TYPES.get(PurePosixPath(name).suffix)) is not None:
+            content = item.read_bytes()
+            found[name] = StaticFile(content, kind, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+    return found
+
+
+def _walk(folder: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     for item in folder.iterdir():
         if item.is_dir():
             yield from _walk(item, f"{prefix}{item.name}/")
         else:
-            yield f"{prefix}{item.name}"
+            yield f"{prefix}{item.name}", item
 
 
 def _static(name: str) -> str:
-    return (files(__package__) / "static").joinpath(*name.split("/")).read_text(encoding="utf-8")
+    return _files()[name].content.decode()

@@ -19,25 +19,35 @@ export const taskName = (kind) => (`task_${kind}` in EN ? t(`task_${kind}`) : ki
 /** A part of a model: "encoder.blocks.0.attn" is "encoder 1 · attn". @param {string} path */
 export const partName = (path) => path.replace(/^(encoder|decoder|target|head|frontend|bridge)\b/, (/** @type {string} */ name) => t({ head: "partHead", frontend: "partFrontend" }[name] || name)).replace(/^embedding$/, t("partFrontend")).replace(/\.blocks\.(\d+)\./, (/** @type {string} */ _, /** @type {string} */ n) => ` ${Number(n) + 1} · `).replace(/\.norm$/, ` · ${t("lastNorm")}`);
 
+/** @type {Map<string, Intl.NumberFormat>} */ const formats = new Map();
+
+/** A formatter of the page's language, made once: making one costs more than writing a number. @param {Intl.NumberFormatOptions} options */
+function format(options) {
+  const key = lang() + JSON.stringify(options);
+  const known = formats.get(key) || new Intl.NumberFormat(lang(), options);
+  formats.set(key, known);
+  return known;
+}
+
 /** A number as the language writes it. @param {number} value @param {number} [digits] significant ones */
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
-  return new Intl.NumberFormat(lang(), { maximumSignificantDigits: digits }).format(value);
+  return format({ maximumSignificantDigits: digits }).format(value);
 }
 
 /** With a fixed number of decimals and a true minus. @param {number} value @param {number} [places] */
 export function fixed(value, places = 3) {
   if (value === -Infinity) return "−∞";
-  return new Intl.NumberFormat(lang(), { minimumFractionDigits: places, maximumFractionDigits: places }).format(value).replace("-", "−");
+  return format({ minimumFractionDigits: places, maximumFractionDigits: places }).format(value).replace("-", "−");
 }
 
 /** @param {number} value @param {number} [places] */
 export function percent(value, places = 1) {
-  return new Intl.NumberFormat(lang(), { style: "percent", minimumFractionDigits: places, maximumFractionDigits: places }).format(value).replace("-", "−");
+  return format({ style: "percent", minimumFractionDigits: places, maximumFractionDigits: places }).format(value).replace("-", "−");
 }
 
 /** 0.4 M, 12 k. @param {number} value */
-export const compact = (value) => new Intl.NumberFormat(lang(), { notation: "compact", maximumSignificantDigits: 3 }).format(value);
+export const compact = (value) => format({ notation: "compact", maximumSignificantDigits: 3 }).format(value);
 
 /** @param {number} seconds */
 export function duration(seconds) {

@@ -4,12 +4,18 @@ import { fixed, number, percent, t } from "./i18n.js";
 
 /** A picture with its table, closed. @param {Element} picture @param {() => Element} table */
 export function withTable(picture, table) {
-  const details = h("details", {}, h("summary", {}, t("table")));
-  details.addEventListener("toggle", () => {
-    if (details.open && details.children.length === 1) details.append(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("table") }, table()));
-  });
-  return h("div", { class: "figure" }, picture, details);
+  const details = h("details", {}, h("summary", {}, t("table"))), place = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("table") });
+  const fill = () => { if (details.open) details.append(put(place, table())); };
+  details.addEventListener("toggle", () => { if (!place.isConnected) fill(); });
+  const figure = h("div", { class: "figure" }, picture, details);
+  tables.set(figure, fill);
+  return figure;
 }
+
+/** @type {WeakMap<Element, () => void>} */ const tables = new WeakMap();
+
+/** Write the table of a figure again, where it is open: its numbers changed. @param {Element} figure made by `withTable` */
+export const refreshTable = (figure) => tables.get(figure)?.();
 
 /** @param {string[]} heads @param {any[][]} lines @param {boolean} [tight] */
 export function table(heads, lines, tight = true) {
@@ -21,22 +27,35 @@ export function table(heads, lines, tight = true) {
     h("tbody", {}, lines.map((line) => h("tr", {}, line.map((cell) => h("td", { class: isNumber(cell) ? "num" : "" }, shown(cell)))))));
 }
 
-/**
- * Horizontal bars of probabilities. @param {{name: string, value: number, off?: boolean}[]} items
- * @param {{most?: number, click?: (place: number) => void, other?: boolean, write?: (value: number) => string, label?: string}} [options]
- */
+/** @typedef {{name: string, value: number, off?: boolean}} Bar */
+/** @typedef {{most?: number, click?: (place: number) => void, other?: boolean, write?: (value: number) => string, label?: string}} BarOptions */
+
+/** Horizontal bars of probabilities. @param {Bar[]} items @param {BarOptions} [options] */
 export function bars(items, options = {}) {
-  const most = options.most ?? Math.max(...items.map((item) => Math.abs(item.value)), 1e-9);
-  const write = options.write || ((value) => percent(value, value < 0.001 ? 3 : 1));
-  return h("div", { class: "bars", role: "list", "aria-label": options.label || t("probability") }, items.map((item, place) => {
+  const list = h("div", { class: "bars", role: "list", "aria-label": options.label || t("probability") }, items.map((item, place) => {
     const name = visible(item.name);
     const label = options.click
-      ? h("button", { class: `name${item.off ? " off" : ""}`, type: "button", title: item.name, onclick: () => options.click?.(place) }, name)
+      ? h("button", { class: "name", type: "button", title: item.name, onclick: () => options.click?.(place) }, name)
       : h("span", { class: "name", title: item.name }, name);
-    const fill = h("div", { class: `fill${options.other ? " other" : ""}`, style: { width: `${Math.min(100, (100 * Math.abs(item.value)) / most)}%` } });
-    const value = h("span", { class: `num${item.off ? " off" : ""}`, "data-value": item.value }, item.off ? t("off") : write(item.value));
-    return h("div", { role: "listitem", style: { display: "contents" } }, label, h("div", { class: `track${item.off ? " off" : ""}` }, fill), value);
+    const fill = h("div", { class: `fill${options.other ? " other" : ""}` });
+    return h("div", { role: "listitem", style: { display: "contents" } }, label, h("div", { class: "track" }, fill), h("span", { class: "num" }));
   }));
+  redrawBars(list, items, options);
+  return list;
+}
+
+/** Give bars other values in place: nothing is made anew, so that it can be done in every frame. @param {Element} list made by `bars` @param {Bar[]} items @param {BarOptions} [options] */
+export function redrawBars(list, items, options = {}) {
+  const most = options.most ?? Math.max(...items.map((item) => Math.abs(item.value)), 1e-9);
+  const write = options.write || ((value) => percent(value, value < 0.001 ? 3 : 1));
+  items.forEach((item, place) => {
+    const parts = /** @type {any[]} */ ([...list.children[place].children]);
+    const [, track, value] = parts;
+    for (const part of parts) part.classList.toggle("off", Boolean(item.off));
+    track.firstElementChild.style.width = `${Math.min(100, (100 * Math.abs(item.value)) / most)}%`;
+    value.dataset.value = item.value;
+    value.textContent = item.off ? t("off") : write(item.value);
+  });
 }
 
 /** Spaces and line ends that would not be seen. @param {string} text */

@@ -13,7 +13,8 @@ const TABS = { try: "tryIt", inside: "inside", change: "change", training: "curv
 /** @param {Element} place @param {string[]} parts @param {URLSearchParams} query */
 export async function show(place, parts, query) {
   const [id, tab = "try"] = parts;
-  const info = await get(at(id));
+  const known = tab === "try" ? "try" : tab === "change" ? "change" : "inside";
+  const [info, view] = await Promise.all([get(at(id)), import(`./${known}.js`)]);
   const tabs = Object.entries(TABS).filter(([name]) => info.network || name === "try" || (name === "inside" && info.kind === "ngram") || (name === "training" && info.curve.length)).filter(([name]) => name !== "report" || info.report).filter(([name]) => name !== "change" || changes(info));
   const [best] = info.scores;
   const facts = [taskName(info.task), info.model, info.parameters && `${compact(info.parameters)} ${t("parameters").toLowerCase()}`, best && `${best.name[lang()]} ${score(best, best.value)}`, info.seconds && duration(info.seconds)].filter(Boolean).join(" · ");
@@ -27,7 +28,6 @@ export async function show(place, parts, query) {
   const fill = async () => {
     if (tab === "training") return put(body, training(opened));
     if (tab === "report") return put(body, h("iframe", { class: "report", title: `${t("report")} · ${id}`, src: `/studio/pages/runs/${encodeURIComponent(id)}?lang=${lang()}`, sandbox: "allow-scripts" }));
-    const view = await import(`./${tab === "try" ? "try" : tab === "change" ? "change" : "inside"}.js`);
     return view.show(body, opened);
   };
   await fill();

@@ -4,12 +4,22 @@ import { h, later, put } from "../dom.js";
 import { fixed, percent, t } from "../i18n.js";
 import { remember, route } from "../router.js";
 import { foot, opening, python, shell } from "../same.js";
-import { bars, busy, problem, table, visible, withTable } from "../widgets.js";
+import { bars, busy, problem, redrawBars, refreshTable, table, visible, withTable } from "../widgets.js";
 import { firstText } from "./try.js";
 
 const SHOWN = 14;
 /** A token as it stands in a text: the signs for spaces and line ends are spaces and line ends again. @param {string} name */
 const plain = (name) => (name === "" ? "∅" : name.replace(/␣/g, " ").replace(/⏎/g, "⏎\n"));
+
+/** @type {WeakMap<Float32Array, Uint32Array>} */ const orders = new WeakMap();
+/** Tokens by falling logit, sorted once: sliders do not change their order. @param {Float32Array} logits */
+function orderOf(logits) {
+  const known = orders.get(logits);
+  if (known) return known;
+  const order = Uint32Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a]);
+  orders.set(logits, order);
+  return order;
+}
 
 /**
  * Probabilities after temperature, top-k and top-p, as `attentif.decode.sampling` has them. @param {Float32Array} logits
@@ -17,7 +27,7 @@ const plain = (name) => (name === "" ? "∅" : name.replace(/␣/g, " ").replace
  */
 export function distribution(logits, how) {
   const n = logits.length;
-  const order = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a]);
+  const order = orderOf(logits);
   const p = new Float64Array(n);
   if (!how.temperature) {
     p[order[0]] = 1;
@@ -64,12 +74,13 @@ export async function show(place, opened) {
   let leaf = root, place_ = root;  // the end of what is written, and the token after which the distribution is shown
   /** @type {{logits: Float32Array, top: number[], names: string[]} | null} */ let next = null;
   /** @type {AbortController | null} */ let writing = null;
-  const paper = h("div", { class: "written", "aria-live": "off", id: "written" }), dist = h("div"), tree = h("div", { id: "tree", class: "scroll tree", tabindex: 0, role: "region", "aria-label": t("branches") }), trouble = h("div");
+  const paper = h("div", { class: "written", "aria-live": "off", id: "written" }), dist = h("div", { id: "distribution" }), tree = h("div", { id: "tree", class: "scroll tree", tabindex: 0, role: "region", "aria-label": t("branches") }), trouble = h("div");
   const slider = (/** @type {string} */ id, /** @type {string} */ key, /** @type {any} */ range, /** @type {string} */ first, /** @type {(v: number) => string} */ say) => {
     const out = h("output", { class: "num", for: id }), input = h("input", { type: "range", id, ...range });
     input.value = query.get(id) ?? first;
     const moved = () => { out.textContent = say(Number(input.value)); };
-    input.addEventListener("input", () => { moved(); remember({ [id]: input.value }); draw(); });
+    const keep = later(() => remember({ [id]: input.value }), 150);  // browsers refuse an address that changes with every frame
+    input.addEventListener("input", () => { moved(); keep(); draw(); });
     moved();
     return { input, field: h("div", { class: "field" }, h("label", { for: id }, h("span", {}, t(key)), out), input) };
   };
@@ -80,19 +91,22 @@ export async function show(place, opened) {
   const how = () => ({ temperature: Number(T.input.value), topK: Number(K.input.value) || null, topP: Number(P.input.value) });
   const ids = (/** @type {Branch} */ end) => trail(end).map((one) => one.id);
 
-  const draw = () => {
-    if (!next) return;
+  /** Redraw the bars of the present distribution in place: the sliders call this in every frame. */
+  let draw = () => {};
+  const chart = () => {
+    if (!next) return [];
     const { logits, top, names } = next;
-    const p = distribution(logits, how());
-    const items = top.slice(0, SHOWN).map((id, i) => ({ name: names[i], value: p[id], off: !p[id], id }));
-    put(dist, bars(items, { click: (i) => choose({ id: items[i].id, name: items[i].name, p: items[i].value }) }),
-      withTable(h("span"), () => table([t("token"), t("original"), t("probability")], top.map((id, i) => [visible(names[i]), distribution(logits, { temperature: 1, topK: null, topP: 1 })[id], p[id]]))));
+    const plain_ = distribution(logits, { temperature: 1, topK: null, topP: 1 });
+    const shown = () => { const p = distribution(logits, how()); return top.map((id, i) => ({ name: names[i], value: p[id], off: !p[id], id })); };
+    const list = bars(shown().slice(0, SHOWN), { most: 1, click: (i) => choose(shown()[i]) });
+    const numbers = withTable(h("span"), () => table([t("token"), t("original"), t("probability")], shown().map((one) => [visible(one.name), plain_[one.id], one.value])));
+    draw = () => { redrawBars(list, shown().slice(0, SHOWN), { most: 1 }); refreshTable(numbers); };
+    return [list, numbers];
   };
   const look = () => busy(dist, async () => {
     const found = await post(`${at(opened.id)}/next`, { text: box.value, ids: ids(place_), step: opened.step() });
     next = { logits: decode(found.logits), top: found.top, names: found.names };
-    draw();
-    return [...dist.childNodes];
+    return chart();
   });
   const stand = (/** @type {Branch} */ end, /** @type {Branch} */ before = end) => { leaf = end; place_ = before; page(); return look(); };
   const page = () => {
@@ -113,7 +127,7 @@ export async function show(place, opened) {
     const text = line.map((one) => plain(one.name).replace(/\n/g, "")).join("");
     return h("li", {}, h("button", { type: "button", class: "mono branch", "aria-pressed": String(on), onclick: () => stand(end) }, text.length > 64 ? `${text.slice(0, 40)} … ${text.slice(-20)}` : text), h("small", {}, ` ${percent(child.p, 1)}`), end.children.length ? branches(end) : null);
   }));
-  const choose = (/** @type {{id: number, name: string, p: number}} */ token) => stand(grow(place_, token));
+  const choose = (/** @type {{id: number, name: string, value: number}} */ token) => stand(grow(place_, { id: token.id, name: token.name, p: token.value }));
   const write = async () => {
     if (writing) { writing.abort(); return; }
     put(trouble);
