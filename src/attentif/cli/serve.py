@@ -56,6 +56,7 @@ def serve(
     from attentif.serve.worker import WorkerSettings
 
     limits = Limits(queue=queue, seconds=timeout, drain_seconds=drain, batch=batch, context=context, cache_bytes=cache * MEBIBYTE)
+    # wrong usage is refused (exit 2) before any run is looked for (exit 1)
     settings = Settings(host, port, read_key(api_key_file), tuple(allow_host or ()), tuple(allow_origin or ()), limits)
     worker = WorkerSettings(name_runs(runs), limits, scratch="", device=device, threads=threads, precision=precision)
     from attentif.serve.app import create_app

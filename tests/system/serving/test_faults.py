@@ -102,11 +102,33 @@ def test_a_run_that_cannot_be_loaded_is_one_line_and_an_exit_code(models: Path) 
     assert "no such run" in last
 
 
-def test_wrong_usage_is_refused_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("a", "--host", "0.0.0.0"), "API key"),
+        (("a", "a"), "two runs"),
+        (("a", "--api-key-file", "none"), "API key"),
+        (("a", "--api-key-file", "empty"), "16"),
+        (("a", "--api-key-file", "short"), "16"),
+    ],
+    ids=lambda given: given[-1] if isinstance(given, tuple) else "",
+)
+def test_wrong_usage_is_refused_before_any_run_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    """In a folder that has no run `a`: the usage is what is refused, whatever the environment of the tests holds."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTENTIF_API_KEY", raising=False)
-    for words, said in ((("a", "--host", "0.0.0.0"), "API key"), (("a", "a"), "two runs"), (("a", "--api-key-file", "/none"), "API key")):
-        found = terminal.typed("serve", *words)
-        assert found.code == 2
-        assert said in found.err
+    (tmp_path / "empty").touch()
+    (tmp_path / "short").write_text("short\n")
+    found = terminal.typed("serve", *words)
+    assert (found.code, found.out) == (2, "")
+    assert said in found.err
+
+
+def test_a_short_key_of_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATTENTIF_API_KEY", "short")
-    assert "16" in terminal.typed("serve", "a").err
+    found = terminal.typed("serve", "a")
+    assert found.code == 2
+    assert "16" in found.err
