@@ -172,13 +172,15 @@ class Model(nn.Module):
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
     """Switch to eval mode without gradients; restore the mode afterwards."""
-    training = model.training
-    model.eval()
+    training = [module for module in model.modules() if module.training]  # none where a server answers: nothing is switched
+    for module in training:
+        module.training = False
     try:
         with torch.no_grad():
             yield
     finally:
-        model.train(training)
+        for module in training:
+            module.training = True
 
 
 def build(config: ModelConfig, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Model:

@@ -80,11 +80,12 @@ class PrefixCache:
     def __init__(self, budget: int) -> None:
         self.budget, self.bytes, self.found_tokens = budget, 0, 0
         self.entries: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
+        self.beginnings: dict[tuple[int, ...], dict[tuple[int, ...], Prefix]] = {}  # the entries by their first tokens
 
     def find(self, ids: tuple[int, ...], partly: bool) -> tuple[Prefix, int] | None:
         """The entry that shares the longest beginning, and how long that is; `partly` allows a part of an entry."""
         best, length = None, SHORTEST_PREFIX - 1
-        for entry in self.entries.values():
+        for entry in self.beginnings.get(ids[:SHORTEST_PREFIX], {}).values():
             common = common_length(entry.ids, ids)
             if common > length and (common == len(entry.ids) or partly):
                 best, length = entry, common
@@ -99,12 +100,20 @@ class PrefixCache:
     def add(self, entry: Prefix) -> None:
         if len(entry.ids) < SHORTEST_PREFIX or entry.bytes > self.budget // 4:
             return
-        if old := self.entries.pop(entry.ids, None):
-            self.bytes -= old.bytes
+        if entry.ids in self.entries:
+            self._remove(entry.ids)
         self.entries[entry.ids] = entry
+        self.beginnings.setdefault(entry.ids[:SHORTEST_PREFIX], {})[entry.ids] = entry
         self.bytes += entry.bytes
         while self.bytes > self.budget:
-            self.bytes -= self.entries.popitem(last=False)[1].bytes
+            self._remove(next(iter(self.entries)))
+
+    def _remove(self, ids: tuple[int, ...]) -> None:
+        self.bytes -= self.entries.pop(ids).bytes
+        alike = self.beginnings[ids[:SHORTEST_PREFIX]]
+        del alike[ids]
+        if not alike:
+            del self.beginnings[ids[:SHORTEST_PREFIX]]
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:

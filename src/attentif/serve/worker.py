@@ -46,7 +46,8 @@ from attentif.serve.settings import Limits
 PREPARERS = 4  # threads that tokenize and render
 GATHER = 0.003  # seconds to wait for requests that could be answered together
 SWITCH = 0.0005  # seconds after which a thread that waits for the interpreter gets it: preparing must not wait for steps
-REPORT = 0.5  # seconds between reports of what goes on
+REPORT = 0.5  # seconds between reports of what goes on,
+IDLE = 0.02  # and without a request until the last one
 STOP = object()  # the server is gone
 log = logging.getLogger("attentif.serve")
 
@@ -128,21 +129,24 @@ class Worker:
         self.inbox.put(STOP)
 
     def prepare(self, ask: Ask) -> None:
+        """Tokenize and check; what needs the model goes to the scheduler."""
         from attentif.serve.served import RefusedError
 
+        ready: object = None
         try:
-            self._prepare(ask)
+            ready = self._prepare(ask)
         except Exception as error:
             refused = RefusedError.of(error)
             if refused.status >= 500:
                 log.error("a request failed: %s: %s", type(error).__name__, error, exc_info=error)
             self.emit([refused.event(ask.id)])
-        finally:
-            with self.counting:
-                self.preparing -= 1
+        with self.counting:
+            self.preparing -= 1
+        if ready is not None:  # after it is counted out: the scheduler does not wait for what it has
+            self.inbox.put(ready)
 
-    def _prepare(self, ask: Ask) -> None:
-        """Tokenize and check; what needs the model goes to the scheduler."""
+    def _prepare(self, ask: Ask) -> object:
+        """What the scheduler is to do; None where the answer needs no model, and is given."""
         from attentif.serve.scheduler import Task
 
         served, job = self.served[ask.job.model], ask.job
@@ -150,15 +154,13 @@ class Worker:
         if isinstance(job, GenerateJob):
             prompts = served.prompts(job, ask.id, ask.client, deadline)
             self.emit([Started(id=ask.id, prompt_tokens=sum(len(one.ids) for one in prompts[:: job.n]))])
-            self.inbox.put(prompts)
-        elif isinstance(job, EmbedJob):
-            self.inbox.put(Task(ask.id, ask.client, served, served.read_texts(job), deadline))
-        elif isinstance(job, TokenizeJob):
-            self.emit([Result(id=ask.id, value=served.tokenize(job))])
-        elif isinstance(job, DetokenizeJob):
-            self.emit([Result(id=ask.id, value=served.detokenize(job))])
-        else:
-            self.inbox.put(Task(ask.id, ask.client, served, served.call(job.capability, job.request), deadline))
+            return prompts
+        if isinstance(job, EmbedJob):
+            return Task(ask.id, ask.client, served, served.read_texts(job), deadline)
+        if isinstance(job, TokenizeJob | DetokenizeJob):
+            self.emit([Result(id=ask.id, value=served.tokenize(job) if isinstance(job, TokenizeJob) else served.detokenize(job))])
+            return None
+        return Task(ask.id, ask.client, served, served.call(job.capability, job.request), deadline)
 
     def run(self) -> None:
         """Serve for ever."""
@@ -166,10 +168,7 @@ class Worker:
 
         scheduler, reported = self.scheduler, 0.0
         while True:
-            idle = not scheduler.busy
-            if idle:
-                self._report()
-            first = self.inbox.get() if idle else None
+            first = None if scheduler.busy else self._wait()
             if isinstance(first, Task):
                 self._gather()
             if not self._take(first):
@@ -178,6 +177,14 @@ class Worker:
             if time.monotonic() - reported > REPORT:
                 self._report()
                 reported = time.monotonic()
+
+    def _wait(self) -> object:
+        """The next thing to do; what goes on is reported once nothing has come for a while, not between two requests."""
+        try:
+            return self.inbox.get(timeout=IDLE)
+        except queue.Empty:
+            self._report()
+            return self.inbox.get()
 
     def _gather(self) -> None:
         """Wait a little for requests that are being prepared: they can be answered together."""

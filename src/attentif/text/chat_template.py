@@ -5,14 +5,17 @@
 
 A template is a small program in Jinja that comes with a checkpoint, so it is not trusted: it is rendered in a sandbox, without loaders or
 attributes of Python's, in a process of its own (`template_worker`) that the operating system stops beyond `SECONDS` of time or
-`MEGABYTES` of memory. The template is refused beyond `SOURCE` letters, and what it writes beyond `WRITTEN`.
+`MEGABYTES` of memory. It stays for the next conversation; one that was stopped is started again. The template is refused beyond `SOURCE`
+letters, and what it writes beyond `WRITTEN`.
 """
 
 import json
 import subprocess
 import sys
+import threading
+import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,12 +32,82 @@ WORKER = Path(__file__).with_name("template_worker.py")
 Message = Mapping[str, Any]  # {"role": "user", "content": "..."}
 
 
+class Renderer:
+    """The process that renders one template: a request and its answer are a line each."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, request: bytes) -> dict[str, Any]:
+        with self.turn:
+            if self.process is None or self.process.poll() is not None:
+                self._start()
+            assert self.process is not None
+            late = threading.Event()
+            watch = threading.Timer(WAIT, _stop, (self.process, late))
+            watch.daemon = True
+            watch.start()
+            answer = _exchange(self.process, request + b"\n")
+            watch.cancel()
+            if not answer.endswith(b"\n"):
+                return self._explain_end(late.is_set())
+            found = dict(json.loads(answer))
+            if found.get("kind") == "large":  # it leaves, for what it asked for may not have been given back
+                _end(self.process)
+            return found
+
+    def _start(self) -> None:
+        command = [sys.executable, "-I", str(WORKER), str(MEGABYTES), str(SECONDS), *_jinja()]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        weakref.finalize(self, _end, self.process)
+
+    def _explain_end(self, late: bool) -> dict[str, Any]:
+        """Why the process ended before it could say so."""
+        assert self.process is not None
+        process, self.process = self.process, None
+        told = _end(process).decode(errors="replace").strip().splitlines()[-1:]
+        if late:
+            return {"kind": "large", "message": f"it takes more than {WAIT} seconds"}
+        beyond = f"it takes more than {SECONDS} seconds of the processor's time"
+        return {"kind": "large", "message": f"{told[0][:120]} (code {process.returncode})" if told and process.returncode == 1 else beyond}
+
+
+def _exchange(process: subprocess.Popen[bytes], line: bytes) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(line)
+        process.stdin.flush()
+        return process.stdout.readline()
+    except OSError:  # it has ended
+        return b""
+
+
+def _stop(process: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    process.kill()
+
+
+def _end(process: subprocess.Popen[bytes]) -> bytes:
+    """Close the process's input, on which it leaves; what it wrote to stderr."""
+    if process.stdin is None or process.stdin.closed:
+        return b""
+    try:
+        return process.communicate(timeout=1)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[1]
+
+
 @dataclass(frozen=True)
 class ChatTemplate:
     """A template and the file it came from."""
 
     source: str
     file: Path | None = None
+    renderer: Renderer = field(default_factory=Renderer, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.source) > SOURCE:
@@ -77,23 +150,10 @@ class ChatTemplate:
             request = json.dumps({"template": self.source, "variables": variables, "letters": WRITTEN})
         except (TypeError, ValueError) as error:
             raise UsageError(f"a conversation must be made of texts, numbers, lists and tables: {error}") from None
-        answered = self._run_worker(request.encode())
+        answered = self.renderer.ask(request.encode())
         if "text" not in answered:
             raise self._make_error(str(answered.get("kind")), str(answered.get("message")), answered.get("line"))
         return str(answered["text"])
-
-    def _run_worker(self, request: bytes) -> dict[str, Any]:
-        command = [sys.executable, "-I", str(WORKER), str(MEGABYTES), str(SECONDS), *_jinja()]
-        try:
-            done = subprocess.run(command, input=request, capture_output=True, timeout=WAIT, check=False)
-        except subprocess.TimeoutExpired:
-            return {"kind": "large", "message": f"it takes more than {WAIT} seconds"}
-        try:
-            return dict(json.loads(done.stdout))
-        except ValueError:  # it was ended before it could say why
-            told = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            beyond = f"it takes more than {SECONDS} seconds of the processor's time"
-            return {"kind": "large", "message": f"{told[0][:120]} (code {done.returncode})" if told and done.returncode == 1 else beyond}
 
     def _make_error(self, kind: str, message: str, line: int | None) -> AttentifError:
         if kind == "refused":

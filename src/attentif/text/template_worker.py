@@ -1,33 +1,48 @@
 """Worker process that renders chat templates in a sandbox with limited memory and time.
 
-    python -I template_worker.py MEGABYTES SECONDS FOLDER ...      < request as JSON      > answer as JSON
+    python -I template_worker.py MEGABYTES SECONDS FOLDER ...      < requests, a line of JSON each      > answers, a line each
 
 A template is a program that came with a checkpoint. Jinja's sandbox keeps it from what is not its own; but a program can also ask for a
 billion letters, or count for ever, in more ways than a sandbox can know of, and only the operating system refuses those for certain. So
-this file imports nothing but Jinja, limits itself, and renders one template. The folders are where Jinja is installed.
+this file imports nothing but Jinja, limits itself, and renders the conversations of one template until its input ends: starting Python for
+each of them would take a hundred times as long. Each has the processor's time of its own. The folders are where Jinja is installed.
 
 request   {"template": "...", "variables": {"messages": [...], ...}, "letters": 4000000}
 answer    {"text": "..."} or {"kind": "refused" | "syntax" | "unsafe" | "large" | "failed", "message": "...", "line": 3}
 """
 
 import json
+import math
+import signal
 import sys
 from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 
-def limit(megabytes: int, seconds: int) -> None:
-    """Limit memory, processor time and written files; Windows relies on the parent's timeout."""
+def limit(megabytes: int) -> None:
+    """Limit memory and written files; Windows relies on the parent's timeout."""
     try:
         import resource
     except ImportError:
         return
-    for what, most in ((resource.RLIMIT_AS, megabytes * 2**20), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_FSIZE, 0)):
+    for what, most in ((resource.RLIMIT_AS, megabytes * 2**20), (resource.RLIMIT_FSIZE, 0)):
         try:
             resource.setrlimit(what, (most, most))
         except (ValueError, OSError):  # macOS knows no limit of memory
             continue
+
+
+def limit_time(seconds: int) -> None:
+    """Let the system end this process after so much more of the processor's time."""
+    try:
+        import resource
+    except ImportError:
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + seconds, most))
 
 
 def render(request: dict[str, Any]) -> dict[str, Any]:
@@ -37,7 +52,7 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
 
     try:
         pieces, size = [], 0
-        for piece in environment().from_string(request["template"]).generate(**request["variables"]):
+        for piece in compile_template(request["template"]).generate(**request["variables"]):
             size += len(piece)
             if size > request["letters"]:
                 return {"kind": "large", "message": f"it writes more than {request['letters']:,} letters"}
@@ -59,6 +74,11 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
 
 class ConversationError(Exception):
     """Raised by the template itself about a conversation."""
+
+
+@cache
+def compile_template(source: str) -> Any:
+    return environment().from_string(source)
 
 
 def environment() -> Any:
@@ -119,11 +139,17 @@ def now(form: str) -> str:
 def main(write: Callable[[bytes], Any]) -> None:
     megabytes, seconds, *folders = sys.argv[1:]
     sys.path += [folder for folder in folders if folder not in sys.path]
-    request = json.loads(sys.stdin.buffer.read())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; this process leaves with its input
     import jinja2.sandbox  # noqa: F401  before the limits: what is imported is known
 
-    limit(int(megabytes), int(seconds))
-    write(json.dumps(render(request)).encode())
+    limit(int(megabytes))
+    for line in sys.stdin.buffer:
+        limit_time(int(seconds))
+        answer = render(json.loads(line))
+        write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.flush()
+        if answer.get("kind") == "large":  # what it asked for may not have been given back
+            return
 
 
 if __name__ == "__main__":

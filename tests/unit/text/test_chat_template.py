@@ -1,5 +1,6 @@
 """Chat templates are programs of other people's: what they may do is little, and what they may use is bounded."""
 
+import gc
 import json
 import time
 from pathlib import Path
@@ -52,6 +53,33 @@ def test_what_would_never_end_or_fill_the_memory_is_stopped(template: str, monke
         ChatTemplate(template).render(ASKED)
     assert "\n" not in str(error.value)
     assert time.perf_counter() - started < WAIT + 10
+
+
+def test_one_process_renders_all_conversations_and_keeps_nothing_of_them() -> None:
+    template = ChatTemplate("{% if seen is defined %}{{ seen }}{% endif %}{% set seen = messages[0].content %}{{ seen }}")
+    numbers = set()
+    for text in ("é\n1", "two", "three"):
+        assert template.render([{"role": "user", "content": text}]) == text
+        numbers.add(template.renderer.process.pid)
+    assert len(numbers) == 1
+
+
+def test_a_process_that_was_stopped_is_started_again() -> None:
+    template = ChatTemplate("{{ 'x' * messages[0].content | int }}")
+    many = [{"role": "user", "content": str(10**9)}]
+    few = [{"role": "user", "content": "3"}]
+    for _ in range(2):
+        assert template.render(few) == "xxx"
+        with pytest.raises(RunError, match="stopped"):
+            template.render(many)
+    template.render(few)
+    template.renderer.process.kill()
+    template.renderer.process.wait()
+    assert template.render(few) == "xxx"
+    process = template.renderer.process
+    del template
+    gc.collect()
+    assert process.poll() is not None
 
 
 @pytest.mark.parametrize(
