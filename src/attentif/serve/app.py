@@ -139,13 +139,13 @@ def method_name(scope: Scope) -> str:
 _service = APIRouter(include_in_schema=False)
 
 
-@_service.get("/health")
+@_service.api_route("/health", methods=["GET", "HEAD"])
 async def health() -> JSONResponse:
     """Whether the process answers."""
     return JSONResponse({"status": "ok"})
 
 
-@_service.get("/ready")
+@_service.api_route("/ready", methods=["GET", "HEAD"])
 async def ready(request: Request) -> JSONResponse:
     """Whether the models are loaded."""
     state = context_of(request).supervisor.state

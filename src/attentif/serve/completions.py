@@ -223,7 +223,7 @@ def completion_logprobs(tokens: list[ChosenToken], wanted: int | None, offset: i
     return CompletionLogprobs(
         tokens=[one.token for one in tokens],
         token_logprobs=[one.logprob for one in tokens],
-        top_logprobs=[{top.token: top.logprob for top in one.top} for one in tokens] if wanted else None,
+        top_logprobs=[{top.token: top.logprob for top in (*one.top, one)} for one in tokens] if wanted else None,  # the chosen one too
         text_offset=offsets,
     )
 

@@ -24,6 +24,10 @@ TYPES = {
     503: "service_unavailable_error",
     504: "timeout_error",
 }
+UNROUTED = {  # what no route answers
+    404: ("there is no such endpoint here; GET /docs lists those that are", "unknown_url"),
+    405: ("this endpoint has no such method; GET /docs lists those that it has", "method_not_supported"),
+}
 MOST_LETTERS = 300  # of a message that quotes the request
 
 
@@ -73,7 +77,8 @@ def install_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refuse_http(request: Request, error: HTTPException) -> JSONResponse:  # noqa: ARG001
-        return ApiError(error.status_code, str(error.detail), headers=error.headers).response()
+        message, code = UNROUTED.get(error.status_code, (str(error.detail), None))
+        return ApiError(error.status_code, message, code=code, headers=error.headers).response()
 
     @app.exception_handler(Exception)
     async def fail(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
@@ -83,11 +88,19 @@ def install_handlers(app: FastAPI) -> None:
 def invalid(error: RequestValidationError) -> ApiError:
     """The first problem of a request, by the field that has it."""
     problem = min(error.errors(), key=lambda one: one["type"] in ("list_type", "string_type"))  # of a union, the branch that came further
-    place = [str(part) for part in problem["loc"] if part != "body"]
     if problem["type"] == "json_invalid":
         return ApiError(400, "the body is no JSON", code="invalid_json")
+    if problem["type"] == "refused_field":
+        said = problem["ctx"]
+        return ApiError(400, f"{said['field']}: {said['reason']}", param=said["field"], code=said["code"])
+    place = [str(part) for part in problem["loc"] if part != "body" and not is_branch(part)]
     message = str(problem["msg"]).removeprefix("Value error, ")[:MOST_LETTERS]
     if problem["type"] == "extra_forbidden":
         message = "there is no such field here"
     param = ".".join(place)[:MOST_LETTERS] or None
     return ApiError(400, f"{param}: {message}" if param else message, param=param, code="invalid_value")
+
+
+def is_branch(part: int | str) -> bool:
+    """Whether a part of an error's place names the type of a union that was tried (`list[constrained-str]`), and no field."""
+    return isinstance(part, str) and ("[" in part or part in ("str", "constrained-str"))

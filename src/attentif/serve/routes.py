@@ -52,7 +52,7 @@ async def list_models(request: Request) -> ModelList:
     return ModelList(data=[card(model) for model in supervisor.models.values()])
 
 
-@router.get("/models/{model}", tags=["models"])
+@router.get("/models/{model:path}", tags=["models"])  # names of the hub have a slash
 async def show_model(request: Request, model: str) -> ModelCard:
     """Describe one model."""
     return card(context_of(request).supervisor.require_model(model))

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from attentif.serve.messages import Sampling
 from attentif.serve.settings import (
@@ -35,15 +36,24 @@ UNSUPPORTED = {
     "prediction": "predicted outputs are not supported",
     "web_search_options": "there is no search here",
     "reasoning_effort": "models served here have no reasoning effort",
-    "logit_bias": "logit_bias is not supported; use stop, temperature, top_p, top_k or min_p",
-    "presence_penalty": "presence_penalty is not supported; repetition_penalty is",
-    "frequency_penalty": "frequency_penalty is not supported; repetition_penalty is",
-    "best_of": "best_of is not supported; ask for n choices",
+    "verbosity": "models served here have no verbosity",
+    "logit_bias": "not supported; use stop, temperature, top_p, top_k or min_p",
+    "presence_penalty": "not supported; repetition_penalty is",
+    "frequency_penalty": "not supported; repetition_penalty is",
+    "best_of": "not supported; ask for n choices",
     "suffix": "texts are continued, not filled in; /v1/fill serves masked models",
     "store": "nothing is stored",
 }
 NEUTRAL: tuple[Any, ...] = (None, False, 0, 0.0, [], {}, "none", ["text"])
 IGNORED = ("user", "metadata", "service_tier", "parallel_tool_calls", "safety_identifier", "prompt_cache_key")  # ask for nothing
+
+
+UNSUPPORTED_CODE, INVALID_CODE = "unsupported_parameter", "invalid_value"  # OpenAI's names
+
+
+def refused_field(name: str, reason: str, code: str = INVALID_CODE) -> PydanticCustomError:
+    """The error of a field that a rule over several fields finds; clients look for its name in `param`."""
+    return PydanticCustomError("refused_field", "{field}: {reason}", {"field": name, "reason": reason, "code": code})
 
 
 class Strict(BaseModel):
@@ -58,10 +68,10 @@ class Strict(BaseModel):
             return values
         for name, reason in UNSUPPORTED.items():
             if name in values and values[name] not in NEUTRAL and not (name == "best_of" and values[name] == values.get("n", 1)):
-                raise ValueError(f"{name}: {reason}")
+                raise refused_field(name, reason, UNSUPPORTED_CODE)
         kind = values.get("response_format")
         if kind is not None and kind != {"type": "text"}:
-            raise ValueError("response_format: only text is written")
+            raise refused_field("response_format", "only text is written", UNSUPPORTED_CODE)
         return {name: value for name, value in values.items() if name not in (*UNSUPPORTED, *IGNORED, "response_format")}
 
 
@@ -88,7 +98,7 @@ class Drawn(Strict):
     @model_validator(mode="after")
     def _options_of_streams(self) -> "Drawn":
         if self.stream_options is not None and not self.stream:
-            raise ValueError("stream_options: only with stream = true")
+            raise refused_field("stream_options", "only with stream = true")
         return self
 
     @property
@@ -124,9 +134,9 @@ class CompletionRequest(Drawn):
     @model_validator(mode="after")
     def _bounded(self) -> "CompletionRequest":
         if len(self.prompts) * (self.n or 1) > MAX_ROWS:
-            raise ValueError(f"n: {MAX_ROWS} continuations at most, over all prompts")
+            raise refused_field("n", f"{MAX_ROWS} continuations at most, over all prompts")
         if self.echo and self.logprobs is not None:
-            raise ValueError("echo: the log-probabilities of a prompt are not given; leave out echo or logprobs")
+            raise refused_field("echo", "the log-probabilities of a prompt are not given; leave out echo or logprobs")
         return self
 
     @property
@@ -168,7 +178,7 @@ class ChatRequest(Drawn):
     @model_validator(mode="after")
     def _log_probabilities(self) -> "ChatRequest":
         if self.top_logprobs is not None and not self.logprobs:
-            raise ValueError("top_logprobs: only with logprobs = true")
+            raise refused_field("top_logprobs", "only with logprobs = true")
         return self
 
     @property
@@ -196,8 +206,8 @@ def refuse_ids(values: Any, name: str) -> Any:
     """Arrays of token ids belong to one vocabulary, which is not the one that clients know."""
     given = values.get(name) if isinstance(values, dict) else None
     if isinstance(given, list) and given and isinstance(given[0], int | list):
-        raise ValueError(
-            f"{name}: send texts; token ids of another tokenizer mean nothing here (LangChain: check_embedding_ctx_length=False)"
+        raise refused_field(
+            name, "send texts; token ids of another tokenizer mean nothing here (LangChain: check_embedding_ctx_length=False)"
         )
     return values
 

@@ -33,7 +33,7 @@ PREDICTS = "predict"
 class RefusedError(Exception):
     """A job that cannot be done: the client's error, or the model's."""
 
-    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
+    def __init__(self, status: int, message: str, *, param: str | None = None, code: str = "invalid_value") -> None:
         super().__init__(message)
         self.status, self.message, self.param, self.code = status, message, param, code
 
@@ -45,7 +45,7 @@ class RefusedError(Exception):
         if isinstance(error, NonFiniteError):
             return cls(422, error.message, code="model_failed")
         if isinstance(error, AttentifError):  # without its file: paths are the server's own business
-            return cls(400, error.message, code="invalid_value")
+            return cls(400, error.message)
         return cls(500, "the model failed on this request; the server's log says why", code="internal_error")
 
     def event(self, request: int) -> Failed:

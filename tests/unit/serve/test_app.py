@@ -73,3 +73,44 @@ def test_the_page_of_the_api_has_every_endpoint_and_no_script(client: TestClient
     for path in ("/v1/chat/completions", "/v1/embeddings", "/v1/predict", "/v1/inspect", "/v1/fill", "/v1/tokenize"):
         assert f"<code>{path}</code>" in found
     assert "<script" not in found
+
+
+MESSAGES = [{"role": "user", "content": "a"}]
+PICTURE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "param", "code"),
+    [
+        ("chat/completions", {"messages": MESSAGES, "tools": [{}]}, "tools", "unsupported_parameter"),
+        (
+            "chat/completions",
+            {"messages": MESSAGES, "response_format": {"type": "json_object"}},
+            "response_format",
+            "unsupported_parameter",
+        ),
+        ("chat/completions", {"messages": MESSAGES, "top_logprobs": 2}, "top_logprobs", "invalid_value"),
+        ("chat/completions", {"messages": MESSAGES, "stop": ["a"] * 5}, "stop", "invalid_value"),
+        ("chat/completions", {"messages": MESSAGES, "stop": 3}, "stop", "invalid_value"),
+        ("chat/completions", {"messages": MESSAGES, "nonsense": 3}, "nonsense", "invalid_value"),
+        ("chat/completions", {"messages": PICTURE}, "messages.0.content.0.type", "invalid_value"),
+        ("completions", {"prompt": [1, 2]}, "prompt", "invalid_value"),
+        ("completions", {"prompt": "a", "echo": True, "logprobs": 1}, "echo", "invalid_value"),
+        ("embeddings", {"input": []}, "input", "invalid_value"),
+    ],
+)
+def test_a_refused_field_is_named_where_clients_look_for_it(path: str, fields: dict, param: str, code: str) -> None:
+    client = TestClient(create_app(Settings(), WorkerSettings({}, Limits(), "")), base_url="http://localhost")
+    found = client.post(f"/v1/{path}", json={"model": "m"} | fields)
+    error = found.json()["error"]
+    assert (found.status_code, error["param"], error["code"]) == (400, param, code)
+    assert error["message"].startswith(f"{param}: ")
+
+
+def test_a_path_or_method_that_is_not_there_says_where_to_look() -> None:
+    client = TestClient(create_app(Settings(), WorkerSettings({}, Limits(), "")), base_url="http://localhost")
+    for found, status in ((client.post("/v1/responses", json={}), 404), (client.get("/v1/embeddings"), 405)):
+        assert found.status_code == status
+        assert "/docs" in found.json()["error"]["message"]
+    assert client.get("/v1/models/org/name").json()["error"]["code"] == "loading"  # names of the hub have a slash
+    assert client.head("/health").status_code == 200

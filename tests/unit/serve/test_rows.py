@@ -109,6 +109,7 @@ def test_the_cache_of_prefixes_stays_within_its_bytes() -> None:
     assert sum(entry.bytes for entry in cache.entries.values()) == cache.bytes
     assert cache.find((29, *LONG), partly=False) is not None
     assert cache.find((0, *LONG), partly=False) is None
+    assert sum(map(len, cache.beginnings.values())) == len(cache.entries)
 
 
 def test_the_common_beginning_of_two_texts_is_counted() -> None:
