@@ -49,7 +49,10 @@ def fused(name: str) -> Fused | None:
         return None
 
 
-UNFUSED = ("distances-causal", "global-causal", "sinks-causal", "sinks-window", "chunks", "sharpened")  # these take the plain path
+UNFUSED = (  # these take the plain path
+    *("distances-causal", "global-causal", "sinks-causal", "sinks-window", "chunks", "sharpened"),
+    *("own-bias-causal", "relative-2d-causal"),  # encoders of pictures have these, and decode nothing
+)
 OFFERED = [name for name in SELF_CASES if CAPS[name].streaming != "none" and fused(name) is not None]
 EXACT = [name for name in OFFERED if CAPS[name].streaming == "exact"]  # a text read in pieces is the text read at once
 TO_MEMORY = [name for name in CROSS_CASES if fused(name) is not None]

@@ -25,7 +25,6 @@ from attentif.models.frontends import TokensConfig
 from attentif.models.frontends.patches import PatchesConfig
 from attentif.models.heads.embed import EmbedHeadConfig
 from attentif.tasks.base import TaskState, Tokenizers
-from attentif.tasks.vision.frame import StandardisedConfig
 from attentif.text.chat_template import ChatTemplate
 from attentif.training.config import StoredConfig
 from attentif.training.model_card import model_card
@@ -93,10 +92,10 @@ def export_run(
         if (features := getattr(config.task, "features", None)) is not None:
             features = features.replace(rate=getattr(state, "rate", None))
             write_features(path, features.model_dump() | {"fft": features.sizes()["fft"]})
-        if isinstance(config.task, StandardisedConfig) and isinstance(model.config.frontend, PatchesConfig):
-            labelled: Any = state
+        if isinstance(model.config.frontend, PatchesConfig) and hasattr(state, "mean"):
+            standardised: Any = state
             _, height, width = model.config.frontend.known_size()
-            write_pictures(path, config.task, labelled.mean, labelled.std, height, width)
+            write_pictures(path, config.task, standardised.mean, standardised.std, height, width)
         if isinstance(model.config.head, EmbedHeadConfig):
             write_pooling(path, model.config.head, model.config.width)
         write_text(path / "README.md", model_card(config, labels, model, kind.kind, head.architecture, read_results(run), caveat))

@@ -23,6 +23,7 @@ PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": lambda x: x.clamp(min=0),
     "gelu": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
     "gelu-tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "gelu-quick": lambda x: x / (1 + torch.exp(-1.702 * x)),
     "silu": lambda x: x / (1 + torch.exp(-x)),
 }
 GATES = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}

@@ -89,7 +89,8 @@ def test_binary_neighbours_may_differ_in_every_bit() -> None:
 
 @pytest.mark.parametrize("kind", list(POSITIONS))
 def test_every_kind_gives_a_vector_of_the_asked_type_for_any_shape(kind: str) -> None:
-    module = POSITIONS[kind]().build(WIDTH)
+    sizes = {"rows": 2, "columns": 3} if kind == "learned-2d" else {}
+    module = POSITIONS[kind](**sizes).build(WIDTH)
     for shape in ((5,), (2, 3), (1, 0)):
         result = module(torch.zeros(shape, dtype=torch.long), torch.float32)
         assert result.shape == (*shape, WIDTH)

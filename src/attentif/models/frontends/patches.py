@@ -119,13 +119,13 @@ class Patches(nn.Module):
         x = self.patch(patches(source.data if self.stem is None else self.stem(source.data), self.size, self.step))
         if self.plane:
             x = add_position(self.position, x)
-        learned = [token.expand(len(x), 1, -1) for token in (self.class_token, self.distillation_token) if token is not None]
+        learned = [token.expand(x.shape[0], 1, -1) for token in (self.class_token, self.distillation_token) if token is not None]
         x = torch.cat([*learned, x], dim=1) if learned else x
         if not self.plane:
             x = add_position(self.position, x)
         if self.registers is not None:
             before, after = x.split([len(learned), x.shape[1] - len(learned)], 1)
-            x = torch.cat([before, self.registers.expand(len(x), -1, -1), after], dim=1)
+            x = torch.cat([before, self.registers.expand(x.shape[0], -1, -1), after], dim=1)
         return dropout(self.norm(x), self.dropout, self.training), full_seq(x)
 
 

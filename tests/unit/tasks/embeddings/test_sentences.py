@@ -126,7 +126,7 @@ def test_a_word_is_found_by_itself_whatever_its_case_or_accents():
 @pytest.mark.parametrize(
     ("word", "sentences", "message"),
     [
-        ("roi", ["le roi", "le chat"], "'roi' is not a word of sentence 2: « le chat »"),
+        ("roi", ["le roi", "le chat"], "'roi' .* sentence 2: .*le chat"),
         ("roi", ["le roi"], "two uses of the word at least"),
         (" ", ["le roi"], "the word is empty"),
         ("roi", ["le roi", "roi " * 300], "sentence 2 has .* tokens, and this model reads 256"),
