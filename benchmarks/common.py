@@ -45,13 +45,15 @@ class Result:
         lines = [f"**{self.case}**" + (f" (goal: {self.goal})" if self.goal else ""), ""]
         lines += [f"| | median | middle half | × {names[0]} (quartiles) | |", "|---|---:|---:|---:|---|"]
         for name in names:
-            low, middle, high = (spoken(value) for value in statistics.quantiles(self.timing.seconds[name], n=4, method="inclusive"))
+            low, middle, high = (
+                format_seconds(value) for value in statistics.quantiles(self.timing.seconds[name], n=4, method="inclusive")
+            )
             ratio = self.timing.ratio(name, names[0]) if name != names[0] else "1"
             lines.append(f"| {name} | {middle} | {low} to {high} | {ratio} | {self.notes.get(name, '')} |")
         return "\n".join(lines)
 
 
-def spoken(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     return f"{1000 * seconds:.4g} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 

@@ -14,8 +14,8 @@ import tokenizers
 import torch
 
 from attentif.decode import GenerateOptions, generate
-from attentif.hub.deduce import deduced
-from attentif.hub.folder import described, match_own
+from attentif.hub.deduce import deduce_family
+from attentif.hub.folder import describe_model, match_own
 from attentif.hub.gguf.write import write_gguf
 from attentif.hub.rows import theirs_from
 from attentif.kernels.jit import jit, parallel_for
@@ -53,13 +53,13 @@ def run(scale: Scale) -> Iterator[Result | str]:
         options = GenerateOptions(max_tokens=scale.pick(NEW, 4), lookup=False)
         with tempfile.TemporaryDirectory() as folder:
             for precision, stored in (("float32", "f32"), ("int8", "q8_0")):
-                path = written(model, Path(folder), stored, vocab) if known else None
+                path = write_model(model, Path(folder), stored, vocab) if known else None
                 if precision == "int8":
                     quantize(model)
                 contestants: dict[str, Callable[[], object]] = {"attentif": partial(generate, model, prompt, options)}
                 if path is not None:
                     contestants["llama.cpp"] = partial(LlamaCpp(path, 1).write, prompt, options.max_tokens)
-                size, reader = reading(model, options.max_tokens)
+                size, reader = make_reader(model, options.max_tokens)
                 contestants["reading the weights"] = reader
                 timing = interleave(contestants, repeats=scale.pick(7, 2), after=settle)
                 each = {side: f"{1000 * timing.median(side) / options.max_tokens:.2f} ms a token" for side in contestants}
@@ -70,12 +70,12 @@ def run(scale: Scale) -> Iterator[Result | str]:
                 yield Result(f"{name}, {precision}, 1 row, prompt of {PROMPT}, {options.max_tokens} new tokens", timing, goal, each)
 
 
-def written(model: Model, folder: Path, stored: str, vocab: int) -> Path:
+def write_model(model: Model, folder: Path, stored: str, vocab: int) -> Path:
     """The model as a GGUF file, with a tokenizer whose tokens are never joined."""
     rust = tokenizers.Tokenizer(tokenizers.models.BPE(names(vocab), []))
     rust.pre_tokenizer, rust.decoder = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False), tokenizers.decoders.ByteLevel()
-    family, head = deduced(model.config)
-    values = {"max_position_embeddings": 1024} | described(model.config, family, head)
+    family, head = deduce_family(model.config)
+    values = {"max_position_embeddings": 1024} | describe_model(model.config, family, head)
     own = model.state_dict()
     tensors = dict(theirs_from(match_own(family, head, model.config, own), own))
     path = folder / f"{stored}.gguf"
@@ -88,7 +88,7 @@ def names(vocab: int) -> dict[str, int]:
     return {name: number for number, name in enumerate([*letters, *(f"t{number}" for number in range(len(letters), vocab))])}
 
 
-def reading(model: Model, times: int) -> tuple[int, Callable[[], object]]:
+def make_reader(model: Model, times: int) -> tuple[int, Callable[[], object]]:
     """Bytes that a step reads, and a function that reads as many from memory, on all threads, so many times."""
     head = getattr(model.head, "rounded", None)
     embedded = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}

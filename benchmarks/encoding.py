@@ -44,7 +44,7 @@ def run(scale: Scale) -> Iterator[Result | str]:
     with tempfile.TemporaryDirectory() as place:
         write_random(Path(place), scale.pick(BERT_BASE, TINY), texts)
         some = texts[: scale.pick(SENTENCES, 24)]
-        yield mixed_lengths(Path(place), some, scale)
+        yield measure_mixed_lengths(Path(place), some, scale)
         yield one_text(Path(place), scale)
     if (folder := minilm()) is None:
         yield "MiniLM is left out: `make weights` installs it."
@@ -68,7 +68,7 @@ def sentences() -> list[str]:
     return [part for part in dict.fromkeys(found) if len(part) > 20]
 
 
-def mixed_lengths(folder: Path, texts: Sequence[str], scale: Scale) -> Result:
+def measure_mixed_lengths(folder: Path, texts: Sequence[str], scale: Scale) -> Result:
     sides: dict[str, Callable[[], object]] = {}
     for precision in ("int8", "bf16", "float32"):
         run = attentif.load(folder, precision=precision)

@@ -35,13 +35,13 @@ def run(scale: Scale) -> Iterator[Result]:
     small, tiny = (Shape(256, 8, 4, 8000, 1024), 8, 512), (Shape(32, 2, 1, 101, 64), 4, 64)
     shape, experts, hidden = scale.pick(small, tiny)
     rows, width = scale.pick((8, 256), (2, 16))
-    yield training_step(shape, experts, hidden, rows, width, scale.repeats)
+    yield measure_training_step(shape, experts, hidden, rows, width, scale.repeats)
     layers = [(8, 2, 256, 512, 2048), (32, 2, 256, 256, 2048), (8, 2, 512, 1408, 2048)]
     for number, top_k, width, hidden, tokens in scale.pick(layers, [(4, 2, 32, 48, 64)]):
         yield one_layer(number, top_k, width, hidden, tokens, scale.repeats)
 
 
-def training_step(shape: Shape, experts: int, hidden: int, rows: int, width: int, repeats: int) -> Result:
+def measure_training_step(shape: Shape, experts: int, hidden: int, rows: int, width: int, repeats: int) -> Result:
     torch.manual_seed(0)
     text = torch.randint(0, shape.vocab, (rows, width + 1))
     batch = Batch(Input(text[:, :-1], Seq.from_padded([width] * rows)), labels=text[:, 1:])
@@ -110,14 +110,14 @@ def one_layer(experts: int, top_k: int, width: int, hidden: int, tokens: int, re
 
     contestants = {
         "grouped": both_ways(lambda given: layer(given, seq)),
-        "loop over experts": both_ways(lambda given: looped(layer, given[0])[None]),
+        "loop over experts": both_ways(lambda given: loop_over_experts(layer, given[0])[None]),
         "dense, equal arithmetic": both_ways(lambda given: F.linear(F.silu(F.linear(given, gate)) * F.linear(given, up), out)),
     }
     case = f"One layer: {top_k} of {experts} experts, width {width}, inner width {hidden}, {tokens} tokens"
     return Result(case, interleave(contestants, repeats))
 
 
-def looped(layer: Experts, x: Tensor) -> Tensor:
+def loop_over_experts(layer: Experts, x: Tensor) -> Tensor:
     """For each expert: find its tokens, take them out, compute, add them back."""
     routing = layer.route(x)
     assert layer.gate is not None

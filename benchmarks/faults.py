@@ -37,7 +37,7 @@ def train_small(folder: Path, **train: object) -> attentif.Run:
     return attentif.train("reviews", data=rows, out=folder, train=settings, model=model, watch=Silent())
 
 
-def interrupted(folder: Path) -> Count:
+def kill_trainings(folder: Path) -> Count:
     """Trainings killed with -9 at any moment, sometimes several times, then gone on with."""
     kills = [sys.executable, str(ROOT / "tests" / "system" / "kill_many.py"), str(folder), "200"]
     done = subprocess.run(kills, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
@@ -45,7 +45,7 @@ def interrupted(folder: Path) -> Count:
     return found["hits"], found["hits"] - len(found["differences"]), found["differences"]
 
 
-def damaged(folder: Path) -> Count:
+def damage_runs(folder: Path) -> Count:
     """Finished runs of which one file was flipped in a bit, cut short, emptied or removed."""
     run = train_small(folder / "run")
     expected = [one.output for one in run.predict(["film bon", "film mauvais"])]
@@ -125,8 +125,8 @@ def _pairs(line: str) -> list[tuple[str, str]]:
 
 
 PARTS: dict[str, Callable[[Path], Count]] = {
-    "interrupted": interrupted,
-    "damaged": damaged,
+    "interrupted": kill_trainings,
+    "damaged": damage_runs,
     "clock": clock,
     "memory": memory,
     "processes": processes,

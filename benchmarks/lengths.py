@@ -55,12 +55,12 @@ def variants(longest: int) -> Iterator[Variant | str]:
         for values in [*choices, *SETTINGS.get(kind, ())]:
             fixed = {"max_len": longest} if "max_len" in fields else {}
             try:
-                yield Variant(named(kind, values), MIXERS[kind].model_validate({"kind": kind} | fixed | dict(values)), WIDTH)
+                yield Variant(name_mixer(kind, values), MIXERS[kind].model_validate({"kind": kind} | fixed | dict(values)), WIDTH)
             except (AttentifError, ValueError) as error:
-                yield f"{named(kind, values)} ({str(error).splitlines()[0]})"
+                yield f"{name_mixer(kind, values)} ({str(error).splitlines()[0]})"
 
 
-def named(kind: str, values: Mapping[str, Any]) -> str:
+def name_mixer(kind: str, values: Mapping[str, Any]) -> str:
     words = [kind]
     if "causal" in values:
         words.append("causal" if values["causal"] else "both ways")

@@ -56,7 +56,7 @@ def run(scale: Scale) -> Iterator[Result | str]:
     repeats = scale.pick(5, 2)
     for way, forms in (("causal", CAUSAL), ("both ways", BOTH_WAYS)):
         for T in scale.pick((512, 2048, 8192, 16384), (32, 64)):
-            yield Result(f"{way}, {T:,} tokens", interleave({name: step(built(form), T) for name, form in forms.items()}, repeats))
+            yield Result(f"{way}, {T:,} tokens", interleave({name: step(build_mixer(form), T) for name, form in forms.items()}, repeats))
     for causal in (True, False):
         T = scale.pick(2048 if causal else 8192, 32)
         yield against_linear(causal, T, repeats)
@@ -64,7 +64,7 @@ def run(scale: Scale) -> Iterator[Result | str]:
     yield memory(scale.pick((4096, 8192, 16384), (2048, 4096)))
 
 
-def built(values: dict[str, Any]) -> Mixer:
+def build_mixer(values: dict[str, Any]) -> Mixer:
     torch.manual_seed(0)
     mixer = MIXERS[values["kind"]].model_validate(values).build(Site(width=WIDTH))
     assert isinstance(mixer, Mixer)
@@ -87,13 +87,13 @@ def there_and_back(module: nn.Module, call: Callable[[Tensor], Tensor], x: Tenso
 
 def against_linear(causal: bool, T: int, repeats: int) -> Result:
     form = {"kind": "linear", "heads": HEADS, "causal": causal, "features": "softmax", "bias": False}
-    mixer = built(form | ({} if causal else {"normalise": "feature"}))
+    mixer = build_mixer(form | ({} if causal else {"normalise": "feature"}))
     contestants = {"attentif": step(mixer, T), "linear-attention-transformer": their_step(TheirLinear(WIDTH, HEADS, causal=causal), T)}
     return Result(f"linear, {'causal' if causal else 'both ways'}, {T:,} tokens", interleave(contestants, repeats))
 
 
 def against_performer(causal: bool, T: int, repeats: int) -> Result:
-    mixer = built({"kind": "performer", "heads": HEADS, "causal": causal, "features": FEATURES, "bias": False})
+    mixer = build_mixer({"kind": "performer", "heads": HEADS, "causal": causal, "features": FEATURES, "bias": False})
     with redirect_stdout(StringIO()):  # it says that it found no CUDA code
         layer = TheirPerformer(WIDTH, heads=HEADS, dim_head=WIDTH // HEADS, causal=causal, nb_features=FEATURES)
     contestants = {"attentif": step(mixer, T), "performer-pytorch": their_step(layer, T)}
@@ -106,13 +106,13 @@ def memory(lengths: tuple[int, ...]) -> str:
     lines.append("|---|" + "---:|" * (len(lengths) + 1))
     forms = {f"{name}, causal": form for name, form in CAUSAL.items()} | {f"{name}, both ways": form for name, form in BOTH_WAYS.items()}
     for name, form in forms.items():
-        held = [measured(form, n) for n in lengths]
+        held = [measure_peak(form, n) for n in lengths]
         cells = " | ".join(f"{bytes_ / 2**20:.0f} MB" for bytes_ in held)
         lines.append(f"| {name} | {cells} | {power_law(lengths, held).exponent:.2f} |")
     return "\n".join(lines)
 
 
-def measured(form: dict[str, Any], n: int) -> float:
+def measure_peak(form: dict[str, Any], n: int) -> float:
     call = f"from benchmarks.linear import peak; print(peak({form!r}, {n}))"
     done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
     return max(float(done.stdout), 1.0)
@@ -120,7 +120,7 @@ def measured(form: dict[str, Any], n: int) -> float:
 
 def peak(form: dict[str, Any], n: int) -> float:
     """Bytes held at the peak of one forward and backward pass, above those held before it; run in a fresh process."""
-    mixer = built(form)
+    mixer = build_mixer(form)
     step(mixer, 16)()  # what is compiled or imported at the first call is no part of it
     run_once = step(mixer, n)
     return float(peak_bytes(run_once) or math.nan)

@@ -100,7 +100,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(command: Sequence[str], port: int, ready: str, seconds: float = 120) -> Iterator[subprocess.Popen[bytes]]:
+def run_server(command: Sequence[str], port: int, ready: str, seconds: float = 120) -> Iterator[subprocess.Popen[bytes]]:
     """A server in a process of its own, from when it is ready on."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attentif.files import write_json
 from attentif.hub.family import family_of
-from attentif.hub.folder import configuration, deepest, described
+from attentif.hub.folder import configuration, deepest, describe_model
 from attentif.hub.rows import match, theirs_from
 from attentif.hub.stream import on_meta, write_stream
 from attentif.lab.timing import Timing
@@ -51,12 +51,12 @@ def run(scale: Scale) -> Iterator[Result | str]:
                 opened = in_child(name, folder)
                 if number >= 0:
                     found[name].append(opened)
-    notes = {name: remembered(rows, size) for name, rows in found.items()}
+    notes = {name: format_memory(rows, size) for name, rows in found.items()}
     timing = Timing({name: [row["seconds"] for row in rows] for name, rows in found.items()})
     yield Result(f"Llama, width {width}, {layers} blocks: {size / 1e6:,.0f} MB", timing, GOAL, notes)
 
 
-def remembered(rows: list[dict[str, float]], size: int) -> str:
+def format_memory(rows: list[dict[str, float]], size: int) -> str:
     peak, own = (max(row[key] for row in rows) / size for key in ("peak", "own"))
     return f"peak {peak:.2f} × the file, own {own:.2f}"
 
@@ -78,11 +78,11 @@ def write_random(folder: Path, width: int, layers: int, vocab: int) -> None:
     table = family.rows(head, config)
     names = [name for row in table for theirs, _ in row.pairs(deepest(config)) for name in theirs]
     shapes = dict(theirs_from(match(table, names, state, deepest(config)), state))
-    write_json(folder / "config.json", described(config, family, head) | {"max_position_embeddings": 2048})
-    write_stream(folder / "model.safetensors", shapes, drawn(shapes))
+    write_json(folder / "config.json", describe_model(config, family, head) | {"max_position_embeddings": 2048})
+    write_stream(folder / "model.safetensors", shapes, draw_tensors(shapes))
 
 
-def drawn(shapes: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+def draw_tensors(shapes: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     for name, shape in shapes.items():
         yield name, torch.randn(shape.shape) * 0.02 if shape.ndim > 1 else torch.ones(shape.shape)
 

@@ -14,7 +14,7 @@ Quality: every figure is on test examples that training never saw, and nothing w
 """
 
 
-def updated(page: str, title: str, text: str) -> str:
+def replace_section(page: str, title: str, text: str) -> str:
     """The page with one section new: in its old place, or at the end."""
     _, *old = re.split(r"^(?=## )", page, flags=re.MULTILINE)
     sections = {part.splitlines()[0].removeprefix("## "): part for part in old} | {title: text}
@@ -23,4 +23,4 @@ def updated(page: str, title: str, text: str) -> str:
 
 def put(title: str, text: str) -> None:
     page = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
-    RESULTS.write_text(updated(page, title, text), encoding="utf-8")
+    RESULTS.write_text(replace_section(page, title, text), encoding="utf-8")

@@ -40,16 +40,16 @@ def our_forward(shape: Shape, text: Tensor, repeats: int) -> Result:
     model, batch = gpt2(shape).eval(), batch_of(text)
     layer, layers = [shape.layers // 2], range(shape.layers)
     contestants = {
-        "forward": partial(watched, model, batch, (), maps=False),
-        "recording one layer": partial(watched, model, batch, layer, maps=False),
-        "recording one layer, and its maps": partial(watched, model, batch, layer, maps=True),
-        "recording all layers, and their maps": partial(watched, model, batch, layers, maps=True),
+        "forward": partial(record_maps, model, batch, (), maps=False),
+        "recording one layer": partial(record_maps, model, batch, layer, maps=False),
+        "recording one layer, and its maps": partial(record_maps, model, batch, layer, maps=True),
+        "recording all layers, and their maps": partial(record_maps, model, batch, layers, maps=True),
     }
     return Result(f"attentif, forward: {shape}; {sizes(text)}", interleave(contestants, repeats), GOAL)
 
 
 @torch.no_grad()
-def watched(model: Model, batch: Batch, layers: Collection[int], *, maps: bool) -> object:
+def record_maps(model: Model, batch: Batch, layers: Collection[int], *, maps: bool) -> object:
     if not layers:
         return model(batch)
     with record(model, layers) as tape:
@@ -58,12 +58,12 @@ def watched(model: Model, batch: Batch, layers: Collection[int], *, maps: bool) 
 
 
 def their_forward(shape: Shape, text: Tensor, repeats: int) -> Result:
-    timing = interleave(their_contestants(shape, lambda model, **how: partial(answered, model, text[:, :-1], **how)), repeats)
+    timing = interleave(their_contestants(shape, lambda model, **how: partial(run_theirs, model, text[:, :-1], **how)), repeats)
     return Result(f"transformers, forward: {shape}; {sizes(text)}", timing)
 
 
 @torch.no_grad()
-def answered(model: transformers.GPT2LMHeadModel, ids: Tensor, **how: bool) -> object:
+def run_theirs(model: transformers.GPT2LMHeadModel, ids: Tensor, **how: bool) -> object:
     return model.eval()(input_ids=ids, **how)
 
 
@@ -71,12 +71,12 @@ def our_training(shape: Shape, text: Tensor, repeats: int) -> Result:
     model, batch = gpt2(shape), batch_of(text)
     step = our_step(LanguageConfig().build(), model, batch)
 
-    def recorded() -> object:
+    def run_recorded() -> object:
         with record(model, [shape.layers // 2]) as tape:
             step()
         return tape
 
-    timing = interleave({"training step": step, "recording one layer": recorded}, repeats)
+    timing = interleave({"training step": step, "recording one layer": run_recorded}, repeats)
     return Result(f"attentif, training step: {shape}; {sizes(text)}", timing, GOAL)
 
 

@@ -34,7 +34,7 @@ def run(scale: Scale) -> Iterator[Result]:
         yield Result(f"GRU: {sizes}", interleave(passes(nn.GRU, {PLAIN: GRUConfig()}, B, T, D), scale.repeats), "torch.nn at least 1.0")
         yield Result(f"RNN (tanh): {sizes}", interleave(passes(nn.RNN, {PLAIN: RNNConfig()}, B, T, D), scale.repeats))
     B, T, D = scale.pick(SHAPES[0], (3, 8, 16))
-    yield Result(f"LSTM, ragged: {B} rows of {T // 4} to {T} tokens, width {D}", interleave(ragged_passes(B, T, D), scale.repeats))
+    yield Result(f"LSTM, ragged: {B} rows of {T // 4} to {T} tokens, width {D}", interleave(make_ragged_passes(B, T, D), scale.repeats))
     both = {PLAIN: BidirectionalConfig()}
     yield Result(
         f"LSTM, both directions: {B} rows of {T} tokens, {D // 2} units each way",
@@ -61,7 +61,7 @@ def passes(
     return contestants | {"torch.nn": there_and_back(peer, lambda: peer(x)[0], x, probe)}
 
 
-def ragged_passes(B: int, T: int, D: int) -> Contestants:
+def make_ragged_passes(B: int, T: int, D: int) -> Contestants:
     torch.manual_seed(0)
     lengths = torch.linspace(T // 4, T, B).long()[torch.randperm(B)]
     padded, packed = Seq.from_padded(lengths, T), Seq.from_packed(lengths)

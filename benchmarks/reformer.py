@@ -35,20 +35,20 @@ def run(scale: Scale) -> Iterator[Result | str]:
     yield depth(scale)
 
 
-def built(kind: str, **values: Any) -> MixerSubject:
+def build_subject(kind: str, **values: Any) -> MixerSubject:
     return MixerSubject(kind, MIXERS[kind].model_validate({"kind": kind, "heads": HEADS, "causal": True} | values), WIDTH)
 
 
 def lsh() -> MixerSubject:
-    return built("reformer", chunk=CHUNK, rounds=ROUNDS, redraw=True)
+    return build_subject("reformer", chunk=CHUNK, rounds=ROUNDS, redraw=True)
 
 
 def against_peers(length: int, scale: Scale) -> Result:
     theirs = LSHSelfAttention(WIDTH, heads=HEADS, bucket_size=CHUNK, n_hashes=ROUNDS, causal=True)
     contestants = {
         "attentif": lsh().training(length),
-        "reformer-pytorch": passing(theirs.train(), length, lambda y: y),
-        "transformers": passing(their_layer(length), length, lambda y: y.hidden_states),
+        "reformer-pytorch": make_pass(theirs.train(), length, lambda y: y),
+        "transformers": make_pass(their_layer(length), length, lambda y: y.hidden_states),
     }
     return Result(f"LSH attention, {length:,} tokens", interleave(contestants, scale.repeats))
 
@@ -69,7 +69,7 @@ def their_layer(length: int) -> nn.Module:
     return transformers.ReformerModel(config).train().encoder.layers[0].attention
 
 
-def passing(layer: nn.Module, length: int, output: Callable[[Any], Tensor]) -> Callable[[], None]:
+def make_pass(layer: nn.Module, length: int, output: Callable[[Any], Tensor]) -> Callable[[], None]:
     generator = torch.Generator().manual_seed(0)
     x, probe = (torch.randn(1, length, WIDTH, generator=generator) for _ in range(2))
     x.requires_grad_()
@@ -84,7 +84,7 @@ def passing(layer: nn.Module, length: int, output: Callable[[Any], Tensor]) -> C
 
 def against_all_keys(scale: Scale) -> str:
     lengths = scale.pick((512, 1024, 2048, 4096, 8192, 16384), (128, 256, 512))
-    layers = {"reformer": lsh(), "chunked": built("chunked", chunk=CHUNK), "all keys (SDPA)": built("attention")}
+    layers = {"reformer": lsh(), "chunked": build_subject("chunked", chunk=CHUNK), "all keys (SDPA)": build_subject("attention")}
     rows = []
     timings = {name: interleave({length: layer.training(length) for length in lengths}, scale.pick(5, 2)) for name, layer in layers.items()}
     for name, timing in timings.items():
@@ -102,13 +102,13 @@ def depth(scale: Scale) -> str:
         stack, seq = reversible(count), Seq.from_padded([length])
         x = torch.randn(1, length, WIDTH).requires_grad_()
 
-        def kept(stack: Stack = stack, x: Tensor = x, seq: Seq = seq) -> Tensor:
+        def run_kept(stack: Stack = stack, x: Tensor = x, seq: Seq = seq) -> Tensor:
             first, second = run_keeping(stack.blocks, (x, x), BlockInputs(seq))  # type: ignore[arg-type]
             return (first + second) / 2
 
-        ways = {"reversible": lambda stack=stack, x=x, seq=seq: stack(x, seq), "kept": kept}
+        ways = {"reversible": lambda stack=stack, x=x, seq=seq: stack(x, seq), "kept": run_kept}
         orders = 4 * count * length * HEADS * ROUNDS  # which a reversible stack keeps beside autograd: a hash must not fall otherwise again
-        sizes = [f"{(held(stack, way) + orders * (name == 'reversible')) / 2**20:.1f} MB" for name, way in ways.items()]
+        sizes = [f"{(measure_kept(stack, way) + orders * (name == 'reversible')) / 2**20:.1f} MB" for name, way in ways.items()]
         timing = interleave({name: lambda way=way: way().sum().backward() for name, way in ways.items()}, scale.pick(5, 2))
         rows.append([str(count), *sizes, *(spoken(timing.median(name)) for name in ways), str(timing.ratio("reversible", "kept"))])
     heads = ["blocks", "kept by a reversible stack", "by the same, not reversible", "its time", "the other's", "ratio"]
@@ -122,7 +122,7 @@ def reversible(layers: int) -> Stack:
     return Stack(StackConfig.model_validate({"reversible": True, "block": block}), width=WIDTH, layers=layers, dropout=0.0).train()
 
 
-def held(stack: Stack, way: Callable[[], Tensor]) -> int:
+def measure_kept(stack: Stack, way: Callable[[], Tensor]) -> int:
     sizes: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:

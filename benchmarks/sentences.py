@@ -53,12 +53,12 @@ def run(scale: Scale) -> Iterator[Result | str]:
         yield "MiniLM is left out: `make weights` installs it."
     else:
         for name, texts in {"sentences": sentences[: scale.pick(512, 48)], "whole reviews": reviews[: scale.pick(128, 12)]}.items():
-            yield compared(folder, f"all-MiniLM-L6-v2, {len(texts):,} {name}", texts, scale, GOAL if name == "sentences" else "")
+            yield compare_sentences(folder, f"all-MiniLM-L6-v2, {len(texts):,} {name}", texts, scale, GOAL if name == "sentences" else "")
     with tempfile.TemporaryDirectory() as place:
         shape = scale.pick(BERT_BASE, TINY)
         write_random(Path(place), shape, reviews)
         texts = sentences[: scale.pick(128, 48)]
-        yield compared(Path(place), f"random weights in BERT-base's shape, {len(texts):,} sentences: {shape}", texts, scale, GOAL)
+        yield compare_sentences(Path(place), f"random weights in BERT-base's shape, {len(texts):,} sentences: {shape}", texts, scale, GOAL)
 
 
 def write_random(folder: Path, shape: Shape, texts: Sequence[str]) -> None:
@@ -73,24 +73,24 @@ class Pooling(transformers.FeatureExtractionPipeline):
     """The mean of the last states of each text's own tokens."""
 
     def _forward(self, model_inputs: Any) -> dict[str, torch.Tensor]:
-        return {"vectors": pooled(self.model(**model_inputs).last_hidden_state, model_inputs["attention_mask"])}
+        return {"vectors": pool_mean(self.model(**model_inputs).last_hidden_state, model_inputs["attention_mask"])}
 
     def postprocess(self, model_outputs: Any, return_tensors: bool = False) -> torch.Tensor:
         return model_outputs["vectors"][0]
 
 
-def pooled(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def pool_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     weights = mask[..., None].to(states.dtype)
     return (states * weights).sum(1) / weights.sum(1)
 
 
-def compared(folder: Path, case: str, texts: Sequence[str], scale: Scale, goal: str) -> Result:
+def compare_sentences(folder: Path, case: str, texts: Sequence[str], scale: Scale, goal: str) -> Result:
     ours, theirs = contestants(folder, texts)
     pipes = {f"transformers, batches of {size}": partial(theirs, size) for size in scale.pick(SIZES, (8, 32))}
     first = interleave(pipes, repeats=1, warmup=0)  # the models have run before, to be compared
     best = min(pipes, key=first.median)
     sides: dict[str, Callable[[], object]] = {"attentif": ours, "transformers, batches of 32": pipes["transformers, batches of 32"]}
-    sides |= {best: pipes[best], "transformers, sorted": sorted_batches(folder, texts)}
+    sides |= {best: pipes[best], "transformers, sorted": make_sorted_batches(folder, texts)}
     timing = interleave(sides, repeats=scale.pick(5, 2))
     notes = {side: f"{len(texts) / timing.median(side):.1f} texts a second" for side in sides}
     notes[best] += ": its best size"
@@ -117,7 +117,7 @@ def tokenizer_of(folder: Path, run: Any) -> Any:
     return transformers.AutoTokenizer.from_pretrained(folder, model_max_length=run.config.task.max_len)
 
 
-def sorted_batches(folder: Path, texts: Sequence[str]) -> Callable[[], object]:
+def make_sorted_batches(folder: Path, texts: Sequence[str]) -> Callable[[], object]:
     """The model of transformers over batches of similar length, tokenization included."""
     run = attentif.load(folder)
     tokenizer, model = tokenizer_of(folder, run), transformers.BertModel.from_pretrained(folder).eval()
@@ -129,7 +129,7 @@ def sorted_batches(folder: Path, texts: Sequence[str]) -> Callable[[], object]:
         with torch.no_grad():
             for rows in batches:
                 read = tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt")
-                found[rows] = pooled(model(**read).last_hidden_state, read["attention_mask"])
+                found[rows] = pool_mean(model(**read).last_hidden_state, read["attention_mask"])
         return found
 
     return embed

@@ -108,7 +108,7 @@ async def vanish(port: int, count: int) -> None:
     await asyncio.gather(*(client(number) for number in range(count)))
 
 
-def vanishing(port: int) -> None:
+def check_vanishing(port: int) -> None:
     before = memory(port)
     asyncio.run(vanish(port, 500))
     limit = time.monotonic() + 20
@@ -127,14 +127,14 @@ def find_worker(server: int) -> int:
 def kill(port: int, server: int) -> None:
     worker = find_worker(server)
 
-    async def killed() -> Seen:
+    async def kill_worker() -> Seen:
         os.kill(worker, signal.SIGSTOP)  # so that none is answered before
         asking = asyncio.create_task(ask_each(port, "/v1/completions", [BODY] * BATCH * 2, BATCH * 2))
         await asyncio.sleep(0.3)
         os.kill(worker, signal.SIGKILL)
         return await asyncio.wait_for(asking, DEADLINE + 5)
 
-    seen = asyncio.run(killed())
+    seen = asyncio.run(kill_worker())
     check("kill -9: every request is answered with 503", seen.statuses, seen.statuses == {503: 2 * BATCH})
     began = time.monotonic()
     while time.monotonic() - began < 60:
@@ -175,7 +175,7 @@ def main() -> None:
         with running(command, port, "/ready") as server:
             parts: dict[str, Callable[[], None]] = {
                 "overload": lambda: overload(port, options.seconds),
-                "vanishing": lambda: vanishing(port),
+                "vanishing": lambda: check_vanishing(port),
                 "kill": lambda: kill(port, server.pid),
                 "endurance": lambda: endurance(port, options.requests),
             }

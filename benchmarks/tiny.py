@@ -70,17 +70,17 @@ def recipe_of(name: str, model: ModelConfig) -> str:
 
 
 @cache
-def prepared(recipe: str) -> tuple[RunConfig, Task, Prepared]:
+def prepare_recipe(recipe: str) -> tuple[RunConfig, Task, Prepared]:
     config = load_run_config(recipe, [Layer(OWN.get(recipe, {}), "a minute each")])
     task = config.task.build()
     return config, task, task.prepare(config.data, config.tokenizer or {}, config.model, lambda _: None)
 
 
-def learned(name: str, seconds: float) -> str:
+def measure_learning(name: str, seconds: float) -> str:
     """One row of the table."""
     preset = resolve({"base": name})
     recipe = recipe_of(name, preset)
-    config, task, data = prepared(recipe)
+    config, task, data = prepare_recipe(recipe)
     settings = config.train.replace(epochs=0.0, min_steps=0, minutes=seconds / 60, eval_every=10**9)
     model = fresh_model(data.sizes.fill(task.adapt(preset)), settings, Ranks().device)
     score = lambda: task.evaluate(model, data.state, data.valid, quick=True).scores.get(SHOWN[recipe], math.nan)
@@ -100,7 +100,7 @@ def rows(names: Sequence[str], seconds: float) -> Iterator[str]:
     """A row a preset, in their order; a core each."""
     cores = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn"), on_one_core) as pool:
-        yield from pool.map(partial(learned, seconds=seconds), names)
+        yield from pool.map(partial(measure_learning, seconds=seconds), names)
 
 
 def on_one_core() -> None:

@@ -98,13 +98,13 @@ def memory(lengths: tuple[int, ...]) -> str:
     lines = ["**memory by length** (goal: exponent about 1)", "", f"| | {' | '.join(map(str, lengths))} | exponent |"]
     lines.append("|---|" + "---:|" * (len(lengths) + 1))
     for name in FORMS:
-        peaks = [measured(name, n) for n in lengths]
+        peaks = [measure_peak(name, n) for n in lengths]
         cells = " | ".join(f"{size / 2**20:.0f} MB" for size in peaks)
         lines.append(f"| {name} | {cells} | {power_law(lengths, peaks).exponent:.2f} |")
     return "\n".join(lines)
 
 
-def measured(name: str, n: int) -> float:
+def measure_peak(name: str, n: int) -> float:
     call = f"from benchmarks.window import peak; print(peak({name!r}, {n}))"
     done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
     return float(done.stdout)

@@ -41,7 +41,7 @@ def table(title: str, parts: Sequence[Part]) -> list[str]:
     return [f"| {title} | expected | |", "|---|---|---|", *rows]
 
 
-def told(result: Result) -> list[str]:
+def write_experiment(result: Result) -> list[str]:
     """One experiment: the claim, its verdict, what decides it, the figures."""
     experiment, verdict = result.experiment, result.verdict
     lines = [f"## {experiment.name} · {experiment.title.en}", "", f"{capital(experiment.claim).en}: **{verdict.outcome.words.en}**.", ""]
@@ -78,7 +78,7 @@ def main() -> None:
     for result in results:
         one = result.experiment
         rows[one.number] = f"| [{one.name}](#{one.name.lower()}) | {capital(one.claim).en} | {mark_outcome(result.verdict.outcome).en} |"
-        sections[one.number] = "\n".join(told(result)).strip("\n")
+        sections[one.number] = "\n".join(write_experiment(result)).strip("\n")
     lines = [HEAD, "| | claim | verdict |", "|---|---|---|", *(rows[number] for number in sorted(rows)), ""]
     for number in sorted(sections):
         lines += [f'<a id="l{number}"></a>', "", sections[number], ""]

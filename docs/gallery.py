@@ -126,20 +126,20 @@ def code(model: str, text: str = CODE) -> tuple[Any, Batch, list[str]]:
     return run.model, inspect.make_batch([ids]), [run.token_name(token) for token in ids]
 
 
-def opened() -> go.Figure:
+def draw_gates() -> go.Figure:
     model, batch, tokens = code("lstm-tiny")
     own = next(iter(inspect.gates(model, batch).values()))
     named = {Text("entrée", "input"): "input", Text("oubli", "forget"): "forget", Text("sortie", "output"): "output"}
     return draw.gates_over_time(tokens, {name: own[key][0] for name, key in named.items()}, lang=LANG)
 
 
-def routed() -> go.Figure:
+def draw_routing() -> go.Figure:
     model, batch, tokens = code("mixtral-tiny")
     found = next(iter(inspect.routing(model, batch).values()))
     return draw.token_routing(tokens, found.chosen, found.weights, found.logits.shape[1], lang=LANG)
 
 
-def shared() -> go.Figure:
+def draw_shares() -> go.Figure:
     model, batch, _ = code("mixtral-tiny", Path(json.__file__).read_text(encoding="utf-8"))
     found = inspect.routing(model, batch)
     return draw.expert_shares({path.split(".")[2]: one.shares.tolist() for path, one in found.items()}, lang=LANG)
@@ -160,7 +160,7 @@ def beam() -> go.Figure:
     return draw.beam_tree(draw.hypotheses_of(search, run.token_name), lang=LANG)
 
 
-def agreed(own: list[str], truth: list[str]) -> int:
+def count_agreeing(own: list[str], truth: list[str]) -> int:
     """Words until the first that differs."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, truth, strict=False)))
 
@@ -173,7 +173,7 @@ def errors() -> go.Figure:
     lines, risks = {}, {}
     for model in ("transformer-tiny", "sutskever-2014-tiny"):
         written = [text.split() for text in run_of(FOUR, "numbers", model).translate(asked)]
-        right = [longest if own == truth else agreed(own, truth) for own, truth in zip(written, references, strict=True)]
+        right = [longest if own == truth else count_agreeing(own, truth) for own, truth in zip(written, references, strict=True)]
         lines[model] = [sum(words > place for words in right) / len(right) for place in range(longest)]
         wrong = sum(words < longest for words in right)
         risks[model] = wrong / (wrong + sum(min(words, len(truth)) for words, truth in zip(right, references, strict=True)))
@@ -198,35 +198,35 @@ def positions() -> torch.Tensor:
     return SinusoidalConfig().build(64)(torch.arange(64)[None], torch.float32)[0].detach()
 
 
-def aligned() -> go.Figure:
+def draw_alignment() -> go.Figure:
     (shown,) = run_of(FOUR, "numbers", "luong-2015-dot-tiny").maps("deux mille trois cent quarante-sept").maps
     return draw.alignment(next(iter(shown.weights.values()))[0], shown.rows, shown.keys, lang=LANG)
 
 
 @cache
-def recalled() -> Any:
+def compute_maps() -> Any:
     """The maps of an attention model that recalls values by their keys."""
     return run_of(FOUR, "recall", "decoder-tiny").maps(KEYS).maps[0]
 
 
 def one_head() -> go.Figure:
-    return draw.attention_map(recalled().weights["decoder 2 attn"][1], recalled().rows, lang=LANG)
+    return draw.attention_map(compute_maps().weights["decoder 2 attn"][1], compute_maps().rows, lang=LANG)
 
 
 @cache
-def recognised() -> tuple[Any, Any]:
+def classify_digits() -> tuple[Any, Any]:
     """Probabilities and classes of a third of scikit-learn's digits, by a logistic regression of the others."""
     x, others, y, classes = train_test_split(*load_digits(return_X_y=True), test_size=1 / 3, random_state=0)
     return LogisticRegression(C=1e-4, max_iter=1000).fit(x, y).predict_proba(others), classes
 
 
 def honest() -> go.Figure:
-    p, classes = recognised()
+    p, classes = classify_digits()
     return draw.calibration(draw.reliability(p.max(1), p.argmax(1) == classes), lang=LANG)
 
 
-def confused() -> go.Figure:
-    p, classes = recognised()
+def draw_confusion() -> go.Figure:
+    p, classes = classify_digits()
     return draw.confusion_matrix(confusion_matrix(classes, p.argmax(1)), [str(digit) for digit in range(10)], lang=LANG)
 
 
@@ -257,8 +257,8 @@ ENTRIES = (
     ),
     Entry("scaling", "Training time against length with the fitted power laws.", PROFILED, growth),
     Entry("attention_map", "One head: the row's token looks at the column's.", RECALL, one_head),
-    Entry("alignment", "Which source tokens each target token was written from.", NUMBERS, aligned),
-    Entry("head_grid", "Every head of every layer at a glance.", RECALL, lambda: draw.head_grid(recalled().weights, lang=LANG)),
+    Entry("alignment", "Which source tokens each target token was written from.", NUMBERS, draw_alignment),
+    Entry("head_grid", "Every head of every layer at a glance.", RECALL, lambda: draw.head_grid(compute_maps().weights, lang=LANG)),
     Entry(
         "gradient_by_distance",
         "What earlier tokens still weigh in the last vector: a straight line is exponential decay.",
@@ -266,7 +266,7 @@ ENTRIES = (
         distances,
     ),
     Entry("gradient_flow", "The gradient of each sublayer's weights, normalised before or after.", FRESH, flow),
-    Entry("gates_over_time", "The gates of an LSTM, token after token: the median unit and the middle half.", PYTHON, opened),
+    Entry("gates_over_time", "The gates of an LSTM, token after token: the median unit and the middle half.", PYTHON, draw_gates),
     Entry(
         "position_encodings",
         "Sinusoidal encodings: a row a position, a column a component.",
@@ -274,13 +274,13 @@ ENTRIES = (
         lambda: draw.position_encodings(positions()),
     ),
     Entry("position_similarity", "How alike the encodings of two positions are.", HERE, lambda: draw.position_similarity(positions())),
-    Entry("token_routing", "Which experts each token goes to.", PYTHON, routed),
-    Entry("expert_shares", "How evenly the experts of each layer are used.", PYTHON, shared),
+    Entry("token_routing", "Which experts each token goes to.", PYTHON, draw_routing),
+    Entry("expert_shares", "How evenly the experts of each layer are used.", PYTHON, draw_shares),
     Entry("embedding_projection", "Vectors on their two principal components.", NUMBERS, vectors),
     Entry("bpe_merges", "How byte-pair encoding puts a word together.", "Computed here: merges learned from a dozen words.", merges),
     Entry("beam_tree", "A beam search: what was tried, kept, given up, and the answer.", PYTHON, beam),
     Entry("error_accumulation", "Errors that add up when a model follows its own text.", NUMBERS, errors),
-    Entry("confusion_matrix", "What a classifier takes for what.", DIGITS, confused),
+    Entry("confusion_matrix", "What a classifier takes for what.", DIGITS, draw_confusion),
     Entry("calibration", "Whether it knows when it is right.", DIGITS, honest),
 )
 

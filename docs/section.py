@@ -25,7 +25,7 @@ def alone(page: str, title: str, blocks: int | None = None) -> str:
     return page.replace("</head>", f"<style>{', '.join(hidden)} {{ display: none !important }} main {{ margin-top: 0 }}</style></head>", 1)
 
 
-def trimmed(picture: Image.Image) -> Image.Image:
+def trim(picture: Image.Image) -> Image.Image:
     """Without the empty paper around what is drawn, a margin apart."""
     paper = Image.new("RGB", picture.size, picture.getpixel((0, picture.height - 1)))
     left, top, right, bottom = ImageChops.difference(picture, paper).getbbox() or (0, 0, *picture.size)
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, help="only so many blocks of it, from the first on")
     given = parser.parse_args()
     page = alone(given.report.read_text(encoding="utf-8"), given.title, given.blocks)
-    trimmed(screenshot(page, WIDTH, HEIGHT)).save(given.picture, optimize=True)
+    trim(screenshot(page, WIDTH, HEIGHT)).save(given.picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,12 @@ QUICK = ("train.steps=2", "train.epochs=0", "data.limit=300", "--seeds", "1", "-
 def run(quick: bool) -> Iterator[str]:
     """Interrupted, the same measurement goes on; what is only to be seen running is thrown away."""
     with tempfile.TemporaryDirectory() as place:
-        data = compared([*QUICK, "--out", place] if quick else [])
+        data = run_comparison([*QUICK, "--out", place] if quick else [])
     for part in data["comparisons"]:
-        yield told(part)
+        yield write_part(part)
 
 
-def compared(words: list[str]) -> dict[str, Any]:
+def run_comparison(words: list[str]) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "attentif", "compare", "four-memories", *words, "--json"], stdout=subprocess.PIPE, text=True, check=False
     )
@@ -38,6 +38,6 @@ def compared(words: list[str]) -> dict[str, Any]:
     return found
 
 
-def told(part: dict[str, Any]) -> str:
+def write_part(part: dict[str, Any]) -> str:
     """One comparison: the table, and what may be concluded."""
     return "\n".join([f"### {part['name']}", "", *table_lines(cost_table(part)), "", part["conclusion"]["en"], ""])

@@ -44,11 +44,11 @@ QUICK = ["train.epochs=0", "train.min_steps=0", "train.steps=2"]
 
 def run(quick: bool) -> Iterator[str]:
     out = cache_folder() / "real" / ("pretraining-quick" if quick else "pretraining")
-    train, valid, test = written_splits(Path(os.environ["ATTENTIF_DATA"]) / "reviews_fr", out / "data")
+    train, valid, test = write_splits(Path(os.environ["ATTENTIF_DATA"]) / "reviews_fr", out / "data")
     for name, (task, recipe) in STAGES.items():
-        pretrained(out / name, [str(HERE / recipe), "--data", str(train), task, *PRETRAIN, *(QUICK if quick else [])])
+        pretrain(out / name, [str(HERE / recipe), "--data", str(train), task, *PRETRAIN, *(QUICK if quick else [])])
         shown = " ".join(f"'{word}'" if "{" in word else word for word in [task, *PRETRAIN])
-        yield f"- {name}: `attentif train benchmarks/real/{recipe} --data train.csv {shown}`: {learned(out / name)}"
+        yield f"- {name}: `attentif train benchmarks/real/{recipe} --data train.csv {shown}`: {describe_backbone(out / name)}"
     files = ["--data", str(train), "--valid", str(valid), "--test", str(test)]
     labels, seeds = ("100", 1) if quick else (LABELS, SEEDS)
     for title, names, recipe in (
@@ -64,7 +64,7 @@ def run(quick: bool) -> Iterator[str]:
         yield f"\n### {title}\n\n`{command}`\n\n{table}\n"
 
 
-def written_splits(data: Path, folder: Path) -> tuple[Path, Path, Path]:
+def write_splits(data: Path, folder: Path) -> tuple[Path, Path, Path]:
     """Films and series in three files; the reviews of a series stay together."""
     films, series = (list(csv.DictReader((data / name).open(encoding="utf-8"))) for name in ("films_train.csv", "series.csv"))
     rows = [film | {"group": f"film {number}"} for number, film in enumerate(films)]
@@ -78,7 +78,7 @@ def written_splits(data: Path, folder: Path) -> tuple[Path, Path, Path]:
     return folder / "train.csv", folder / "valid.csv", folder / "test.csv"
 
 
-def pretrained(folder: Path, words: list[str]) -> None:
+def pretrain(folder: Path, words: list[str]) -> None:
     """A body: made, gone on with, or there already."""
     if (folder / "results.json").is_file():
         return
@@ -86,7 +86,7 @@ def pretrained(folder: Path, words: list[str]) -> None:
     attentif("train", *what)
 
 
-def learned(folder: Path) -> str:
+def describe_backbone(folder: Path) -> str:
     """What a body reached, and what counting reaches: "accuracy 31.5 % (...); the commonest 19.7 % (...)"."""
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     key = results["metric"]

@@ -53,7 +53,7 @@ Words = tuple[str, ...]
 
 def run(quick: bool) -> Iterator[str]:
     data = Path(os.environ["ATTENTIF_DATA"]) / "reviews_fr"
-    folds = list(written_folds(data, cache_folder() / "real" / "reviews-folds"))
+    folds = list(write_folds(data, cache_folder() / "real" / "reviews-folds"))
     seeds, used = ((0,), folds[:1]) if quick else (SEEDS, folds)
     by_series = ("classify", "--data", str(data / "series.csv"), "--group", "series")
     films = [[(*fold, "--seed", str(seed)) for seed in seeds] for fold in used]
@@ -67,19 +67,19 @@ def run(quick: bool) -> Iterator[str]:
         of = lambda row: [waiting[words].result() for words in row]
 
         yield f"### Films: {FOLDS} folds, {len(seeds)} seeds each, series always in training\n"
-        yield f"`attentif train {shown(films[0][0])}`\n"
+        yield f"`attentif train {format_command(films[0][0])}`\n"
         yield "\n".join(table([of(row) for row in films])) + "\n"
 
         yield f"### Series: split by series, {len(series)} splits\n"
-        yield f"`attentif train {shown(series[0][0])}`\n"
+        yield f"`attentif train {format_command(series[0][0])}`\n"
         yield "\n".join(table([of(row) for row in series])) + "\n"
 
         yield f"### The mean of five networks, films, {FOLDS} folds, {len(seeds)} seeds each\n"
-        yield f"`attentif train {shown(several[0][0])}`\n"
+        yield f"`attentif train {format_command(several[0][0])}`\n"
         yield "\n".join(table([of(row) for row in several], "**the mean of five**")) + "\n"
 
         yield f"### Networks of equal size that read labels alone, films, {FOLDS} folds, {len(seeds)} seeds each\n"
-        yield f"`attentif train {shown(films[0][0])} {' '.join(ALONE)}`\n"
+        yield f"`attentif train {format_command(films[0][0])} {' '.join(ALONE)}`\n"
         yield "| network | parameters | the network alone | averaged with the linear model | minutes, one core |\n|---|---|---|---|---|"
         for name, rows in equal.items():
             results = [of(row) for row in rows]
@@ -90,7 +90,7 @@ def run(quick: bool) -> Iterator[str]:
         yield ""
 
 
-def written_folds(data: Path, folder: Path) -> Iterator[Words]:
+def write_folds(data: Path, folder: Path) -> Iterator[Words]:
     """What is typed for each fold, its files written where they are not yet: films of the other folds + series, films of this one."""
     films, series = (list(csv.DictReader((data / name).open(encoding="utf-8"))) for name in ("films_train.csv", "series.csv"))
     fold = np.empty(len(films), dtype=np.int64)
@@ -161,6 +161,6 @@ def spread(values: Sequence[float]) -> str:
     return f"{100 * mean:.1f} % ({100 * (mean - half):.1f} to {100 * (mean + half):.1f})"
 
 
-def shown(words: Words) -> str:
+def format_command(words: Words) -> str:
     """What is typed, without the machine's own paths."""
     return " ".join(Path(word).name if os.sep in word else word for word in words)

@@ -37,7 +37,7 @@ def run(quick: bool) -> Iterator[str]:
     takes = recordings(folder)
     speakers, seeds = (sorted(takes)[:1], SEEDS[:1]) if quick else (sorted(takes), SEEDS)
     yield from single(takes, speakers, seeds, quick)
-    yield from joined(takes, speakers, seeds[:1], quick)
+    yield from measure_joined(takes, speakers, seeds[:1], quick)
 
 
 def recordings(folder: Path) -> Takes:
@@ -50,7 +50,7 @@ def recordings(folder: Path) -> Takes:
 
 def single(takes: Takes, speakers: list[str], seeds: tuple[int, ...], quick: bool) -> Iterator[str]:
     files = "$ATTENTIF_DATA/spoken_digits/*_{}_*.wav"
-    yield from heading("Single digits: share right", seeds)
+    yield from write_heading("Single digits: share right", seeds)
     found: list[list[dict[str, Any]]] = []
     for left_out in speakers:
         known = " ".join(f"--data {files.format(speaker)}" for speaker in sorted(takes) if speaker != left_out)
@@ -58,13 +58,13 @@ def single(takes: Takes, speakers: list[str], seeds: tuple[int, ...], quick: boo
         runs = [trained(f"{command} train.seed={seed}", quick=quick) for seed in seeds]
         found.append(runs)
         yield line(left_out, [own["scores"]["exact_match"] for own in runs], runs[0], "exact_match")
-    yield from closing(found, "exact_match", command)
+    yield from write_means(found, "exact_match", command)
 
 
-def joined(takes: Takes, speakers: list[str], seeds: tuple[int, ...], quick: bool) -> Iterator[str]:
+def measure_joined(takes: Takes, speakers: list[str], seeds: tuple[int, ...], quick: bool) -> Iterator[str]:
     folder = cache_folder() / "real" / "spoken_digits_joined"
     tables = {speaker: join(speaker, takes[speaker], folder) for speaker in takes}
-    yield from heading("Digits in a row, by CTC: word error rate (lower is better)", seeds)
+    yield from write_heading("Digits in a row, by CTC: word error rate (lower is better)", seeds)
     found: list[list[dict[str, Any]]] = []
     for left_out in speakers:
         known = " ".join(f"--data {tables[speaker]['train']}" for speaker in sorted(takes) if speaker != left_out)
@@ -72,7 +72,7 @@ def joined(takes: Takes, speakers: list[str], seeds: tuple[int, ...], quick: boo
         runs = [trained(f"{command} train.seed={seed}", quick=quick) for seed in seeds]
         found.append(runs)
         yield line(left_out, [own["scores"]["wer"] for own in runs], runs[0], "wer")
-    yield from closing(found, "wer", command.replace(str(folder), "JOINED"))
+    yield from write_means(found, "wer", command.replace(str(folder), "JOINED"))
 
 
 def join(speaker: str, digits: dict[str, list[Path]], folder: Path) -> dict[str, Path]:
@@ -99,7 +99,7 @@ def join(speaker: str, digits: dict[str, list[Path]], folder: Path) -> dict[str,
     return tables
 
 
-def heading(name: str, seeds: tuple[int, ...]) -> Iterator[str]:
+def write_heading(name: str, seeds: tuple[int, ...]) -> Iterator[str]:
     yield f"### {name}\n"
     yield f"| speaker left out | {' | '.join(f'seed {seed}' for seed in seeds)} | mean | best baseline |"
     yield "|---" * (len(seeds) + 3) + "|"
@@ -112,7 +112,7 @@ def line(speaker: str, values: list[float], results: dict[str, Any], key: str) -
     return f"| {speaker} | {shown} | {percent(best[0]).en}, {best[1]} |"
 
 
-def closing(found: list[list[dict[str, Any]]], key: str, command: str) -> Iterator[str]:
+def write_means(found: list[list[dict[str, Any]]], key: str, command: str) -> Iterator[str]:
     """The mean over speakers, seed by seed, and what a run took."""
     by_seed = [mean(own["scores"][key] for own in runs) for runs in zip(*found, strict=True)]
     spread = f" ± {percent(stdev(by_seed)).en} over seeds" if len(by_seed) > 1 else ""

@@ -38,31 +38,31 @@ class Trial:
         return f"{f'torchrun --nproc-per-node {self.processes} -m ' if self.processes > 1 else ''}attentif train {self.command}"
 
 
-def trained(command: str | Sequence[str], *, quick: bool, threads: int | None = None, processes: int = 1) -> dict[str, Any]:
+def train_run(command: str | Sequence[str], *, quick: bool, threads: int | None = None, processes: int = 1) -> dict[str, Any]:
     """The results of `attentif train`: read, or made, or gone on with. Quick runs are thrown away."""
     words = command.split() if isinstance(command, str) else list(command)
     if quick:
         with tempfile.TemporaryDirectory() as lost:
-            return _run([*filled(words), *shortened(words), "--out", f"{lost}/run"], Path(lost, "run"), threads, processes)
-    folder = kept_folder(words)
+            return _run([*fill_paths(words), *shorten(words), "--out", f"{lost}/run"], Path(lost, "run"), threads, processes)
+    folder = choose_folder(words)
     if (folder / "results.json").is_file():
         return _results(folder)
     begun = (folder / "config.toml").is_file()
-    return _run(["--resume", str(folder)] if begun else [*filled(words), "--out", str(folder)], folder, threads, processes)
+    return _run(["--resume", str(folder)] if begun else [*fill_paths(words), "--out", str(folder)], folder, threads, processes)
 
 
-def kept_folder(words: Sequence[str]) -> Path:
+def choose_folder(words: Sequence[str]) -> Path:
     source = RECIPES / f"{words[0]}.toml" if words[0] in recipe_names() else ROOT / words[0]
     key = hashlib.sha256("\n".join([*words, source.read_text(encoding="utf-8")]).encode()).hexdigest()[:12]
     return cache_folder() / "real" / f"{source.stem}-{key}"
 
 
-def filled(words: Sequence[str]) -> list[str]:
+def fill_paths(words: Sequence[str]) -> list[str]:
     data = os.environ.get("ATTENTIF_DATA", "")
     return [word.replace("$ATTENTIF_DATA", data).replace("benchmarks/", f"{ROOT}/benchmarks/") for word in words]
 
 
-def shortened(words: Sequence[str]) -> list[str]:
+def shorten(words: Sequence[str]) -> list[str]:
     """What makes a run of these words a matter of seconds."""
     recipe = recipe_layer(words[0]).values if words[0] in recipe_names() else {}
     stepped = [] if "fit" in recipe else ["train.steps=2"]
@@ -93,10 +93,10 @@ def table(results: Mapping[str, Any]) -> Iterator[str]:
     yield "|---" * (len(keys) + 1) + "|"
     rivals = [(rival["name"]["en"], rival) for rival in results["baselines"]]
     for name, scored in [*rivals, ("**this run**", results)]:
-        yield f"| {name} | " + " | ".join(written(key, scored) for key in keys) + " |"
+        yield f"| {name} | " + " | ".join(format_score(key, scored) for key in keys) + " |"
 
 
-def written(key: str, scored: Mapping[str, Any]) -> str:
+def format_score(key: str, scored: Mapping[str, Any]) -> str:
     """ "91.9 % (90.1 % to 93.5 %)" """
     if (value := scored["scores"].get(key)) is None:
         return ""
@@ -108,10 +108,10 @@ def written(key: str, scored: Mapping[str, Any]) -> str:
 def section(trial: Trial, *, quick: bool) -> str:
     """One trial: the command, what it is about, the table."""
     threads = 1 if trial.processes > 1 else None
-    return told(trial, trained(trial.command, quick=quick, threads=threads, processes=trial.processes))
+    return describe_results(trial, train_run(trial.command, quick=quick, threads=threads, processes=trial.processes))
 
 
-def told(trial: Trial, results: Mapping[str, Any]) -> str:
+def describe_results(trial: Trial, results: Mapping[str, Any]) -> str:
     """The same of a trial whose results are known."""
     cost = results["cost"]
     size = f"{sum(cost['parameters'].values()) / 1e6:.2f} million parameters"

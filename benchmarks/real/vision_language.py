@@ -33,10 +33,10 @@ TRIALS = [
 def run(quick: bool) -> Iterator[str]:
     for trial in TRIALS:
         yield section(trial, quick=quick)
-    yield copying("paint", quick)
+    yield measure_copying("paint", quick)
 
 
-def copying(command: str, quick: bool) -> str:
+def measure_copying(command: str, quick: bool) -> str:
     """How near the drawings of one more seed are to training pictures, and whether another seed draws as well."""
     results = trained(f"{command} train.seed=1", quick=quick)
     near = results["details"]["copying"]

@@ -34,11 +34,11 @@ ANALOGIES = [("roi", "homme", "femme"), ("frère", "homme", "femme"), ("père", 
 def run(quick: bool) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as scratch:
         folders = {name: f"{scratch}/{name.split()[0].lower()}-{number}" for number, name in enumerate(COMMANDS)}
-        trained = {name: _trained(command, folders[name], quick) for name, command in COMMANDS.items()}
+        trained = {name: _train(command, folders[name], quick) for name, command in COMMANDS.items()}
         yield "\n".join(f"`attentif train {command}`  " for command in COMMANDS.values()) + "\n"
         yield "| | similarity (Spearman) | pairs | analogies right | questions | neighbouring words recognised | time |"
         yield "|---|---|---|---|---|---|---|"
-        judged = {name: [_evaluated(folder, file) for file in ("rg65_fr.tsv", "analogies.txt")] for name, folder in folders.items()}
+        judged = {name: [_evaluate(folder, file) for file in ("rg65_fr.tsv", "analogies.txt")] for name, folder in folders.items()}
         for name, (pairs, questions) in judged.items():
             yield (
                 f"| {name} | {_interval(pairs, 'spearman')} | {pairs['examples']} ({pairs['scores']['asked']:.0%}) "
@@ -71,13 +71,13 @@ def _attentif(*words: str) -> Any:
     return json.loads(done.stdout)
 
 
-def _trained(command: str, folder: str, quick: bool) -> dict[str, Any]:
+def _train(command: str, folder: str, quick: bool) -> dict[str, Any]:
     short = ["fit.epochs=1", "fit.size=20", "data.limit=20000"] if quick else []
     results: dict[str, Any] = _attentif("train", *command.split(), *short, "--out", folder)
     return results
 
 
-def _evaluated(folder: str, file: str) -> dict[str, Any]:
+def _evaluate(folder: str, file: str) -> dict[str, Any]:
     found: dict[str, Any] = _attentif("evaluate", folder, "--data", str(Path("$ATTENTIF_DATA") / "words_fr" / file))
     return found
 

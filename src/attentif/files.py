@@ -127,7 +127,7 @@ def name_full_disk(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replace_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `path` at the end, atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -160,7 +160,7 @@ def working_folder(folder: Path, worth: Callable[[], bool]) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
+    with replace_atomically(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 

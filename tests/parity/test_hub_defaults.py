@@ -8,7 +8,7 @@ import transformers
 
 from attentif.errors import ConfigError
 from attentif.hub.family import FAMILIES, Family
-from attentif.hub.folder import configuration, settled, unread
+from attentif.hub.folder import configuration, fill_derived, unread
 
 pytestmark = pytest.mark.parity
 transformers.logging.set_verbosity_error()
@@ -32,7 +32,7 @@ def full(family: Family) -> dict[str, Any]:
 
 
 def read(family: Family, config: dict[str, Any]) -> Any:
-    return settled(configuration(config, family, family.heads[0]).model_dump())
+    return fill_derived(configuration(config, family, family.heads[0]).model_dump())
 
 
 def read_or_ask(family: Family, config: dict[str, Any]) -> Any:

@@ -22,12 +22,7 @@ TWICE = {
     "Questions", "Reader", "Reading", "Ready", "Result", "Runner", "Search", "Seen", "Settings", "Sizes", "Source", "Split", "Stacked",
     "Step", "Table", "Task", "TokenVector", "Tokens", "Trial", "Use", "Vocabulary", "Windows", "Words", "Writer", "Writing",
 }  # fmt: skip
-PARTICIPLES = {
-    "_asked", "_bounded", "_cached", "_checked", "_chosen", "_combined", "_decoded", "_downloaded", "_finished", "_fitted",
-    "_merged", "_moved", "_parsed", "_said", "_scaled", "_written", "accounted", "copied", "deduced",
-    "described", "drawn", "framed", "given", "joined", "listed", "locked", "masked", "measured", "normalised", "numbered", "overloaded",
-    "said", "settled", "windowed", "written",
-}  # fmt: skip
+PARTICIPLES = set()
 
 
 @cache

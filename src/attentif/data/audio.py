@@ -62,7 +62,7 @@ class SoundSplits:
 def load_sounds(config: DataConfig, rate: int | None, say: Say, roles: Roles = SPEECH) -> SoundSplits:
     """The three splits at `rate` samples a second, by default the first training file's, or 16,000 where that is lower."""
     if config.name:
-        return _built_in(config, rate)
+        return _load_built_in(config, rate)
     splits = load_table(config, roles, say, open_rows=sound_rows)
     tables = {split: getattr(splits, split) for split in SPLITS}
     tolerance = Tolerance(config.skip_bad)
@@ -99,10 +99,10 @@ def sound_rows(
     found = find_columns(columns, file, config, roles)
     meant = ", ".join(f"{role} from {column!r} of the name" for role, column in found.items() if role != "audio")
     notes.append(f"{file}: {len(files):,} sounds, {meant}")
-    return list(found), _named_rows(files, said, config.pattern, found, tolerance)
+    return list(found), _match_rows(files, said, config.pattern, found, tolerance)
 
 
-def _named_rows(files: Sequence[Path], said: re.Pattern[str], pattern: str, names: dict[str, str], tolerance: Tolerance) -> Iterator[Row]:
+def _match_rows(files: Sequence[Path], said: re.Pattern[str], pattern: str, names: dict[str, str], tolerance: Tolerance) -> Iterator[Row]:
     for number, path in enumerate(files, 1):
         match = said.fullmatch(path.stem)
         if match is None:
@@ -149,7 +149,7 @@ def _decode_sounds(table: Table, rate: int, tolerance: Tolerance, say: Say) -> S
     return Sounds(table if len(kept) == len(table) else table.take(kept), waves)
 
 
-def _built_in(config: DataConfig, rate: int | None) -> SoundSplits:
+def _load_built_in(config: DataConfig, rate: int | None) -> SoundSplits:
     from attentif.data.builtin import BUILTIN
 
     entry = BUILTIN[str(config.name)]

@@ -44,7 +44,7 @@ def decode_list(text: str) -> list[str]:
 # --------------------------------------------------------------------------------------------------------------- reading
 
 
-def tagged_rows(
+def read_tagged_rows(
     config: DataConfig,
     split: Split,  # noqa: ARG001 - all readers of rows are called alike
     file: Path,
@@ -65,10 +65,10 @@ def tagged_rows(
     return list(names), _list_rows(table.cells(list(names.values())), config.group, file, tolerance)
 
 
-def untagged_rows(file: Path) -> list[str] | None:
+def read_untagged_rows(file: Path) -> list[str] | None:
     """The sentences of a file whose words are told apart, whatever their tags; None where it holds texts."""
     if suffix_of(file) in (".conll", UNIVERSAL, ".bio", ".iob", ".iob2"):
-        _, rows = tagged_rows(DataConfig(train=str(file)), "train", file, TAG, Tolerance(), [])
+        _, rows = read_tagged_rows(DataConfig(train=str(file)), "train", file, TAG, Tolerance(), [])
         return [tokens for _, (tokens, *_) in rows]
     if is_plain(file):
         return None

@@ -64,7 +64,7 @@ class Corpora:
 def load_corpora(config: DataConfig, *, blank_lines: bool = False) -> Corpora:
     """The three corpora of a configuration; files are measured and hashed, texts are read when asked for."""
     if config.name:
-        return _built_in(config)
+        return _load_built_in(config)
     if config.group:
         raise ConfigError(
             "data.group: text that is read as one stream is not cut by groups; leave it out, or give files for valid and test"
@@ -89,7 +89,7 @@ def file_corpus(files: Sequence[Path], text: str | None = None, skip_bad: int = 
     return FileCorpus(Files(files, config, blank_lines), EVERYTHING, 0)
 
 
-def _built_in(config: DataConfig) -> Corpora:
+def _load_built_in(config: DataConfig) -> Corpora:
     from attentif.data.builtin import BUILTIN
 
     entry = BUILTIN[str(config.name)]

@@ -98,7 +98,7 @@ def _reason(error: UnicodeError) -> str:
     return f"byte 0x{error.object[error.start]:02X} has no character" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
-def missing_settings(path: Path, *, decimal: bool = False, dates: bool = False) -> str:
+def list_missing_settings(path: Path, *, decimal: bool = False, dates: bool = False) -> str:
     """All that a file asks to be said, in one line: encoding, delimiter, and of measurements decimal commas and written dates."""
     try:
         with open_text(path) as raw:

@@ -17,7 +17,7 @@ import numpy as np
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.groups import with_groups, without_groups
 from attentif.data.labels import check_labels, class_names, label_key
-from attentif.data.load import built_in
+from attentif.data.load import load_built_in
 from attentif.data.picture_decoding import (
     DATA_URI,
     Fit,
@@ -113,7 +113,7 @@ def load_pictures(config: DataConfig, frame: Frame, say: Say | None = None) -> P
     """Labelled pictures in three splits, checked; `notes` says what was found on the way."""
     notes: list[str] = []
     if config.name:
-        tables = {split: _find_frame(table, frame) for split, table in built_in(config, LABELLED).items()}
+        tables = {split: _find_frame(table, frame) for split, table in load_built_in(config, LABELLED).items()}
     else:
         tolerance, pulse = Tolerance(config.skip_bad), Pulse(say)
         sources = _sources(config, tolerance, notes)

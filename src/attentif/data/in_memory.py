@@ -21,7 +21,7 @@ import numpy as np
 
 from attentif.data.config import SPLITS
 from attentif.errors import AttentifError, DataError, UsageError
-from attentif.files import cache_folder, replacing
+from attentif.files import cache_folder, replace_atomically
 
 SPLIT_NAMES = {"validation": "valid"}  # as a datasets.DatasetDict has them
 
@@ -47,7 +47,7 @@ def save_frame(data: Any, role: str = "text") -> Path:
     path = cache_folder() / "frames" / f"{hashlib.sha256(content).hexdigest()[:24]}{suffix}"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
+        with replace_atomically(path) as temporary:
             temporary.write_bytes(content)
     return path
 

@@ -24,7 +24,7 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open
     """The examples that a task asks for, in three tables, checked; `notes` says what was found on the way."""
     notes: list[str] = []
     if config.name:
-        tables = built_in(config, roles)
+        tables = load_built_in(config, roles)
     else:
         tolerance = Tolerance(config.skip_bad)
         tables = {split: _read(config, split, roles, tolerance, notes, Pulse(say), open_rows) for split in SPLITS if config.files(split)}
@@ -33,7 +33,7 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open
     labelled = "label" in tables["train"].columns
     if labelled:
         hint = several_in_one(tables["train"]["label"]) if "label" in roles.lists else None
-        tables = {split: _checked_labels(table, config, hint) for split, table in tables.items()}
+        tables = {split: _check_labels(table, config, hint) for split, table in tables.items()}
         notes += [note for note in (hint, decimals(tables["train"]["label"])) if note]
     tables = cut_apart(tables, config, roles, notes)
     train, valid, test = (tables[split] for split in SPLITS)
@@ -63,7 +63,7 @@ def load_rows(config: DataConfig, roles: Roles, say: Say | None = None, *, open_
     return table, notes + tolerance.notes
 
 
-def built_in(config: DataConfig, roles: Roles) -> dict[str, Table]:
+def load_built_in(config: DataConfig, roles: Roles) -> dict[str, Table]:
     from attentif.data.builtin import BUILTIN
 
     entry = BUILTIN[str(config.name)]
@@ -185,7 +185,7 @@ def _same_columns(tables: dict[str, Table], roles: Roles) -> None:
             raise DataError(f"{has} has a {odd} column and {lacks} has none", file=table.files[0])
 
 
-def _checked_labels(table: Table, config: DataConfig, hint: str | None) -> Table:
+def _check_labels(table: Table, config: DataConfig, hint: str | None) -> Table:
     if config.normalise_labels:
         table = _normalise_text(table)
     if table.name == "train":

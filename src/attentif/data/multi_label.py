@@ -31,7 +31,7 @@ SEVERAL = Roles(("text", "labels"), optional=("pair",), guess_group=True)
 
 def load_several(config: DataConfig, separator: str, say: Say | None = None) -> Splits:
     """Three tables with the role "labels", and the labels of the training split in order; a label that training never saw is refused."""
-    splits = load_table(_named_columns(config), SEVERAL, say, open_rows=partial(_rows, separator))
+    splits = load_table(_name_columns(config), SEVERAL, say, open_rows=partial(_rows, separator))
     counts = Counter(label for row in splits.train["labels"] for label in labels_of(row))
     if not counts:
         raise DataError("no row of train has a label: there is nothing to learn", file=splits.train.files[0])
@@ -53,7 +53,7 @@ def load_several(config: DataConfig, separator: str, say: Say | None = None) -> 
 
 def several_rows(config: DataConfig, separator: str, say: Say | None = None) -> tuple[Table, list[str]]:
     """Every row of the `train` files, to be scored."""
-    return load_rows(_named_columns(config), SEVERAL, say, open_rows=partial(_rows, separator))
+    return load_rows(_name_columns(config), SEVERAL, say, open_rows=partial(_rows, separator))
 
 
 def labels_of(kept: str) -> list[str]:
@@ -61,7 +61,7 @@ def labels_of(kept: str) -> list[str]:
     return list(json.loads(kept))
 
 
-def _named_columns(config: DataConfig) -> DataConfig:
+def _name_columns(config: DataConfig) -> DataConfig:
     """`--label NAME` names the column of several labels too."""
     return config.replace(columns=config.columns | {"labels": config.label}) if config.label else config
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attentif.data.columns import ASKED, Roles, find_columns
 from attentif.data.config import SPLITS, DataConfig, Split
 from attentif.data.images import Frame, open_picture
-from attentif.data.load import built_in, load_rows, load_table, table_rows
+from attentif.data.load import load_built_in, load_rows, load_table, table_rows
 from attentif.data.picture_decoding import usual_size
 from attentif.data.picture_files import Bytes
 from attentif.data.progress import Pulse, Say
@@ -64,7 +64,7 @@ class QuestionSplits:
 def load_questions(config: DataConfig, frame: Frame, say: Say | None = None) -> QuestionSplits:
     """Three splits, checked; `notes` says what was found on the way."""
     if config.name:
-        texts, pictures = _built_in(config)
+        texts, pictures = _load_built_in(config)
         parts = [_with_arrays(getattr(texts, split), pictures) for split in SPLITS]
         notes = list(texts.notes)
     else:
@@ -124,11 +124,11 @@ def _rows(
     return [*names, *([] if "group" in names else ["group"])], resolve()
 
 
-def _built_in(config: DataConfig) -> tuple[Splits, dict[str, Bytes]]:
+def _load_built_in(config: DataConfig) -> tuple[Splits, dict[str, Bytes]]:
     """The texts of a built-in set, and its pictures by name; rows that hold the same array are about one picture."""
     pictures: dict[str, Bytes] = {}
     tables: dict[str, Table] = {}
-    for split, table in built_in(config, ABOUT_PICTURES).items():
+    for split, table in load_built_in(config, ABOUT_PICTURES).items():
         names: dict[int, str] = {}
         arrays: Sequence[Bytes] = table["image"]  # type: ignore[assignment]
         for array in arrays:

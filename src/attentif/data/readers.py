@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attentif.data.file_format import DELIMITERS, format_of, missing_settings, open_text
+from attentif.data.file_format import DELIMITERS, format_of, list_missing_settings, open_text
 from attentif.errors import DataError, printable, refuse_damaged
 from attentif.files import UNPACK_ERRORS, is_packed, open_bytes, unpack_error, unpacked_name
 from attentif.limits import ROW_BYTES, check_unpacked
@@ -69,7 +69,7 @@ class Reader(ABC):
     def _check_texts(self, line: int | None = None) -> None:
         for name in self.columns:
             if problem := text_problem(name):
-                ask = missing_settings(self.path)
+                ask = list_missing_settings(self.path)
                 raise DataError(
                     f"the column {name!r}: {problem}{ask and f'; all that this file asks for: {ask}'}", file=self.path, line=line
                 )
@@ -148,7 +148,7 @@ class Csv(Reader):
         widest = [delimiter for delimiter, width in widths.items() if width == max(widths.values())]
         if len(widest) > 1 and widths[widest[0]] > 1:
             choices = " or ".join(DELIMITERS[delimiter] for delimiter in widest)
-            ask = missing_settings(self.path, decimal=True, dates=True)
+            ask = list_missing_settings(self.path, decimal=True, dates=True)
             raise DataError(f"cannot tell whether fields are separated by {choices}; say {ask}", file=self.path, line=1)
         return widest[0]
 

@@ -18,7 +18,7 @@ from attentif.data.dates import DateColumns
 from attentif.data.daylight_saving import WAY_OUT, repeats_an_hour, skips_an_hour
 from attentif.data.progress import Pulse, Say
 from attentif.data.readers import Tolerance
-from attentif.data.series_rows import Fill, Measured, Wanted, built_in
+from attentif.data.series_rows import Fill, Measured, Wanted, load_built_in
 from attentif.data.steps import DAY, Dates, Ints, Step, format_date, step_of
 from attentif.data.table import digest_of
 from attentif.errors import ConfigError, DataError
@@ -84,7 +84,7 @@ def load_series(config: DataConfig, wanted: Wanted, say: Say | None = None) -> t
     notes: list[str] = []
     pulse = Pulse(say)
     if config.name:
-        read = built_in(config, wanted)
+        read = load_built_in(config, wanted)
     else:
         if config.group:
             raise ConfigError("data.group: series are cut by time, not by groups; what tells several series apart is data.columns.series")

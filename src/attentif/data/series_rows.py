@@ -10,7 +10,7 @@ import numpy as np
 
 from attentif.data.config import DataConfig
 from attentif.data.dates import DateColumns, columns_of, describe_date, find_date, join_parts
-from attentif.data.file_format import missing_settings
+from attentif.data.file_format import list_missing_settings
 from attentif.data.numeric import in_points, is_french, is_number, number_of
 from attentif.data.progress import Pulse
 from attentif.data.readers import PlainText, Reader, Tolerance, first_cells, open_reader, text_problem
@@ -93,7 +93,7 @@ class Measured:
     def _all_at_once(self, path: Path) -> str:
         """What else a file asks for whose first row cannot be read, so that its errors do not come one by one."""
         decimal, dates = self.wanted.decimal == "point", self.wanted.date_format is None
-        ask = missing_settings(path, decimal=decimal, dates=dates)
+        ask = list_missing_settings(path, decimal=decimal, dates=dates)
         return f"; all that this file asks for: {ask}" if "," in ask else ""
 
     def _find_columns(self, reader: Reader, keys: list[str], notes: list[str]) -> None:
@@ -155,7 +155,7 @@ def _series_name(column: str, cell: Any) -> str:
     return str(cell)
 
 
-def built_in(config: DataConfig, wanted: Wanted) -> Measured:
+def load_built_in(config: DataConfig, wanted: Wanted) -> Measured:
     from attentif.data.builtin import BUILTIN
 
     entry = BUILTIN[str(config.name)]

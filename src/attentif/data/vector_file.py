@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.data.answer_file import EVERY, AnswerFile
-from attentif.files import flush, replacing
+from attentif.files import flush, replace_atomically
 
 ROWS = 4096  # records that are turned into the format at a time
 
@@ -47,7 +47,7 @@ class VectorFile(AnswerFile):
             return
         self.save()
         self.file.close()
-        with replacing(self.path) as temporary, temporary.open("wb") as file:
+        with replace_atomically(self.path) as temporary, temporary.open("wb") as file:
             if self.path.suffix.lower() == ".npz":
                 records = np.memmap(self.part, self._record(), mode="r")
                 np.savez(file, vectors=records["vector"], lines=records["line"])

@@ -19,7 +19,7 @@ from attentif.hub.tying import OUTPUT
 SHOWN = 4  # names in an error
 
 
-def accounted(
+def match_tensors(
     folder: Path,
     table: Sequence[Row],
     tensors: Tensors | GgufTensors | AdaptedTensors,
@@ -36,12 +36,12 @@ def accounted(
         "does not fill": matched.unmet,
         f"holds in another shape than {CONFIG} asks for": list(_misshapen(matched, tensors, own)),
     }
-    if problems := [f"{what} {listed(names)}" for what, names in wrong.items() if names]:
+    if problems := [f"{what} {shorten_list(names)}" for what, names in wrong.items() if names]:
         raise RunError("; it ".join(problems), file=folder)
     return matched
 
 
-def listed(names: Sequence[str]) -> str:
+def shorten_list(names: Sequence[str]) -> str:
     """The first of them, and how many more there are."""
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 

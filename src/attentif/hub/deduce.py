@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attentif.errors import ConfigError
 from attentif.hub.family import FAMILIES, Family, HeadOf, family_of
-from attentif.hub.folder import configuration, described, differing, settled, written
+from attentif.hub.folder import compare_models, configuration, describe_model, fill_derived, write_config_keys
 from attentif.models import ModelConfig
 
 UNLIKE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # a table meets values that it was not written for
 FAR = 10**6  # values
 
 
-def deduced(
+def deduce_family(
     model: ModelConfig,
     *,
     family: str | None = None,
@@ -26,7 +26,7 @@ def deduced(
     for kind in kinds:
         for form, head in sorted(forms(kind, model), key=lambda own: own[1].architecture != architecture):
             try:
-                described(model, form, head, labels, special)
+                describe_model(model, form, head, labels, special)
             except ConfigError as error:
                 refused.append((distance(model, form, head), error.message))
             except UNLIKE:
@@ -46,9 +46,9 @@ def forms(kind: str, model: ModelConfig) -> Iterator[tuple[Family, HeadOf]]:
 
 def distance(model: ModelConfig, family: Family, head: HeadOf) -> int:
     """In how many values a model differs from the one that the family would make of it."""
-    values = settled(model.model_dump())
+    values = fill_derived(model.model_dump())
     try:
-        config = written(values, family, head)
-        return sum(1 for _ in differing(values, settled(configuration(config, family, head).model_dump())))
+        config = write_config_keys(values, family, head)
+        return sum(1 for _ in compare_models(values, fill_derived(configuration(config, family, head).model_dump())))
     except (ConfigError, *UNLIKE):
         return FAR - 1

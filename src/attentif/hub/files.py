@@ -23,7 +23,7 @@ PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; anything else is one honest line."""
-    value = _parsed(path)
+    value = _parse_json(path)
     if not isinstance(value, dict):
         raise RunError(f"holds a {type(value).__name__}, not an object", file=path)
     return value
@@ -31,13 +31,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_list(path: Path) -> list[dict[str, Any]]:
     """A JSON list of objects."""
-    value = _parsed(path)
+    value = _parse_json(path)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise RunError("must hold a list of objects", file=path)
     return value
 
 
-def _parsed(path: Path) -> Any:
+def _parse_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -113,7 +113,7 @@ class Tensors(Mapping[str, Tensor]):
         """Those of the text model alone, in a folder of a model that reads pictures too."""
         return self._among({name.removeprefix(TEXT_PREFIX): own for name, own in self._names.items() if name.startswith(TEXT_PREFIX)})
 
-    def beginning(self, prefix: str) -> "Tensors":
+    def with_prefix(self, prefix: str) -> "Tensors":
         """Those whose names begin so; all, where none does."""
         return self._among({name: own for name, own in self._names.items() if name.startswith(prefix)})
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from attentif.config import problems_of
 from attentif.errors import ConfigError, RunError
 from attentif.files import write_json
-from attentif.hub.account import accounted, listed
+from attentif.hub.account import match_tensors, shorten_list
 from attentif.hub.family import FAMILIES, Family, HeadOf, family_of
 from attentif.hub.files import CONFIG, WEIGHTS, read_config
 from attentif.hub.generation import FILE as GENERATION
@@ -27,7 +27,7 @@ from attentif.hub.generation import Decoding, read_decoding
 from attentif.hub.keys import OWN_CODE, Always, read_keys, unread_keys, without_gaps, write_keys
 from attentif.hub.layers import STACKS, alike, in_order
 from attentif.hub.pictures import SHOWN, shown_size
-from attentif.hub.pooling import apply_lowercase, pooled_as
+from attentif.hub.pooling import apply_lowercase, set_pooling
 from attentif.hub.rows import Matched, Repeated, match, ours_from, theirs_from
 from attentif.hub.stream import on_meta, write_stream
 from attentif.hub.vocabulary import read_target_tokenizer, read_tokenizer
@@ -56,33 +56,36 @@ class Imported:
 def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> Imported:
     """The model, its weights mapped from the files; `dtype` None keeps the folder's own."""
     config = read_config(folder)
-    with understood(folder / CONFIG):
+    with refuse_malformed(folder / CONFIG):
         family = family_in(config)
-        head = pooled_as(head_named(family, config), folder)
+        head = set_pooling(head_named(family, config), folder)
         if family.resizes and (size := shown_size(folder, family.kind)) is not None:
             config = config | {SHOWN: size}
         model_config = configuration(config, family, head)
         ignored_keys = unread(config, family, head)
         labels = labels_of(config)
-    with understood(folder / GENERATION):
+    with refuse_malformed(folder / GENERATION):
         decoding = read_decoding(folder, config, two_stacks=model_config.encoder is not None and model_config.decoder is not None)
     tensors = open_tensors(folder)
-    with understood(folder / CONFIG):
+    with refuse_malformed(folder / CONFIG):
         model_config = family.tie(head, model_config, tensors)
     if deepest(model_config) > len(tensors):  # before so many blocks are built
         raise RunError(f"asks for {deepest(model_config):,} blocks, and there are {len(tensors)} tensors", file=folder / CONFIG)
     model = build(model_config, device="meta")
     table, ignored = family.rows(head, model_config, tensors), (*family.ignored, *head.ignored)
-    matched = accounted(folder, table, tensors, model.state_dict(), deepest(model_config), ignored)
+    matched = match_tensors(folder, table, tensors, model.state_dict(), deepest(model_config), ignored)
     weights = {name: tensor if dtype is None else tensor.to(dtype) for name, tensor in ours_from(matched, tensors)}
     model.load_state_dict(weights, assign=True)
     special = {key: value for key, value in config.items() if key.endswith("_token_id") and value is not None}
-    tokenizer, target = framed(apply_lowercase(folder, read_tokenizer(folder, config))), framed(read_target_tokenizer(folder, config))
+    tokenizer, target = (
+        add_empty_frame(apply_lowercase(folder, read_tokenizer(folder, config))),
+        add_empty_frame(read_target_tokenizer(folder, config)),
+    )
     return Imported(model.eval(), tokenizer, target, family, head, labels, special, config, decoding, ignored_keys)
 
 
 @contextmanager
-def understood(file: Path) -> Iterator[None]:
+def refuse_malformed(file: Path) -> Iterator[None]:
     """What a JSON file says in another form than it should is one line about it."""
     try:
         yield
@@ -121,7 +124,7 @@ def labels_of(config: Mapping[str, Any]) -> list[str]:
     return labels
 
 
-def framed(tokenizer: Tokenizer | None) -> Tokenizer | None:
+def add_empty_frame(tokenizer: Tokenizer | None) -> Tokenizer | None:
     """A tokenizer that says what it puts around a text: nothing, where its file is silent."""
     if tokenizer is not None and tokenizer.rust.post_processor is None:
         tokenizer.rust.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
@@ -137,7 +140,7 @@ def configuration(config: Mapping[str, Any], family: Family, head: HeadOf) -> Mo
         template["head"]["tied"] = bool(config.get("tie_word_embeddings", family.tied))
     elif template["head"].get("classes", 0) is None:
         template["head"]["classes"] = len(config.get("id2label") or {}) or int(config.get("num_labels", 2))
-    return ModelConfig.model_validate(settled(alike(read_keys(config, [*family.keys, *head.keys], template))))
+    return ModelConfig.model_validate(fill_derived(alike(read_keys(config, [*family.keys, *head.keys], template))))
 
 
 def unread(config: Mapping[str, Any], family: Family, head: HeadOf) -> list[str]:
@@ -161,7 +164,7 @@ def write_folder(
     named = None if architecture is None else [architecture]
     kind = family_of(family, named)
     head = kind.head_of(named)
-    config, own = with_limits(described(model.config, kind, head, labels, special), kind, limits), model.state_dict()
+    config, own = with_limits(describe_model(model.config, kind, head, labels, special), kind, limits), model.state_dict()
     matched = match_own(kind, head, model.config, own)
     for _, names, operation in matched.pairs:
         if isinstance(operation, Repeated):  # refused before anything is written
@@ -179,7 +182,7 @@ def match_own(family: Family, head: HeadOf, config: ModelConfig, own: Mapping[st
     names = [name for row in table for their_names, _ in row.pairs(deepest(config)) for name in their_names]
     matched = match(table, names, own, deepest(config))
     if matched.unmet:
-        raise ConfigError(f"{family.kind} has no place for {listed(matched.unmet)}")
+        raise ConfigError(f"{family.kind} has no place for {shorten_list(matched.unmet)}")
     return matched
 
 
@@ -188,30 +191,30 @@ def deepest(config: ModelConfig) -> int:
     return max(config.layers if stack.layers is None else stack.layers for stack in (config.encoder, config.decoder) if stack is not None)
 
 
-def described(
+def describe_model(
     model: ModelConfig, family: Family, head: HeadOf, labels: Sequence[str] = (), special: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """config.json of a model, checked by reading it again."""
-    values = settled(model.model_dump())
+    values = fill_derived(model.model_dump())
     for key in (key for key in (*family.keys, *head.keys) if isinstance(key, Always)):  # RoBERTa's places are counted from [PAD]'s id on
         if special and special.get(key.theirs, key.value) != key.value:
             raise ConfigError(f"{family.kind} cannot represent {key.theirs} = {special[key.theirs]} (it would be {key.value})")
     try:
-        config = {"architectures": [head.architecture], **written(values, family, head)}
+        config = {"architectures": [head.architecture], **write_config_keys(values, family, head)}
     except ConfigError as error:
         raise ConfigError(f"{family.kind} cannot represent {error.message}") from None
     if values["head"]["kind"] == "language":
         config["tie_word_embeddings"] = values["head"]["tied"]
     elif (classes := values["head"].get("classes")) is not None:
         config["id2label"] = {str(number): label for number, label in enumerate(labels or [f"LABEL_{n}" for n in range(classes)])}
-    again = settled(configuration(config, family, head).model_dump())
+    again = fill_derived(configuration(config, family, head).model_dump())
     if family.embeddings and not values["shared"]:  # which the file says, by holding two embeddings
         config["tie_word_embeddings"], again["shared"] = False, False
     if family.resizes:  # the size of pictures stands in a file of its own (pictures.py)
         again["frontend"] |= {key: values["frontend"].get(key) for key in ("height", "width")}
     if values["head"]["kind"] == "embed":  # how its vectors are pooled stands in files of its own (pooling.py)
         again["head"] = values["head"]
-    if difference := next(differing(values, again), None):
+    if difference := next(compare_models(values, again), None):
         raise ConfigError(f"{family.kind} cannot represent {difference}")
     return config
 
@@ -221,17 +224,17 @@ def with_limits(config: dict[str, Any], family: Family, limits: Mapping[str, int
     return config | {key: value for key, value in (limits or {}).items() if key in family.like and config.get(key) == family.like[key]}
 
 
-def written(values: Mapping[str, Any], family: Family, head: HeadOf) -> dict[str, Any]:
+def write_config_keys(values: Mapping[str, Any], family: Family, head: HeadOf) -> dict[str, Any]:
     """config.json's keys for settled values of ours."""
     keys = [*family.keys, *head.keys]
     config = {"model_type": family.kind, **family.like, **write_keys(in_order(values) if family.by_layer else values, keys)}
     return without_gaps(family.whole(config), keys)
 
 
-def settled(values: dict[str, Any], width: int | None = None) -> dict[str, Any]:
+def fill_derived(values: dict[str, Any], width: int | None = None) -> dict[str, Any]:
     """The same configuration with what follows from its other values written out: two that mean the same are then equal."""
     width = values.get("width", width) if "layers" in values else width
-    result: dict[str, Any] = {key: _settled_below(value, width) for key, value in values.items()}
+    result: dict[str, Any] = {key: _fill_derived_below(value, width) for key, value in values.items()}
     if not isinstance(width, int):  # a file may say anything: the configuration will refuse it
         return result
     for stack in (result.get("encoder"), result.get("decoder")):
@@ -254,17 +257,17 @@ def settled(values: dict[str, Any], width: int | None = None) -> dict[str, Any]:
     return result
 
 
-def _settled_below(value: Any, width: int | None) -> Any:
+def _fill_derived_below(value: Any, width: int | None) -> Any:
     if isinstance(value, list | tuple):
-        return [_settled_below(item, width) for item in value]
-    return settled(value, width) if isinstance(value, dict) else value
+        return [_fill_derived_below(item, width) for item in value]
+    return fill_derived(value, width) if isinstance(value, dict) else value
 
 
 PASSED_OVER = {"base", "from_", "init", "version"}  # how a model began is no part of what it is
 TRAINED_WITH = "dropout"  # nor is, wherever it stands, what is done in training alone
 
 
-def differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[str]:
+def compare_models(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[str]:
     """Where two models differ, in words; blocks of several kinds may be said in more than one way."""
     several = any((side.get(name) or {}).get("blocks") for side in (left, right) for name in STACKS)
     return differences(in_order(left), in_order(right)) if several else differences(left, right)

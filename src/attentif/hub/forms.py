@@ -29,23 +29,26 @@ def decoder_of(family: Family, heads: Sequence[HeadOf]) -> Family:
     """An encoder's blocks that look back only, one token after the other: BERT as a writer (`is_decoder`)."""
     assert not callable(family.body)
     template = {name: part for name, part in family.template.items() if name != "encoder"} | {"decoder": family.template["encoder"]}
-    keys = [replace(key, ours=tuple(map(_moved, key.places))) if isinstance(key, Key) else key for key in family.keys]
+    keys = [replace(key, ours=tuple(map(_to_decoder, key.places))) if isinstance(key, Key) else key for key in family.keys]
     keys = [key for key in keys if key.theirs != "is_decoder"]
     return replace(
         family,
-        template=_looking_back(template),
+        template=_make_causal(template),
         keys=[*keys, Always("is_decoder", True)],
-        body=[replace(row, ours=_moved(row.ours) if isinstance(row.ours, str) else tuple(map(_moved, row.ours))) for row in family.body],
+        body=[
+            replace(row, ours=_to_decoder(row.ours) if isinstance(row.ours, str) else tuple(map(_to_decoder, row.ours)))
+            for row in family.body
+        ],
         heads=heads,
         others=(),
     )
 
 
-def _moved(place: str) -> str:
+def _to_decoder(place: str) -> str:
     return f"decoder.{place.removeprefix('encoder.')}" if place.startswith("encoder.") else place
 
 
-def _looking_back(template: dict[str, Any]) -> dict[str, Any]:
+def _make_causal(template: dict[str, Any]) -> dict[str, Any]:
     stack = template["decoder"]
     attn = stack["block"]["attn"]
     block = stack["block"] | {"attn": attn | {"mixer": attn["mixer"] | {"causal": True}}}

@@ -36,10 +36,10 @@ class Decoding:
 
 def read_decoding(folder: Path, config: Mapping[str, Any], *, two_stacks: bool) -> Decoding:
     """That of generation_config.json, or, in folders older than that file, of config.json."""
-    return decoding(read_json(folder / FILE) if (folder / FILE).is_file() else config, two_stacks=two_stacks)
+    return parse_decoding(read_json(folder / FILE) if (folder / FILE).is_file() else config, two_stacks=two_stacks)
 
 
-def decoding(given: Mapping[str, Any], *, two_stacks: bool) -> Decoding:
+def parse_decoding(given: Mapping[str, Any], *, two_stacks: bool) -> Decoding:
     said = {key: value for key, value in given.items() if value is not None}
     options: dict[str, Any] = {}
     if said.get("num_beams", 1) > 1:
@@ -97,7 +97,7 @@ NAMES = {
 }  # fmt: skip
 
 
-def written(options: Mapping[str, Any], start: Sequence[str] = (), ends: int | list[int] | None = None) -> dict[str, Any]:
+def format_decoding(options: Mapping[str, Any], start: Sequence[str] = (), ends: int | list[int] | None = None) -> dict[str, Any]:
     """The same in their words, for a decoder that begins with `start` and ends with `ends`."""
     found: dict[str, Any] = {NAMES.get(key, key): [*value] if isinstance(value, tuple) else value for key, value in options.items()}
     for key in ("max_new_tokens", "min_new_tokens"):

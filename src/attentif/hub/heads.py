@@ -21,17 +21,17 @@ def language(architecture: str, theirs: str = "lm_head", keys: Sequence[Key | Al
     return HeadOf(architecture, {"kind": "language", **head}, [Row(f"{theirs}.weight", "head.linear.weight")], keys, task="language")
 
 
-def classifying(architecture: str, rows: Mapping[str, str], keys: Sequence[Key | Always] = (DROPOUT,), **head: Any) -> HeadOf:
+def classify_head(architecture: str, rows: Mapping[str, str], keys: Sequence[Key | Always] = (DROPOUT,), **head: Any) -> HeadOf:
     """A class for the whole; `rows` are their names of the head's linear maps and ours."""
     table = [Row(f"{theirs}.{{p}}", f"head.{ours}.{{p}}") for theirs, ours in rows.items()]
     return HeadOf(architecture, {"kind": "classify", "classes": None} | head, table, keys, task="classify")
 
 
-def tagging(architecture: str, theirs: str = "classifier", keys: Sequence[Key | Always] = (DROPOUT,), **head: Any) -> HeadOf:
+def tag_head(architecture: str, theirs: str = "classifier", keys: Sequence[Key | Always] = (DROPOUT,), **head: Any) -> HeadOf:
     return HeadOf(architecture, {"kind": "tokens", "classes": None, **head}, [Row(f"{theirs}.{{p}}", "head.out.{p}")], keys, task="tag")
 
 
-def answering(architecture: str, prefix: str | None = None, theirs: str = "qa_outputs") -> HeadOf:
+def answer_head(architecture: str, prefix: str | None = None, theirs: str = "qa_outputs") -> HeadOf:
     return HeadOf(architecture, {"kind": "span"}, [Row(f"{theirs}.{{p}}", "head.out.{p}")], task="answer", prefix=prefix)
 
 
@@ -44,7 +44,7 @@ def ends_classified(architecture: str) -> HeadOf:
     """A class from where an encoder-decoder ends reading the text that it was also given to write (it is the [EOS] there)."""
     rows = {"classification_head.dense": "hidden", "classification_head.out_proj": "out"}
     keys = [Key("classifier_dropout", "head.dropout", 0.0)]
-    return replace(classifying(architecture, rows, keys, pool="last", hidden=True, activation="tanh"), task=None)
+    return replace(classify_head(architecture, rows, keys, pool="last", hidden=True, activation="tanh"), task=None)
 
 
 def decoder_heads(name: str, *, tags: str = "score", answers: str | None = "transformer.", only: Sequence[str] = ()) -> list[HeadOf]:
@@ -54,9 +54,9 @@ def decoder_heads(name: str, *, tags: str = "score", answers: str | None = "tran
     classes that there are, by default all.
     """
     heads = [
-        classifying(f"{name}ForSequenceClassification", {"score": "out"}, (), pool="last", bias=False),
-        tagging(f"{name}ForTokenClassification", tags, (Key("classifier_dropout", "head.dropout", 0.1),)),
-        answering(f"{name}ForQuestionAnswering", answers),
+        classify_head(f"{name}ForSequenceClassification", {"score": "out"}, (), pool="last", bias=False),
+        tag_head(f"{name}ForTokenClassification", tags, (Key("classifier_dropout", "head.dropout", 0.1),)),
+        answer_head(f"{name}ForQuestionAnswering", answers),
         bare(f"{name}Model", "last"),
     ]
     return [head for head in heads if not only or head.architecture.removeprefix(name) in only]

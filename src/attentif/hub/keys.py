@@ -96,7 +96,7 @@ SPELT_OUT = (Always("pruned_heads", {}), Always("cross_attention_hidden_size", N
 
 def read_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], template: Mapping[str, Any]) -> dict[str, Any]:
     """Our configuration: the template with the values of config.json."""
-    values: dict[str, Any] = copied(template)
+    values: dict[str, Any] = copy_tables(template)
     for name in REFUSED:
         if config.get(name):
             raise ConfigError(f"{name}: {REFUSED[name]}")
@@ -113,7 +113,7 @@ def read_keys(config: Mapping[str, Any], keys: Iterable[Key | Always], template:
         except ConfigError as error:
             raise ConfigError(f"{key.theirs}: {error.message}") from None
         for place in key.places:
-            put(values, place, copied(value))
+            put(values, place, copy_tables(value))
     return values
 
 
@@ -147,11 +147,11 @@ def _write_value(key: Key, value: Any) -> Any:
         raise ConfigError(f"{key.places[0]} = {value!r}") from None
 
 
-def copied(value: Any) -> Any:
+def copy_tables(value: Any) -> Any:
     """Every table and list anew, also where two places of a template are one object."""
     if isinstance(value, Mapping):
-        return {key: copied(item) for key, item in value.items()}
-    return [copied(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: copy_tables(item) for key, item in value.items()}
+    return [copy_tables(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def put(values: dict[str, Any], place: str, value: Any) -> None:
@@ -161,7 +161,7 @@ def put(values: dict[str, Any], place: str, value: Any) -> None:
         *tables, last = behind.split(".")
         for element in get(values, before) or ():
             if isinstance(table := get(element, ".".join(tables)) if tables else element, dict):
-                table[last] = copied(value)
+                table[last] = copy_tables(value)
         return
     *tables, last = place.split(".")
     found: Any = values

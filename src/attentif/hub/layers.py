@@ -49,7 +49,7 @@ def by_layer(keys: Iterable[Key | Always], stack: str = "decoder") -> list[Key |
 def layers_key(place: str, read: Callable[[Any], Mapping[str, Any]], write: Callable[[Mapping[str, Any]], Any]) -> Key:
     """The key `blocks`, which a page makes of its own keys: an entry for each layer, read as the sublayers of its block."""
 
-    def written(kinds: Sequence[Mapping[str, Any]]) -> list[Any]:
+    def write_kinds(kinds: Sequence[Mapping[str, Any]]) -> list[Any]:
         return [*chain.from_iterable([write(kind["sublayers"])] * kind["repeat"] for kind in kinds)]
 
-    return Key("blocks", place, (), Code(lambda entries: runs(map(read, entries)), written))
+    return Key("blocks", place, (), Code(lambda entries: runs(map(read, entries)), write_kinds))

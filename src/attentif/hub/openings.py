@@ -21,7 +21,7 @@ DEFAULT = "transcribe"
 
 def read_opening(folder: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     """What `task.opening` would say."""
-    said = _said(folder, config)
+    said = _read_generation_config(folder, config)
     languages, tasks = (_table(said, key, folder) for key in ("lang_to_id", "task_to_id"))
     found: dict[str, Any] = {"languages": [_word(token) for token in languages], "tasks": [*tasks]}
     chosen = {"language": said.get("language"), "task": said.get("task")}
@@ -63,12 +63,12 @@ def write_opening(opening: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str,
 
 def most_tokens(folder: Path, config: Mapping[str, Any]) -> int | None:
     """Of a transcript: to Whisper, and to it alone, `max_length` counts what is written behind the opening."""
-    said = _said(folder, config)
+    said = _read_generation_config(folder, config)
     most = said.get("max_new_tokens") or said.get("max_length")
     return most if most and most < config.get("max_target_positions", 448) else None
 
 
-def _said(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+def _read_generation_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """generation_config.json, and config.json beneath it as older folders have it."""
     return {**config, **(read_json(folder / FILE) if (folder / FILE).is_file() else {})}
 

@@ -17,7 +17,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from attentif.errors import RunError
-from attentif.files import replacing
+from attentif.files import replace_atomically
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # how a value is written
 UNIGRAM, BPE = 1, 2
@@ -77,7 +77,7 @@ class Pieces:
 def read_pieces(path: Path) -> Pieces:
     """A whole `.model`; anything else is one honest line."""
     try:
-        return _checked(path, path.read_bytes())
+        return _check(path, path.read_bytes())
     except FileNotFoundError:
         raise RunError("no such file", file=path) from None
     except OSError as error:
@@ -91,7 +91,7 @@ def write_pieces(path: Path, found: Pieces) -> None:
         for piece in found.pieces
     )
     training = _number(3, found.algorithm) + (_number(35, 1) if found.byte_fallback else b"")
-    with replacing(path) as temporary:
+    with replace_atomically(path) as temporary:
         temporary.write_bytes(b"".join(pieces) + _encode_field(2, training) + _encode_field(3, _encode_field(2, found.characters)))
 
 
@@ -112,7 +112,7 @@ def _as_varint(value: int) -> bytes:
     return bytes([*(group | 0x80 for group in groups[:-1]), groups[-1]])
 
 
-def _checked(path: Path, data: bytes) -> Pieces:
+def _check(path: Path, data: bytes) -> Pieces:
     if TIKTOKEN.match(data):
         raise RunError("is a list of tokens (tiktoken), not a SentencePiece model: its tokenizer.json is needed", file=path)
     try:

@@ -28,7 +28,7 @@ MODES = {
 LENGTH, PROMPTS = "sentence_bert_config.json", "config_sentence_transformers.json"
 
 
-def pooled_as(head: HeadOf, folder: Path) -> HeadOf:
+def set_pooling(head: HeadOf, folder: Path) -> HeadOf:
     """The bare encoder's head with the pooling that the folder asks for."""
     if head.head.get("kind") != "embed" or not (folder / MODULES).is_file():
         return head

@@ -217,24 +217,24 @@ def big_bird(source: Source, files: Sequence[Path]) -> Rust:
 
 def llama(source: Source, files: Sequence[Path]) -> Rust:
     """`legacy`: every text between two special tokens begins with a blank; otherwise the first one only."""
-    rust = _merged(source, files[0], byte_fallback=True)
+    rust = _build_bpe(source, files[0], byte_fallback=True)
     blank = source.flag("add_prefix_space", True)
     scheme = ("always" if source.flag("legacy", False) else "first") if blank else "never"
     rust.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme, split=False)
-    rust.decoder = decoders.Sequence([*_spelt_out(), *([decoders.Strip(content=" ", left=1)] if blank else [])])
+    rust.decoder = decoders.Sequence([*_byte_fallback_decoders(), *([decoders.Strip(content=" ", left=1)] if blank else [])])
     return rust
 
 
 def gemma(source: Source, files: Sequence[Path]) -> Rust:
-    rust = _merged(source, files[0], byte_fallback=True)
+    rust = _build_bpe(source, files[0], byte_fallback=True)
     rust.normalizer = normalizers.Replace(" ", SPACE)
     rust.pre_tokenizer = pre_tokenizers.Split(" ", behavior="merged_with_previous")
-    rust.decoder = decoders.Sequence(_spelt_out())
+    rust.decoder = decoders.Sequence(_byte_fallback_decoders())
     return rust
 
 
 def reformer(source: Source, files: Sequence[Path]) -> Rust:
-    rust = _merged(source, files[0], byte_fallback=False)
+    rust = _build_bpe(source, files[0], byte_fallback=False)
     if characters := source.pieces(files[0]).characters:
         rust.normalizer = normalizers.Sequence([normalizers.Precompiled(characters), normalizers.Replace(Regex(" {2,}"), " ")])
     rust.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
@@ -408,7 +408,7 @@ def _bpe(path: Path, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]
         raise RunError(f"is damaged: {first_line(error)}", file=path) from None
 
 
-def _merged(source: Source, path: Path, *, byte_fallback: bool) -> Rust:
+def _build_bpe(source: Source, path: Path, *, byte_fallback: bool) -> Rust:
     """BPE as SentencePiece does it: on characters, what is unknown spelt in bytes."""
     found = source.pieces(path)
     vocab = {piece.text: number for number, piece in enumerate(found.pieces)}
@@ -416,7 +416,7 @@ def _merged(source: Source, path: Path, *, byte_fallback: bool) -> Rust:
     return _bpe(path, vocab, found.merges(), unk_token=source.names["unk"], fuse_unk=True, byte_fallback=byte_fallback)
 
 
-def _spelt_out() -> list[Any]:
+def _byte_fallback_decoders() -> list[Any]:
     return [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
 
 

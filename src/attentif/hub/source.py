@@ -48,13 +48,17 @@ def folder_of(source: str | Path) -> Path:
     name = str(source)
     short, _, revision = name.partition("@")
     if short in SHORT:
-        return _cached(short, revision or None) or _cached(SHORT[short], revision or None) or _downloaded(SHORT[short], revision or None)
+        return (
+            _find_cached(short, revision or None)
+            or _find_cached(SHORT[short], revision or None)
+            or _download(SHORT[short], revision or None)
+        )
     repository, _, revision = name.partition("@")
-    found = _cached(repository, revision or None) or _downloaded(repository, revision or None)
+    found = _find_cached(repository, revision or None) or _download(repository, revision or None)
     return unpack_adapter(found, folder_of) if is_adapter(found) else found
 
 
-def _cached(name: str, revision: str | None) -> Path | None:
+def _find_cached(name: str, revision: str | None) -> Path | None:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -75,7 +79,7 @@ def _whole(folder: Path) -> bool:
     return all((folder / name).is_file() for name in {CONFIG, *weights})
 
 
-def _downloaded(name: str, revision: str | None) -> Path:
+def _download(name: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 

@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer as Rust
 from tokenizers import processors
 
-from attentif.hub.generation import written
+from attentif.hub.generation import format_decoding
 from attentif.hub.openings import write_opening
 from attentif.models import ModelConfig
 from attentif.models.frontends import TokensConfig
@@ -78,12 +78,12 @@ def generation_config(task: Any, model: ModelConfig, tokenizer: Tokenizer | None
         options = ({"beams": task.beams} if task.beams > 1 else {}) | task.limits.model_dump(exclude_defaults=True)
         opening = {} if task.opening is None else write_opening(task.opening.model_dump(), tokenizer)
         most = {"max_length": task.max_tokens or model.max_target_len}  # transformers would stop after twenty
-        return {**special} | written(options, (), ends) | opening | most
+        return {**special} | format_decoding(options, (), ends) | opening | most
     if hasattr(task, "prompt"):
         options = {} if task.decode is None else task.decode.model_dump(exclude_defaults=True)
-        return {**special, **written(options, [], ends)}
+        return {**special, **format_decoding(options, [], ends)}
     if hasattr(task, "start"):
         search = {"beams": task.beams, "length_penalty": task.length_penalty, "early_stopping": task.early_stopping}
         options = (search if task.beams > 1 else {}) | ({"max_tokens": task.max_tokens} if task.max_tokens else {})
-        return {**special, **written(options | task.limits.model_dump(exclude_defaults=True), task.start, ends)}
+        return {**special, **format_decoding(options | task.limits.model_dump(exclude_defaults=True), task.start, ends)}
     return {}

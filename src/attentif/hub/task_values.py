@@ -10,7 +10,7 @@ from typing import Any
 
 from attentif.errors import ConfigError, RunError
 from attentif.hub.files import CONFIG, read_json
-from attentif.hub.folder import Imported, understood
+from attentif.hub.folder import Imported, refuse_malformed
 from attentif.hub.generation import FILE as GENERATION
 from attentif.hub.keys import OWN_CODE
 from attentif.hub.openings import most_tokens, read_opening
@@ -114,7 +114,7 @@ def _limits(found: Imported) -> Values:
 
 def _image(folder: Path, found: Imported) -> Values:
     frontend: Any = found.model.config.frontend
-    with understood(folder / PICTURES):
+    with refuse_malformed(folder / PICTURES):
         read = read_pictures(folder, frontend.channels, frontend.height, frontend.width, found.family.kind)
     sides = {"height": frontend.height, "width": frontend.width, "channels": frontend.channels}
     return {"labels": _labels(found), **sides, **read}
@@ -129,7 +129,7 @@ def _speech(folder: Path, found: Imported) -> Values:
         return values | {"objective": "ctc"}
     if found.tokenizer is None:
         raise RunError(NO_TOKENIZER, file=folder)
-    with understood(folder / GENERATION):
+    with refuse_malformed(folder / GENERATION):
         opening = read_opening(folder, found.config, found.tokenizer)
         search = {"beams": found.decoding.options.get("beams", 1), "max_tokens": most_tokens(folder, found.config)}
     return values | {"objective": "seq2seq", "opening": opening, "limits": _limits(found)} | search

@@ -34,7 +34,7 @@ FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")  # of an ad
 
 def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer | None:
     """The folder's tokenizer; `config` is its config.json. None where it holds no vocabulary at all."""
-    said = _said(folder)
+    said = _read_tokenizer_config(folder)
     style = STYLES.get(_class(said, config))
     if (file := folder / TOKENIZER).is_file():
         check_tokenizer(file)
@@ -42,14 +42,14 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer | None:
         usual = {part: name for part, name in (style.names if style else {}).items() if rust.token_to_id(name) is not None}
         tokens = _special_tokens(said, None if style is None else replace(style, names=usual))
         _add(rust, said, tokens, _more(said), file)
-        return _finished(rust, tokens, file, config, "vocab_size")
+        return _finish(rust, tokens, file, config, "vocab_size")
     files = _files(folder, style, said, config)
     return None if style is None or files is None else _from_files(style, said, files, config, "vocab_size")
 
 
 def read_target_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer | None:
     """The tokenizer of what is written, where it is not that of what is read."""
-    said = _said(folder)
+    said = _read_tokenizer_config(folder)
     style = STYLES["MarianTokenizer"]
     if (folder / TOKENIZER).is_file() or STYLES.get(_class(said, config)) is not style or not (folder / style.files[0]).is_file():
         return None
@@ -77,13 +77,13 @@ def _from_files(style: Style, said: Mapping[str, Any], files: Sequence[Path], co
     ]
     _add(rust, said, tokens, more, files[0])
     _frame(rust, style, said, names | ({"lang": said.get("src_lang") or style.language} if style.language else {}))
-    return _finished(rust, tokens, files[0], config, size)
+    return _finish(rust, tokens, files[0], config, size)
 
 
 # ------------------------------------------------------------------------------------------------------------------ what is there
 
 
-def _said(folder: Path) -> dict[str, Any]:
+def _read_tokenizer_config(folder: Path) -> dict[str, Any]:
     """tokenizer_config.json, with what older versions wrote in files of their own."""
     optional = lambda name: read_json(folder / name) if (folder / name).is_file() else {}
     said = optional(SAID)
@@ -134,7 +134,7 @@ def _alias(folder: Path, name: str) -> Path:
 
 def _special_tokens(said: Mapping[str, Any], style: Style | None) -> dict[str, AddedToken]:
     """The special token of each part: as the files say, or as the class has it."""
-    known = {token.content: token for token in _decoded(said).values()}
+    known = {token.content: token for token in _read_added_tokens(said).values()}
     found = {}
     for part in PARTS:
         value = said.get(f"{part}_token", style.names.get(part) if style else None)
@@ -147,7 +147,7 @@ def _special_tokens(said: Mapping[str, Any], style: Style | None) -> dict[str, A
     return found
 
 
-def _decoded(said: Mapping[str, Any]) -> dict[int, AddedToken]:
+def _read_added_tokens(said: Mapping[str, Any]) -> dict[int, AddedToken]:
     """The added tokens by their ids."""
     return {
         int(number): _token(token) for number, token in sorted(said.get("added_tokens_decoder", {}).items(), key=lambda own: int(own[0]))
@@ -185,7 +185,7 @@ def _token(value: Any) -> AddedToken:
 
 def _add(rust: Rust, said: Mapping[str, Any], tokens: Mapping[str, AddedToken], more: Iterable[AddedToken], file: Path) -> None:
     """Tell the library which tokens are special; those that the vocabulary lacks get the next ids, which must be those that were said."""
-    decoded = _decoded(said)
+    decoded = _read_added_tokens(said)
     named = {token.content for token in tokens.values()}
     there = rust.get_added_tokens_decoder().values()
     as_said = {repr(token) for token in there}
@@ -237,7 +237,7 @@ def _item(item: str, names: Mapping[str, str]) -> str:
     return f"{token}:{segment or 0}"
 
 
-def _finished(rust: Rust, tokens: Mapping[str, AddedToken], file: Path, config: Mapping[str, Any], size: str) -> Tokenizer:
+def _finish(rust: Rust, tokens: Mapping[str, AddedToken], file: Path, config: Mapping[str, Any], size: str) -> Tokenizer:
     """The tokenizer, none of whose ids is larger than the model's embedding."""
     text = config.get("text_config")
     rows = config.get(size) or (text.get(size) if isinstance(text, dict) else None)

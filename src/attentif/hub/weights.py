@@ -14,7 +14,7 @@ def open_tensors(folder: Path) -> Tensors | GgufTensors | AdaptedTensors:
     if (folder / LINK).is_symlink():
         return GgufTensors(folder, read_json(folder / CONFIG))
     body = (folder / BODY).read_text(encoding="utf-8") if (folder / BODY).is_file() else ""
-    base = Tensors(folder).text().beginning(body)
+    base = Tensors(folder).text().with_prefix(body)
     base = Mxfp4Tensors(base) if any(name.endswith(BLOCKS) for name in base) else base
     if not (folder / ADAPTER).is_symlink():
         return base

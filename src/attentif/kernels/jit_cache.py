@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from attentif.files import cache_folder, replacing
+from attentif.files import cache_folder, replace_atomically
 
 log = logging.getLogger("attentif")
 HASH_SIZE = sha256().digest_size
@@ -91,7 +91,7 @@ class KernelCache:
             return  # refers to addresses of this process
         key, content = self._key(signature, result.codegen), dumps(result._reduce())
         try:
-            with replacing(self._path(key)) as temporary:
+            with replace_atomically(self._path(key)) as temporary:
                 temporary.touch(mode=0o600)
                 temporary.write_bytes(_hash(key, content) + content)
         except OSError as error:

@@ -29,7 +29,7 @@ Mixers = Mapping[str, Mapping[str, Any]]
 Recipe = ModelConfig | Mapping[str, Any] | Callable[[], Model]  # a model, or what builds it where a configuration cannot say it
 
 
-def _reading(
+def _language_model(
     stack: str, mixers: Mixers, *, vocab: int, width: int, layers: int, position: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """A stack of these mixers, by the names of their sublayers, that says a token at each place."""
@@ -45,7 +45,7 @@ def _reading(
     }
 
 
-reading_forwards, reading_both_ways = partial(_reading, "decoder"), partial(_reading, "encoder")
+reading_forwards, reading_both_ways = partial(_language_model, "decoder"), partial(_language_model, "encoder")
 
 
 def train_model(

@@ -41,7 +41,7 @@ def client_name(request: Request) -> str:
 async def until_disconnected(request: Request, work: Awaitable[T]) -> T:
     """The result of `work`, which is cancelled as soon as the client leaves."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(request))
+    gone = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -54,6 +54,6 @@ async def until_disconnected(request: Request, work: Awaitable[T]) -> T:
         await asyncio.gather(task, gone, return_exceptions=True)
 
 
-async def _disconnected(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

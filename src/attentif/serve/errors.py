@@ -60,7 +60,7 @@ class ApiError(Exception):
         return JSONResponse(self.body, self.status, self.headers)
 
 
-def overloaded(seconds: int = 1) -> ApiError:
+def overload_error(seconds: int = 1) -> ApiError:
     return ApiError(429, "the queue is full; try again later", code="overloaded", headers={"Retry-After": str(seconds)})
 
 

@@ -135,7 +135,7 @@ BOUNDS: dict[str, Any] = {  # what HTTP allows of the fields of a request
 }
 
 
-def bounded_request(capability: Capability) -> type[BaseModel]:
+def bound_request(capability: Capability) -> type[BaseModel]:
     """The capability's request with the name of a model and bounds on every field."""
     fields: dict[str, Any] = {"model": (ModelName, ...)}
     for name, own in capability.request.model_fields.items():
@@ -164,7 +164,7 @@ def endpoint(capability: Capability | None, body: type[BaseModel]) -> Callable[.
 def add_capabilities() -> None:
     """`/v1/predict` for whatever answers inputs, and `/v1/<name>` for each capability."""
     answering = [one for one in CAPABILITIES.values() if one.request is PredictRequest]
-    predict = bounded_request(answering[0])
+    predict = bound_request(answering[0])
     predict.__name__ = "PredictRequest"
     either: Any = None
     for one in answering:
@@ -184,7 +184,7 @@ def add_capabilities() -> None:
         about = " Files are sent as data URIs." if one.files else ""
         router.add_api_route(
             f"/{one.name}",
-            endpoint(one, bounded_request(one)),
+            endpoint(one, bound_request(one)),
             methods=["POST"],
             name=one.name,
             description=f"{one.does.capitalize()}.{about}",

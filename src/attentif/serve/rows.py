@@ -255,11 +255,11 @@ def combine(one: StateTree, other: StateTree, join: Callable[[Tensor, Tensor], T
             found[path] = combine(state, beside, join)
         else:
             assert isinstance(beside, State)
-            found[path] = _combined(state, beside, join)
+            found[path] = _combine(state, beside, join)
     return found
 
 
-def _combined(one: State, other: State, join: Callable[[Tensor, Tensor], Tensor]) -> State:
+def _combine(one: State, other: State, join: Callable[[Tensor, Tensor], Tensor]) -> State:
     pairs = {field.name: (getattr(one, field.name), getattr(other, field.name)) for field in fields(one)}
     return replace(one, **{name: join(a, b) for name, (a, b) in pairs.items() if isinstance(a, Tensor) and isinstance(b, Tensor)})
 

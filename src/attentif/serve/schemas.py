@@ -132,7 +132,7 @@ class CompletionRequest(Drawn):
         return refuse_ids(values, "prompt")
 
     @model_validator(mode="after")
-    def _bounded(self) -> "CompletionRequest":
+    def _check_bounds(self) -> "CompletionRequest":
         if len(self.prompts) * (self.n or 1) > MAX_ROWS:
             raise refused_field("n", f"{MAX_ROWS} continuations at most, over all prompts")
         if self.echo and self.logprobs is not None:

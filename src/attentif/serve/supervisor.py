@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from attentif.errors import AttentifError
-from attentif.serve.errors import ApiError, overloaded
+from attentif.serve.errors import ApiError, overload_error
 from attentif.serve.messages import (
     LARGEST,
     LENGTH,
@@ -212,7 +212,7 @@ class Supervisor:
         self.require_model(job.model)
         if len(self.pending) >= self.limits.queue:
             self.metrics.refused.inc()
-            raise overloaded()
+            raise overload_error()
         number = next(self.numbers)
         choices = max(len(job.prompts), 1) * job.n if isinstance(job, GenerateJob) else 0
         pending = Pending(asyncio.Queue(), time.monotonic() + self.limits.seconds, choices)

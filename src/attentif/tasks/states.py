@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from attentif.errors import RunError
-from attentif.files import replacing, write_json
+from attentif.files import replace_atomically, write_json
 
 RENAMED = {"evidence": "linear_features"}  # keys of `task.json` in older runs
 JSON, ARRAYS = "task.json", "task.safetensors"
@@ -29,7 +29,7 @@ def save_state(folder: Path, state: Any) -> None:
     arrays: dict[str, NDArray[Any]] = {}
     values = _dump(state, "", arrays)
     if arrays:
-        with replacing(folder / ARRAYS) as temporary:
+        with replace_atomically(folder / ARRAYS) as temporary:
             save_file(arrays, temporary)
             temporary.chmod(0o644)  # the library makes files that only their owner reads
     write_json(folder / JSON, values)

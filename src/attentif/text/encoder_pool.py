@@ -61,7 +61,7 @@ def _start_workers(tokenizer: Tokenizer, dtype: np.dtype[Any], processes: int) -
     # in sessions of their own: Ctrl-C is for this process, which then ends them
     options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment, "start_new_session": True}
     with ExitStack() as stack:
-        workers = [stack.enter_context(_ending(subprocess.Popen(COMMAND, **options))) for _ in range(processes)]
+        workers = [stack.enter_context(_kill_at_exit(subprocess.Popen(COMMAND, **options))) for _ in range(processes)]
         idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         for worker in workers:
             assert worker.stdin is not None
@@ -72,7 +72,7 @@ def _start_workers(tokenizer: Tokenizer, dtype: np.dtype[Any], processes: int) -
 
 
 @contextmanager
-def _ending(worker: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+def _kill_at_exit(worker: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
     try:
         yield worker
     finally:

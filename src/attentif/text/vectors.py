@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from attentif.config import did_you_mean
 from attentif.errors import DataError, UsageError
-from attentif.files import UNPACK_ERRORS, open_bytes, replacing, unpack_error
+from attentif.files import UNPACK_ERRORS, open_bytes, replace_atomically, unpack_error
 
 Floats = NDArray[np.float32]
 Format = Literal["word2vec", "word2vec-binary", "glove"]
@@ -157,7 +157,7 @@ def write_vectors(path: Path, vectors: WordVectors, format: Format | None = None
     form = format or format_of(path)
     if bad := next((word for word in vectors.words if not word or any(c.isspace() for c in word)), None):
         raise UsageError(f"the word {bad!r} cannot be written: in these files a space ends a word")
-    with replacing(path) as temporary, gzip.open(temporary, "wb") if path.suffix == ".gz" else temporary.open("wb") as out:
+    with replace_atomically(path) as temporary, gzip.open(temporary, "wb") if path.suffix == ".gz" else temporary.open("wb") as out:
         if form != "glove":
             out.write(f"{len(vectors)} {vectors.size}\n".encode())
         for word, row in zip(vectors.words, vectors.matrix, strict=True):

@@ -19,7 +19,7 @@ class Counter:
     def __init__(self, model: nn.Module) -> None:
         self.mixers = {sublayer_path(name): module for name, module in model.named_modules() if isinstance(module, CountingModule)}
 
-    def nothing(self) -> list[float]:
+    def zeros(self) -> list[float]:
         return [0.0] * sum(mixer.numbers for mixer in self.mixers.values())
 
     def collect(self, auxiliary: Auxiliary) -> list[float]:

@@ -66,15 +66,15 @@ def runs_of(plan: Plan) -> list[One]:
     if recipe.pretrain is not None:
         first = plan.folder / f"with-all-{plan.seeds[0]}"
         base = first / STAGE
-        later = _beginning(plan, base) if RunFolder(base).finished else None
+        later = _load_start(plan, base) if RunFolder(base).finished else None
         found += [One(WITH, first.name, ALL, plan.seeds[0], _with(recipe, ALL, plan.seeds[0]))]
         found += [one for one in _runs(plan, WITH, "with", later or recipe) if one.name != first.name]
     for run in plan.begins:
-        found += _runs(plan, Text(f"à partir de {run.name}", f"from {run.name}"), f"from-{run.name}", _beginning(plan, run))
+        found += _runs(plan, Text(f"à partir de {run.name}", f"from {run.name}"), f"from-{run.name}", _load_start(plan, run))
     return found
 
 
-def _beginning(plan: Plan, run: Path) -> RunConfig:
+def _load_start(plan: Plan, run: Path) -> RunConfig:
     return load_run_config(plan.source, [*plan.layers, Layer({"model": {"from": str(run)}}, "option --from")]).replace(pretrain=None)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from attentif.errors import ConfigError, UsageError
 from attentif.files import write_json, write_text
-from attentif.hub.deduce import deduced
+from attentif.hub.deduce import deduce_family
 from attentif.hub.folder import write_folder
 from attentif.hub.generation import FILE as GENERATION
 from attentif.hub.pictures import write_pictures
@@ -69,7 +69,7 @@ def export_run(
     special = special_ids(config.task, tokenizer)
     labels = list(getattr(state, "labels", []))
     refuse_help(run, config, model.config, labels)
-    kind, head = deduced(model.config, family=family, **likely_class(config), labels=labels, special=special)
+    kind, head = deduce_family(model.config, family=family, **likely_class(config), labels=labels, special=special)
     origin = None if config.made is None else config.made.origin
     limits = {} if origin is None else origin.limits
     sides = {} if origin is None else origin.model_dump(include={"padding_side", "truncation_side"}, exclude_none=True)
@@ -138,7 +138,7 @@ def refuse_help(run: RunFolder, config: StoredConfig, model: ModelConfig, labels
     way_out = _ways_out(helped)
     alone = model.replace(frontend=model.frontend.replace(features=None)) if isinstance(model.frontend, TokensConfig) else model
     try:
-        deduced(alone, labels=labels)
+        deduce_family(alone, labels=labels)
     except ConfigError as error:  # said now, or a second training would end in a second refusal
         way_out += f", and with another model: {error}"
     why = f"{ELSEWHERE[helped[0]][0]}, and no family at Hugging Face has a place for that"

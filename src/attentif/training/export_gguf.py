@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from attentif.errors import ConfigError, UsageError
-from attentif.files import replacing
-from attentif.hub.deduce import deduced
-from attentif.hub.folder import described, match_own, with_limits
+from attentif.files import replace_atomically
+from attentif.hub.deduce import deduce_family
+from attentif.hub.folder import describe_model, match_own, with_limits
 from attentif.hub.gguf.tables import architecture_for
 from attentif.hub.gguf.write import STORED, write_gguf
 from attentif.hub.rows import theirs_from
@@ -42,12 +42,12 @@ def export_gguf(
     tokenizer = frame_tokenizer(config.task, tokenizers.get("tokenizer"))
     special, labels = special_ids(config.task, tokenizer), list(getattr(state, "labels", []))
     refuse_help(run, config, model.config, labels)
-    family, head = deduced(model.config, **likely_class(config), labels=labels, special=special)
+    family, head = deduce_family(model.config, **likely_class(config), labels=labels, special=special)
     limits = {} if config.made is None or config.made.origin is None else config.made.origin.limits
     table = architecture_for(family.kind)
     if head.architecture != table.head and family.kind == table.kind:
         raise ConfigError(f"GGUF: {head.architecture} is not written, only {table.head}: llama.cpp has no place for another head")
-    own, values = model.state_dict(), with_limits(described(model.config, family, head, labels, special), family, limits) | special
+    own, values = model.state_dict(), with_limits(describe_model(model.config, family, head, labels, special), family, limits) | special
     if limit := getattr(config.task, "context", None) or getattr(config.task, "max_len", None):
         values.setdefault("max_position_embeddings", limit)
     if isinstance(model.config.head, EmbedHeadConfig):
@@ -56,7 +56,7 @@ def export_gguf(
         values["pooling_type"] = POOLS[model.config.head.pool]
     chat = ChatTemplate.from_folder(run.path)
     tensors = dict(theirs_from(match_own(family, head, model.config, own), own))
-    with replacing(out) as temporary:
+    with replace_atomically(out) as temporary:
         template = None if chat is None else chat.source
         write_gguf(temporary, values, tensors, tokenizer, name=run.path.name, stored=stored, chat_template=template)
     return Exported(out, table.name, head.architecture, config.task.build().caveat(model, state))

@@ -93,11 +93,11 @@ class Heartbeat:
                 dead = [rank for rank, seen in self.seen.items() if seen.silent >= 3 and seen.farewell is None and rank != self.rank]
             if left or dead:
                 rank = (left or dead)[0]
-                return self._lost(rank, f"ended: {self.seen[rank].farewell}" if left else "was killed, or its machine is gone")
+                return self._lost_error(rank, f"ended: {self.seen[rank].farewell}" if left else "was killed, or its machine is gone")
             time.sleep(EVERY / 4)
         return RankLostError(f"a connection to another process of the run was lost{self._way_out()}", quiet=self.rank != 0)
 
-    def _lost(self, rank: int, what: str) -> RankLostError:
+    def _lost_error(self, rank: int, what: str) -> RankLostError:
         gone = {other for other, seen in self.seen.items() if other == rank or seen.silent >= 3}
         first = min((other for other in range(self.world) if other not in gone), default=self.rank)
         named = f"process {rank} of {self.world} ({self.seen[rank].who})"
@@ -139,10 +139,10 @@ class Heartbeat:
         here = {rank: seen for rank, seen in self.seen.items() if seen.farewell is None}
         for rank, seen in here.items():
             if seen.silent >= SILENT:
-                return self._lost(rank, f"has given no sign of life for {SILENT * EVERY:.0f} s")
+                return self._lost_error(rank, f"has given no sign of life for {SILENT * EVERY:.0f} s")
         if self.limit and len(here) > 1 and all(seen.idle * EVERY >= self.limit for seen in here.values()):
             rank = min(here, key=lambda rank: (here[rank].calls, here[rank].waiting))  # the others wait for it
-            return self._lost(rank, f"hangs: nothing came of it for {self.limit / 60:.3g} minutes (train.stall)")
+            return self._lost_error(rank, f"hangs: nothing came of it for {self.limit / 60:.3g} minutes (train.stall)")
         return None
 
 

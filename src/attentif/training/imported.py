@@ -11,7 +11,7 @@ from attentif.errors import ConfigError, RunError
 from attentif.files import write_text
 from attentif.hub import Imported, read_folder
 from attentif.hub.files import CONFIG
-from attentif.hub.folder import understood
+from attentif.hub.folder import refuse_malformed
 from attentif.hub.generation import FILE as GENERATION
 from attentif.hub.origin import read_origin
 from attentif.hub.stream import write_stream
@@ -69,7 +69,7 @@ def build_task(folder: Path, found: Imported) -> TaskConfig:
     unknown = RunError(f"{found.head.architecture} is for no task here; attentif.hub.read_folder gives the model alone", file=folder)
     if values is None:
         raise unknown
-    with understood(folder / GENERATION):
+    with refuse_malformed(folder / GENERATION):
         task = TASKS[values["kind"]].model_validate(values)
     try:
         task.build().check(found.model.config)

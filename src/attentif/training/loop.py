@@ -196,7 +196,7 @@ class Loop:
             optimizer.step()
             optimizer.zero_grad()
         self.counter.learn(counts)
-        state.counts = add_lists(state.counts or self.counter.nothing(), counts)
+        state.counts = add_lists(state.counts or self.counter.zeros(), counts)
         state.step += 1
         state.index += len(batches)
         if state.index >= len(self.plan(state.epoch)):
@@ -220,7 +220,7 @@ class Loop:
     def forward_backward(self, batches: list[Rows]) -> tuple[dict[str, float], list[float]]:
         """Accumulate the gradients of this rank's batches; return sums and mixer counts over all ranks."""
         mine = self.ranks.share_out(batches, self.config.accumulate)
-        sums, counted = {"loss": 0.0, "count": 0.0, "tokens": 0.0, "places": 0.0}, self.counter.nothing()
+        sums, counted = {"loss": 0.0, "count": 0.0, "tokens": 0.0, "places": 0.0}, self.counter.zeros()
         self.bad: list[int] = []
         for place, (number, rows, counts) in enumerate(mine, 1):
             self.ranks.tick()

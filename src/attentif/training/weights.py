@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from attentif.errors import RunError
-from attentif.files import replacing, write_json
+from attentif.files import replace_atomically, write_json
 from attentif.hub.stream import write_stream
 from attentif.models import ModelConfig, build
 from attentif.models.int8 import install_int8, int8_tensors
@@ -111,7 +111,7 @@ def write_weights(path: Path, model: nn.Module, *, writing: bool = True, largest
     """
     tensors = saved_state_dict(model) | int8_tensors(model)
     if not is_sharded(model) and sum(tensor.nbytes for tensor in tensors.values()) <= largest:
-        with replacing(path) as temporary:
+        with replace_atomically(path) as temporary:
             write_tensors(temporary, tensors)
         return
     files = list(_cut(tensors, largest))
@@ -123,7 +123,7 @@ def write_weights(path: Path, model: nn.Module, *, writing: bool = True, largest
             for _ in gathered:
                 pass
             continue
-        with replacing(file) as temporary:
+        with replace_atomically(file) as temporary:
             write_stream(
                 temporary, {name: torch.empty(tensors[name].shape, dtype=tensors[name].dtype, device="meta") for name in names}, gathered
             )

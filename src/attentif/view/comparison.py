@@ -10,7 +10,7 @@ from attentif.view.caveats import may_not
 from attentif.view.comparison_figures import costs, curves, differences, quality
 from attentif.view.comparison_tables import cost_table, quality_table, rates, sizes_table
 from attentif.view.page import Fragment, Page, write
-from attentif.view.verdict import Part, join_texts, may, setting
+from attentif.view.verdict import Part, describe_setting, join_texts, may
 from attentif.view.words import Text, count
 
 TITLE = Text("Comparaison", "Comparison")
@@ -63,7 +63,7 @@ def headline(part: Part, name: str | None = None) -> list[Block]:
     """Who is best and what establishes it; then what was compared."""
     found = join_texts(may(part))
     said = found if name is None else Text(f"{name} : {found.fr}", f"{name}: {found.en}")
-    return [Paragraph(said, "lead"), Paragraph(setting(part), "note")]
+    return [Paragraph(said, "lead"), Paragraph(describe_setting(part), "note")]
 
 
 def result(part: Part) -> list[Block]:

@@ -12,7 +12,7 @@ from attentif.view.figures.axes import FLOPS, PARAMETERS, SECONDS, TOKENS_READ, 
 from attentif.view.figures.bands import Band, banded_curves
 from attentif.view.figures.intervals import Estimate, intervals
 from attentif.view.figures.pareto import Choice, pareto
-from attentif.view.verdict import Part, gap, ranking, score_of
+from attentif.view.verdict import Part, gap, rank_models, score_of
 from attentif.view.words import Number, Text, Words, metric, with_decimals
 
 ALIKE = 1.05  # ratio of costs under which they say nothing: the budget has made them equal
@@ -21,7 +21,7 @@ ALIKE = 1.05  # ratio of costs under which they say nothing: the budget has made
 def quality(part: Part) -> list[Block]:
     """Every model with its interval, and the simple systems below."""
     of = metric(part["metric"])
-    estimates = [Estimate(name, score_of(part, name), seeds_of(part, name)) for name in ranking(part)]
+    estimates = [Estimate(name, score_of(part, name), seeds_of(part, name)) for name in rank_models(part)]
     rivals = [rival for rival in part["baselines"] if rival["scores"].get(of.key) is not None]
     rivals.sort(key=lambda rival: rival["scores"][of.key], reverse=of.higher_is_better)
     estimates += [Estimate(Text(**rival["name"]), Score(rival["scores"][of.key]), stressed=False) for rival in rivals]
@@ -41,7 +41,7 @@ def differences(part: Part) -> list[Block]:
     of, found = metric(part["metric"]), [one for one in part["statistics"]["differences"] if one["low"] is not None]
     if not found:
         return []
-    order = {name: place for place, name in enumerate(ranking(part))}
+    order = {name: place for place, name in enumerate(rank_models(part))}
     turned = [_better_first(one, order) for one in found]
     turned.sort(key=lambda one: (order[one["first"]], order[one["second"]]))
     about = Text(

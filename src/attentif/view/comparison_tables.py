@@ -5,7 +5,7 @@ from typing import Any
 
 from attentif.view.blocks import Block, Cell, Paragraph, Table
 from attentif.view.figures.scores import format_score
-from attentif.view.verdict import Part, lower_is_better, ranking, score_of
+from attentif.view.verdict import Part, lower_is_better, rank_models, score_of
 from attentif.view.words import Number, Text, Words, big, count, duration, metric, percent, size
 
 
@@ -16,7 +16,7 @@ def seeds_of(part: Part, model: str) -> list[float]:
 
 def rows_of(part: Part) -> list[dict[str, Any]]:
     """A row a model, the best first, as plain numbers."""
-    order = [*ranking(part), *(m["name"] for m in part["models"] if m["name"] not in part["statistics"]["scores"])]
+    order = [*rank_models(part), *(m["name"] for m in part["models"] if m["name"] not in part["statistics"]["scores"])]
     models = {model["name"]: model for model in part["models"]}
     rows = []
     for name in order:

@@ -144,7 +144,7 @@ def _figure(value: FigureBlock) -> str:
 
 
 @block.register
-def _drawing(value: Drawing) -> str:
+def _render_drawing(value: Drawing) -> str:
     caption = "" if value.caption is None else f"<figcaption>{both(value.caption)}</figcaption>"
     svg = f'<span class="fr" lang="fr">{value.svg.fr}</span><span class="en" lang="en">{value.svg.en}</span>'
     return f'<figure class="drawing"><div class="scroll" tabindex=0>{svg}</div>{caption}</figure>'

@@ -96,7 +96,7 @@ def write_report(path: Path, report: RunReport) -> None:
 
 def page(report: RunReport) -> Page:
     """The result first, then what the task has to say, then how it was obtained."""
-    lead, curves = result(report.outcome), training(report.history, report.outcome)
+    lead, curves = result(report.outcome), training_blocks(report.history, report.outcome)
     if not report.outcome.rivals and curves:  # with nothing to compare, the first screen shows how the loss fell
         lead.insert(1, curves.pop(0))
     sections = [
@@ -202,7 +202,7 @@ def points(history: Sequence[Mapping[str, Any]], key: str, split: str | None = N
     ]
 
 
-def training(history: Sequence[Mapping[str, Any]], outcome: Outcome) -> list[Block]:
+def training_blocks(history: Sequence[Mapping[str, Any]], outcome: Outcome) -> list[Block]:
     """Curves of the loss, of each metric of validation, of the experts' balance and of the learning rate; a single point is no curve."""
     blocks: list[Block] = []
     train, valid = points(history, "loss"), points(history, "loss", "valid")

@@ -46,14 +46,14 @@ def score_of(part: Part, name: str) -> Score:
 
 def conclusion(part: Part) -> Text:
     """Everything in one paragraph."""
-    return join_texts([setting(part), *may(part), *may_not(part)])
+    return join_texts([describe_setting(part), *may(part), *may_not(part)])
 
 
 def join_texts(sentences: Sequence[Text], between: str = " ") -> Text:
     return Text(*(between.join(sentence[lang] for sentence in sentences) for lang in LANGS))
 
 
-def setting(part: Part) -> Text:
+def describe_setting(part: Part) -> Text:
     """What was compared, and how."""
     return Text(
         "Sur {recipe} ({test} exemples de {split}) : {models}, {seeds}, {budget}, {rate}.",
@@ -74,7 +74,7 @@ def may(part: Part) -> list[Text]:
     scores = part["statistics"]["scores"]
     if not scores:
         return [NOTHING]
-    of, order = metric(part["metric"]), ranking(part)
+    of, order = metric(part["metric"]), rank_models(part)
     best = scores[order[0]]
     ahead = [name for name in order if scores[name]["value"] == best["value"]]
     if len(ahead) == len(order) > 1:
@@ -94,7 +94,7 @@ def lower_is_better(of: Metric) -> Text:
     return Text(f"{of.name.fr} ; le plus bas est le meilleur", f"{of.name.en}; lower is better")
 
 
-def ranking(part: Part) -> list[str]:
+def rank_models(part: Part) -> list[str]:
     """The models that have a score, the best first."""
     scores = part["statistics"]["scores"]
     sign = -1 if part["higher_is_better"] else 1

@@ -154,7 +154,7 @@ def test_all_magnitudes_are_represented_in_every_split(splits: dict[str, dict[st
 
 
 def test_held_out_triples_never_train_in_their_place_and_do_in_the_others(splits: dict[str, dict[str, list[str]]]) -> None:
-    millions, thousands = numbers.held_out(0)
+    millions, thousands = numbers.hold_out_triples(0)
     assert not millions & thousands
     seen = [numbers.triples(value(target)) for split in ("train", "valid") for target in splits[split]["target"]]
     places = [set(place) for place in zip(*seen, strict=True)]
@@ -166,7 +166,7 @@ def test_held_out_triples_never_train_in_their_place_and_do_in_the_others(splits
 
 
 def test_groups_say_which_test_rows_have_an_unseen_combination(splits: dict[str, dict[str, list[str]]]) -> None:
-    millions, thousands = numbers.held_out(0)
+    millions, thousands = numbers.hold_out_triples(0)
     test = splits["test"]
     for target, group in zip(test["target"], test["group"], strict=True):
         high, middle, _ = numbers.triples(value(target))

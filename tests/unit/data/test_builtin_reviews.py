@@ -155,7 +155,7 @@ def test_training_never_has_a_held_out_pair_and_one_test_review_in_four_does() -
     grammar, rng, unfamiliar = reviews._grammar(), Random("reviews 0"), {}
     for row in range(4_000):  # the same drafts again, this time keeping what each of them reversed
         draft, pairs = grammar.write("review", 1 - row % 2, rng.random)
-        unfamiliar.setdefault(finish(draft), any(reviews._held_out(0, *pair) for pair in pairs))
+        unfamiliar.setdefault(finish(draft), any(reviews._is_held_out(0, *pair) for pair in pairs))
     assert 0.01 < sum(unfamiliar.values()) / len(unfamiliar) < 0.1
     found = {split: [unfamiliar[text] for text in columns["text"]] for split, columns in small.items()}
     assert not any(found["train"] + found["valid"])

@@ -13,9 +13,9 @@ from attentif.data.conll import (
     find_broken,
     find_entities,
     line_of,
+    read_tagged_rows,
+    read_untagged_rows,
     repair_tags,
-    tagged_rows,
-    untagged_rows,
 )
 from attentif.errors import DataError
 
@@ -26,7 +26,7 @@ def rows(file: Path, **options: Any) -> list[tuple[int, list[list[str]]]]:
     from attentif.data.readers import Tolerance
 
     config = DataConfig.model_validate({"train": str(file)} | options)
-    _, found = tagged_rows(config, "train", file, TAG, Tolerance(config.skip_bad), [])
+    _, found = read_tagged_rows(config, "train", file, TAG, Tolerance(config.skip_bad), [])
     return [(line, [decode_list(value) for value in values]) for line, values in found]
 
 
@@ -68,18 +68,18 @@ def test_universal_dependencies_have_words_and_parts_of_speech_in_columns_of_the
     path = written(tmp_path, "\n".join(lines), "a.conllu")
     assert rows(path) == [(3, [["de", "le", "vin"], ["ADP", "DET", "NOUN"]])]
     assert rows(path, columns={"tags": "3"})[0][1][1] == ["de", "le", "vin"]
-    assert untagged_rows(path) == ["de\nle\nvin"]
+    assert read_untagged_rows(path) == ["de\nle\nvin"]
 
 
 def test_sentences_to_be_tagged_are_read_from_lists_of_words_too(tmp_path: Path) -> None:
-    assert untagged_rows(written(tmp_path, '{"tokens": ["Le", "chat"]}\n{"tokens": ["Oui"], "tags": ["O"]}\n', "a.jsonl")) == [
+    assert read_untagged_rows(written(tmp_path, '{"tokens": ["Le", "chat"]}\n{"tokens": ["Oui"], "tags": ["O"]}\n', "a.jsonl")) == [
         "Le\nchat",
         "Oui",
     ]
-    assert untagged_rows(written(tmp_path, '{"text": "Le chat", "words": 2}\n', "b.jsonl")) is None
-    assert untagged_rows(written(tmp_path, "Le chat\n", "c.txt")) is None
+    assert read_untagged_rows(written(tmp_path, '{"text": "Le chat", "words": 2}\n', "b.jsonl")) is None
+    assert read_untagged_rows(written(tmp_path, "Le chat\n", "c.txt")) is None
     with pytest.raises(DataError, match=r"d\.jsonl:2:.*1.*3"):
-        untagged_rows(written(tmp_path, '{"tokens": ["Le"]}\n{"tokens": [3]}\n', "d.jsonl"))
+        read_untagged_rows(written(tmp_path, '{"tokens": ["Le"]}\n{"tokens": [3]}\n', "d.jsonl"))
 
 
 def test_the_line_of_a_word_is_known_where_words_are_lines() -> None:
@@ -136,7 +136,7 @@ def test_bad_json_rows_are_refused_in_one_line(tmp_path: Path, row: dict[str, An
 
 def test_splits_are_cut_and_rows_that_say_the_same_stay_together(tmp_path: Path) -> None:
     file = written(tmp_path, "".join(f"mot{n % 20} O\nfin O\n\n" for n in range(60)))
-    splits = load_table(DataConfig(train=str(file)), TAG, open_rows=tagged_rows)
+    splits = load_table(DataConfig(train=str(file)), TAG, open_rows=read_tagged_rows)
     assert sum(len(table) for table in (splits.train, splits.valid, splits.test)) == 60
     assert not {*splits.train["tokens"]} & {*splits.test["tokens"]}
 
@@ -144,7 +144,7 @@ def test_splits_are_cut_and_rows_that_say_the_same_stay_together(tmp_path: Path)
 def test_sentences_of_a_group_stay_together_where_they_are_rows_of_a_table(tmp_path: Path) -> None:
     lines = [{"tokens": [f"mot{n}"], "tags": ["O"], "livre": n % 20} for n in range(60)]
     file = written(tmp_path, "".join(json.dumps(line) + "\n" for line in lines), "a.jsonl")
-    splits = load_table(DataConfig(train=str(file), group="livre"), TAG, open_rows=tagged_rows)
+    splits = load_table(DataConfig(train=str(file), group="livre"), TAG, open_rows=read_tagged_rows)
     books = [set(table["group"]) for table in (splits.train, splits.valid, splits.test)]
     assert sum(map(len, books)) == len(set.union(*books)) == 20
     assert len(splits.test) == 6
@@ -153,7 +153,7 @@ def test_sentences_of_a_group_stay_together_where_they_are_rows_of_a_table(tmp_p
 
 def test_a_group_is_refused_where_columns_have_no_names(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a.conll:.*'livre' \(data.group\)"):
-        load_table(DataConfig(train=str(written(tmp_path, SMALL)), group="livre"), TAG, open_rows=tagged_rows)
+        load_table(DataConfig(train=str(written(tmp_path, SMALL)), group="livre"), TAG, open_rows=read_tagged_rows)
 
 
 @pytest.mark.parametrize(

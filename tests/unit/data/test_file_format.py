@@ -6,7 +6,7 @@ from attentif.config import Document, Layer
 from attentif.data.config import DataConfig
 from attentif.data.corpus import file_corpus
 from attentif.data.excel import Excel
-from attentif.data.file_format import describe_file, missing_settings
+from attentif.data.file_format import describe_file, list_missing_settings
 from attentif.data.load import load_rows
 from attentif.data.readers import Tolerance, open_reader
 from attentif.data.series import load_series
@@ -60,7 +60,7 @@ def test_a_wrong_or_unknown_encoding_is_one_line(tmp_path):
 def test_all_that_a_table_asks_for_is_listed_at_once(tmp_path):
     path = tmp_path / "mesures.csv"
     path.write_bytes("jour;Température\n13/01/2024;1,5\n14/01/2024;2,5\n".encode("cp1252"))
-    found = missing_settings(path, decimal=True, dates=True)
+    found = list_missing_settings(path, decimal=True, dates=True)
     assert "--encoding cp1252" in found
     assert "task.decimal=comma" in found
     assert 'task.date_format="%d/%m/%Y"' in found

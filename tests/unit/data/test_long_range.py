@@ -13,7 +13,7 @@ from attentif.data import DataConfig
 from attentif.data.builtin import BUILTIN
 from attentif.data.builtin.copying import make_copying
 from attentif.data.builtin.induction import induction
-from attentif.data.builtin.listops import Lengths, drawn, value
+from attentif.data.builtin.listops import Lengths, draw_tree, value
 from attentif.data.builtin.listops import words as words_of
 from attentif.data.builtin.memory_rows import IGNORED, NOTHING
 from attentif.data.builtin.recall import associative_recall
@@ -155,7 +155,7 @@ def test_rows_of_listops_drawn_by_length_are_as_frequent_as_those_that_are_not()
     found = Lengths(3, 3, 8, 12)
     random, kept, direct = Random(0), Counter[int](), Counter[int]()
     while kept.total() < 4000:
-        length = len([*words_of(drawn(random, 3, 3))])
+        length = len([*words_of(draw_tree(random, 3, 3))])
         kept[length] += 8 <= length <= 12
     for _ in range(4000):
         direct[len([*words_of(found.drawn(random))])] += 1

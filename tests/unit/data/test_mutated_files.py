@@ -21,7 +21,7 @@ from PIL import Image
 from attentif.data.audio import read_sound
 from attentif.data.columns import ANSWER, CLASSIFY, TAG
 from attentif.data.config import DataConfig
-from attentif.data.conll import tagged_rows
+from attentif.data.conll import read_tagged_rows
 from attentif.data.corpus import file_corpus
 from attentif.data.images import Frame, load_picture_rows, open_picture
 from attentif.data.load import load_rows
@@ -120,8 +120,8 @@ CASES: dict[str, tuple[bytes, Callable[[Path], object]]] = {
     "a.parquet.gz": (parquet(TABLE), read_table),
     "a.txt": ("\n".join(TEXTS).encode(), lambda path: list(file_corpus([path], blank_lines=True))),
     "a.txt.gz": ("\n".join(TEXTS).encode(), lambda path: list(file_corpus([path]))),
-    "a.conll": (CONLL, read_with(tagged_rows, TAG)),
-    "tags.jsonl": (jsonl({"tokens": [["Ada", "est"]] * 2, "tags": [["B-PER", "O"]] * 2}), read_with(tagged_rows, TAG)),
+    "a.conll": (CONLL, read_with(read_tagged_rows, TAG)),
+    "tags.jsonl": (jsonl({"tokens": [["Ada", "est"]] * 2, "tags": [["B-PER", "O"]] * 2}), read_with(read_tagged_rows, TAG)),
     "squad.json": (squad(), read_with(squad_rows, ANSWER)),
     "several.jsonl": (jsonl(SEVERAL), lambda path: several_rows(DataConfig(train=str(path)), ";")),
     "several.csv": (csv({"text": TEXTS, "labels": ["a;b", "", "b", "a"]}), lambda path: several_rows(DataConfig(train=str(path)), ";")),

@@ -9,7 +9,7 @@ import pytest
 from attentif.errors import ConfigError
 from attentif.hub.family import FAMILIES, family_of
 from attentif.hub.files import modern
-from attentif.hub.folder import configuration, described
+from attentif.hub.folder import configuration, describe_model
 from attentif.hub.overview import family_table
 from attentif.models import ModelConfig
 
@@ -65,7 +65,7 @@ def test_scores_of_gemma_2_without_a_cap_can_be_said() -> None:
     model = read("gemma2", **SIZES, attn_logit_softcapping=None, final_logit_softcapping=None)
     assert model.head.softcap is None
     family = family_of("gemma2")
-    assert described(model, family, family.heads[0])["final_logit_softcapping"] is None
+    assert describe_model(model, family, family.heads[0])["final_logit_softcapping"] is None
     assert read("gemma2", **SIZES).head.softcap == 30.0
 
 
@@ -79,7 +79,7 @@ def test_reformers_layers_are_the_shortest_turn_that_gives_them() -> None:
         (1, "chunked"),
     ]
     family = family_of("reformer", ["ReformerModelWithLMHead"])
-    assert described(model, family, family.heads[0])["attn_layers"] == layers
+    assert describe_model(model, family, family.heads[0])["attn_layers"] == layers
 
 
 def test_bigbird_counts_its_first_block_once_for_every_random_one() -> None:

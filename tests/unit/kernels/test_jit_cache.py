@@ -96,7 +96,7 @@ def test_a_full_disk_costs_the_cache_alone(root: Path, monkeypatch: pytest.Monke
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         yield path
 
-    monkeypatch.setattr(jit_cache, "replacing", fail)
+    monkeypatch.setattr(jit_cache, "replace_atomically", fail)
     with caplog.at_level(logging.INFO, "attentif"):
         assert [run(), run(_negate)] == [0, 0]
     assert caplog.text.count("No space left") == 1

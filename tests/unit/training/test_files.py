@@ -7,14 +7,14 @@ import torch
 from torch import nn
 
 from attentif.errors import RunError
-from attentif.files import replacing, write_json, write_text
+from attentif.files import replace_atomically, write_json, write_text
 from attentif.training.weights import read_weights, write_weights
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a.txt"
     write_text(path, "old")
-    with suppress(RuntimeError), replacing(path) as temporary:
+    with suppress(RuntimeError), replace_atomically(path) as temporary:
         temporary.write_text("new, half-writ")
         raise RuntimeError
     assert path.read_text() == "old"

@@ -12,7 +12,7 @@ from attentif.view.caveats import may_not
 from attentif.view.comparison import comparison_fragment, comparison_page
 from attentif.view.comparison_figures import costs, differences, mean_curve
 from attentif.view.comparison_tables import cost_table, rates, rows_of, sizes_table
-from attentif.view.verdict import conclusion, may, score_of, setting
+from attentif.view.verdict import conclusion, describe_setting, may, score_of
 from attentif.view.words import THIN_SPACE, join_names
 
 SEEDS = [0, 1, 2, 3, 4]
@@ -209,7 +209,7 @@ def test_two_shares_differ_by_points() -> None:
 
 
 def test_what_was_compared_is_said_in_a_sentence() -> None:
-    words = setting(comparison()).en
+    words = describe_setting(comparison()).en
     assert words.startswith("On reviews (2,000 test examples): 3 models, 5 seeds, the same number of parameters (200 k), ")
     assert "chosen for each by short trials (25% of a training run" in words
 
@@ -217,10 +217,10 @@ def test_what_was_compared_is_said_in_a_sentence() -> None:
 def test_who_was_given_a_rate_while_the_others_were_searched_is_said() -> None:
     part = comparison()
     part["models"][2]["lr_from"] = "given"
-    assert setting(part).en.endswith("on validation), but for rnn (given).")
-    assert setting(part).fr.endswith("sur la validation), sauf pour rnn (donné).")
+    assert describe_setting(part).en.endswith("on validation), but for rnn (given).")
+    assert describe_setting(part).fr.endswith("sur la validation), sauf pour rnn (donné).")
     part["models"] = [one | {"lr_from": "given"} for one in part["models"]]
-    assert setting(part).en.endswith("a learning rate given beforehand.")
+    assert describe_setting(part).en.endswith("a learning rate given beforehand.")
 
 
 def test_how_a_rate_was_chosen_is_said_as_it_was_done() -> None:
@@ -242,7 +242,7 @@ def test_how_a_rate_was_chosen_is_said_as_it_was_done() -> None:
     ],
 )
 def test_every_budget_is_said_in_both_languages(kind: str, amount: float, french: str) -> None:
-    assert french in setting(comparison() | {"budget": {"kind": kind, "amount": amount, "words": ""}}).fr
+    assert french in describe_setting(comparison() | {"budget": {"kind": kind, "amount": amount, "words": ""}}).fr
 
 
 def test_with_nothing_else_to_fear_only_the_data_limit_the_conclusion() -> None:

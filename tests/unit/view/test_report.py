@@ -5,7 +5,7 @@ import pytest
 
 from attentif.view import AttentionMaps, Contender, FigureBlock, Paragraph, Score, Section, Text
 from attentif.view.page import render
-from attentif.view.report import Cost, Origin, Outcome, RunReport, headline, page, points, scores_table, training, write_report
+from attentif.view.report import Cost, Origin, Outcome, RunReport, headline, page, points, scores_table, training_blocks, write_report
 from attentif.view.words import IN_TOKENS, THIN_SPACE
 
 HISTORY = [
@@ -124,15 +124,15 @@ def test_a_run_with_little_to_say_still_has_a_report(history):
 
 def test_a_single_evaluation_is_no_curve():
     short = [row for row in HISTORY if row.get("step") == 2]
-    assert training(short, Outcome("accuracy", {})) == []
+    assert training_blocks(short, Outcome("accuracy", {})) == []
     once = [row for row in HISTORY if not (row.get("split") == "valid" and row["step"] == 1)]
-    assert [block.title.en for block in training(once, Outcome("accuracy", {}))] == ["Loss", "Learning rate"]
+    assert [block.title.en for block in training_blocks(once, Outcome("accuracy", {}))] == ["Loss", "Learning rate"]
 
 
 def test_a_run_with_experts_shows_their_balance():
     rows = [row | {"expert_entropy": 0.9, "expert_shares": {"decoder.blocks.0.ffn": [0.5, 0.5]}} for row in HISTORY if "split" not in row]
-    titles = [block.title for block in training(rows, Outcome("accuracy", {})) if isinstance(block, FigureBlock)]
+    titles = [block.title for block in training_blocks(rows, Outcome("accuracy", {})) if isinstance(block, FigureBlock)]
     assert Text("Équilibre des experts", "Balance of the experts") in titles
     assert Text("Équilibre des experts", "Balance of the experts") not in [
-        block.title for block in training(HISTORY, Outcome("accuracy", {})) if isinstance(block, FigureBlock)
+        block.title for block in training_blocks(HISTORY, Outcome("accuracy", {})) if isinstance(block, FigureBlock)
     ]

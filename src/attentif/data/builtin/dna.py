@@ -45,7 +45,7 @@ def sequence(rng: Random, *, promoter: bool) -> tuple[str, str, str]:
             boxes[rng.randrange(2)] = _chance(rng, len(FIRST))
         else:
             boxes = [_chance(rng, len(FIRST)), _chance(rng, len(FIRST))]
-    motif = _worn(rng, boxes[0]) + _chance(rng, gap) + _worn(rng, boxes[1])
+    motif = _mutate(rng, boxes[0]) + _chance(rng, gap) + _mutate(rng, boxes[1])
     if rng.random() < 0.5:
         motif = reverse_complement(motif)
         kind = f"{kind}, other strand"
@@ -58,7 +58,7 @@ def reverse_complement(letters: str) -> str:
     return letters.translate(COMPLEMENT)[::-1]
 
 
-def _worn(rng: Random, box: str) -> str:
+def _mutate(rng: Random, box: str) -> str:
     if rng.random() >= WRONG_LETTER:
         return box
     place = rng.randrange(len(box))

@@ -229,10 +229,10 @@ class Writer:
 
     def _bare(self, kind: str, new: bool) -> Piece:
         """A name that could be of any type."""
-        name, fresh = self._chosen("surname", new)
+        name, fresh = self._pick("surname", new)
         return ([name], kind, fresh) if self.rng.random() < 0.6 else ([self.rng.choice(sorted({*TOWNS, *COMPANIES}))], kind, False)
 
-    def _chosen(self, kind: str, new: bool) -> tuple[str, bool]:
+    def _pick(self, kind: str, new: bool) -> tuple[str, bool]:
         known, held = self.made[kind]
         fresh = new and self.rng.random() < 0.7
         return self.rng.choice(held if fresh else known), fresh
@@ -242,7 +242,7 @@ class Writer:
         how = self.rng.random()
         if how < 0.45:
             return [first], "PER", False
-        surname, fresh = self._chosen("surname", new)
+        surname, fresh = self._pick("surname", new)
         if how < 0.8:
             return [first, surname], "PER", fresh
         if how < 0.9:
@@ -250,13 +250,13 @@ class Writer:
         return [surname], "PER", fresh
 
     def _surname(self, new: bool) -> Piece:
-        surname, fresh = self._chosen("surname", new)
+        surname, fresh = self._pick("surname", new)
         return ([self.rng.choice(MEN + TOWNS)], "PER", False) if self.rng.random() < 0.3 else ([surname], "PER", fresh)
 
     def _town(self, new: bool) -> Piece:
         if self.rng.random() < 0.5:
             return [self.rng.choice(TOWNS)], "LOC", False
-        town, fresh = self._chosen("town", new)
+        town, fresh = self._pick("town", new)
         return [town], "LOC", fresh
 
     def _company(self, new: bool) -> Piece:
@@ -264,13 +264,13 @@ class Writer:
         name = self.rng.choice(COMPANIES)
         if self.rng.random() >= 0.5:
             kind = self.rng.choice(("company", "surname"))
-            name, fresh = self._chosen(kind, new)
+            name, fresh = self._pick(kind, new)
         form = self.rng.choice(FORMS).split() if self.rng.random() < 0.3 else []
         return [name, *form], "ORG", fresh
 
     def _institution(self, new: bool) -> Piece:
         kind = self.rng.choice(INSTITUTIONS)
-        name, fresh = self._chosen("town" if "{town}" in kind else "surname", new)
+        name, fresh = self._pick("town" if "{town}" in kind else "surname", new)
         if "{town}" in kind and self.rng.random() < 0.5:
             name, fresh = self.rng.choice(TOWNS), False
         return kind.format(town=name, surname=name).split(), "ORG", fresh

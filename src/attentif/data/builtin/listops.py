@@ -59,12 +59,12 @@ def _most(depth: int, arguments: int) -> int:
     return 1 if depth == 0 else 2 + arguments * _most(depth - 1, arguments)
 
 
-def drawn(random: Random, depth: int, arguments: int, *, top: bool = True) -> Tree:
+def draw_tree(random: Random, depth: int, arguments: int, *, top: bool = True) -> Tree:
     """One tree; the topmost place always holds an operation."""
     if not top and (depth == 0 or random.random() >= OPERATION):
         return random.randrange(10)
     operation = random.choice(("max", "min", "med", "sum"))
-    return operation, [drawn(random, depth - 1, arguments, top=False) for _ in range(random.randint(2, arguments))]
+    return operation, [draw_tree(random, depth - 1, arguments, top=False) for _ in range(random.randint(2, arguments))]
 
 
 class Lengths:
@@ -94,17 +94,17 @@ class Lengths:
         self.share = float(self.wanted.sum())  # of drawn rows, those of a wanted length
         self.waste = tokens / longest / self.share if self.share else inf  # longest rows' worth of tokens, for each of them
 
-    def drawn(self, random: Random) -> Tree:
+    def draw(self, random: Random) -> Tree:
         """A tree of a wanted length."""
-        return self._operation(random, self.depth, _chosen(random, self.wanted))
+        return self._operation(random, self.depth, _choose(random, self.wanted))
 
     def _operation(self, random: Random, depth: int, tokens: int) -> Tree:
         operation, left = random.choice(("max", "min", "med", "sum")), tokens - 2
         together = self.together[depth - 1]
-        count = 2 + _chosen(random, np.array([sums[left] for sums in together[2:]]))
+        count = 2 + _choose(random, np.array([sums[left] for sums in together[2:]]))
         arguments: list[Tree] = []
         for others in reversed(range(count)):
-            own = 1 if left == others + 1 else _chosen(random, together[1][: left + 1] * together[others][left::-1])
+            own = 1 if left == others + 1 else _choose(random, together[1][: left + 1] * together[others][left::-1])
             arguments.append(random.randrange(10) if own == 1 else self._operation(random, depth - 1, own))
             left -= own
         return operation, arguments
@@ -115,7 +115,7 @@ def lengths_of(depth: int, arguments: int, shortest: int, longest: int) -> Lengt
     return Lengths(depth, arguments, shortest, longest)
 
 
-def _chosen(random: Random, weights: NDArray[np.float64]) -> int:
+def _choose(random: Random, weights: NDArray[np.float64]) -> int:
     sums = weights.cumsum()
     return int(sums.searchsorted(random.random() * sums[-1], side="right"))  # random() stays below 1
 
@@ -146,9 +146,9 @@ def load(seed: int, options: ListOpsOptions = ListOpsOptions()) -> Splits:
     random = Random(f"listops {seed}")
     longest = min(options.longest, _most(options.depth, options.arguments), MOST_TOKENS)
     lengths = lengths_of(options.depth, options.arguments, options.shortest, longest)
-    draw: Callable[[Random], Tree] = lambda random: drawn(random, options.depth, options.arguments)
+    draw: Callable[[Random], Tree] = lambda random: draw_tree(random, options.depth, options.arguments)
     if lengths.waste > MOST_WASTE:
-        draw = lengths.drawn
+        draw = lengths.draw
     seen: set[str] = set()
     found: Splits = {}
     for split in ("train", "valid", "test"):

@@ -100,7 +100,7 @@ def load(seed: int = 0, *, train: int = 30_000, valid: int = 1_000, test: int = 
     rng = Random(f"numbers {seed}")
     first = min(100, train)
     wanted = {UNSEEN_NUMBER: train - first + valid + test - test // 2, UNSEEN_COMBINATION: test // 2}
-    familiar, combinations = _draw(rng, wanted, *held_out(seed))
+    familiar, combinations = _draw(rng, wanted, *hold_out_triples(seed))
     rng.shuffle(familiar)  # short numbers run out early: without this the last rows, the test, would have none
     training, unseen = [*range(first), *familiar[: train - first]], familiar[train - first :]
     tested = [(number, UNSEEN_NUMBER) for number in unseen[valid:]] + [(number, UNSEEN_COMBINATION) for number in combinations]
@@ -125,7 +125,7 @@ def _draw(rng: Random, wanted: dict[str, int], held_millions: frozenset[int], he
     return list(pools.values())
 
 
-def held_out(seed: int = 0) -> tuple[frozenset[int], frozenset[int]]:
+def hold_out_triples(seed: int = 0) -> tuple[frozenset[int], frozenset[int]]:
     """The triples that training never has as millions, and those it never has as thousands; no triple is in both sets."""
     chosen = Random(f"numbers held out {seed}").sample(range(2, 1000), 2 * HELD_OUT_TRIPLES)
     return frozenset(chosen[:HELD_OUT_TRIPLES]), frozenset(chosen[HELD_OUT_TRIPLES:])

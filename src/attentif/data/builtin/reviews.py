@@ -47,7 +47,7 @@ def _write(rng: Random, seed: int, familiar: int, unfamiliar: int) -> tuple[Pool
     while any(len(texts) < count for pool, count in zip(pools, wanted, strict=True) for texts in pool):
         polarity = 1 - polarity
         draft, reversals = grammar.write("review", polarity, rng.random)
-        kind = any(_held_out(seed, *pair) for pair in reversals)
+        kind = any(_is_held_out(seed, *pair) for pair in reversals)
         texts = pools[kind][polarity]
         if len(texts) < wanted[kind] and (text := finish(draft)) not in taken:
             taken.add(text)
@@ -67,7 +67,7 @@ def _grammar() -> Grammar:
 
 
 @cache
-def _held_out(seed: int, template: str, word: str) -> bool:
+def _is_held_out(seed: int, template: str, word: str) -> bool:
     return crc32(f"{seed}:{template}:{word}".encode()) < HELD_OUT * 2**32
 
 

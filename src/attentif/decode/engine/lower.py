@@ -90,7 +90,7 @@ def lower_attention(plan: Plan, mixer: Recordable, path: str, source: Source, si
     ends = (heads * width, (heads + groups) * width, (heads + 2 * groups) * width)
     parts = [joined.part(start, stop) for start, stop in zip((0, *ends), ends, strict=False)]
     if mixer.turns_input:
-        x = plan.normalised(source)
+        x = plan.normalise(source)
         turned = plan.buffer(x.width)
         fields = {0: vm.ROTATE, 1: x.address, 2: x.stride, 4: heads, 6: width, 7: turned.address, 8: turned.stride}
         plan.emit(fields | rotary_fields(plan, mixer.rotary))
@@ -182,7 +182,7 @@ def lower_cross(plan: Plan, mixer: Recordable, path: str, source: Source, sink: 
 def lower_parallel(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
     """All branches read the same input, so their sum is kept apart until the last has read it."""
     assert isinstance(mixer, Parallel)
-    x = plan.normalised(source)
+    x = plan.normalise(source)
     total = plan.buffer(x.width)
     for number, (name, branch) in enumerate(mixer.branches.sublayers()):
         if branch.scale is not None:

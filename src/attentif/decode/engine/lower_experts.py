@@ -15,7 +15,7 @@ def lower_experts(plan: Plan, mixer: Recordable, path: str, source: Source, sink
     if mixer.shared_gate is not None or config.weighs == "inputs":
         raise UnsupportedError("shared experts behind a gate, or experts of weighted inputs")
     activation = lower_activation(config.activation)
-    x = plan.normalised(source)
+    x = plan.normalise(source)
     logits, routes = plan.buffer(config.experts), plan.buffer(2 * choices)
     plan.linear(Source(x), [(mixer.router, logits)])
     fields = {0: vm.ROUTE, 1: logits.address, 2: logits.stride, 3: config.experts, 5: choices, 6: int(config.scores == "sigmoid")}

@@ -50,7 +50,7 @@ def lower_delta_mix(plan: Plan, mixer: Recordable, path: str, source: Source, si
 def lower_mamba2(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
     assert isinstance(mixer, Mamba2)
     E, S, shared = mixer.inner, mixer.config.state, mixer.shared
-    source = Source(plan.normalised(source))
+    source = Source(plan.normalise(source))
     z, raw, mixed, delta, y = (plan.buffer(width) for width in (E, E + 2 * shared, E + 2 * shared, mixer.heads, E))
     plan.linear(source, [(mixer.gate, z), (mixer.inp, raw)])
     plan.linear(source, [(mixer.step, delta)], activation=SOFTPLUS)
@@ -77,7 +77,7 @@ def lower_mamba2(plan: Plan, mixer: Recordable, path: str, source: Source, sink:
 def lower_gated_linear(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
     assert isinstance(mixer, GatedLinear)
     H, K, V = mixer.heads, mixer.K, mixer.V
-    source = Source(plan.normalised(source))
+    source = Source(plan.normalise(source))
     q, k, v, logits, y = (plan.buffer(H * width) for width in (K, K, V, K, V))
     low, gate = plan.buffer(mixer.decay_down.out_features), plan.buffer(H * V)
     plan.linear(source, [(mixer.q, q), (mixer.k, k), (mixer.v, v)])

@@ -170,7 +170,7 @@ class Plan:
             return module.weight.data_ptr()
         return self.address(_weight(module))
 
-    def normalised(self, source: Source) -> Buffer:
+    def normalise(self, source: Source) -> Buffer:
         """The source after its norm, for what is read more than once or by instructions that normalise nothing."""
         if isinstance(source.norm, nn.Identity):
             return source.buffer

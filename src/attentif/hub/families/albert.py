@@ -7,9 +7,9 @@ ALBERT any more.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from attentif.hub.families.bert import EMBEDDINGS, KEYS, LIKE_THE_BLOCKS, TEMPLATE, choosing, classifier, masked
+from attentif.hub.families.bert import EMBEDDINGS, KEYS, LIKE_THE_BLOCKS, TEMPLATE, classifier, masked_head, refuse_choices
 from attentif.hub.family import Family, register
-from attentif.hub.heads import NO_TASK, answering, bare, tagging
+from attentif.hub.heads import NO_TASK, answer_head, bare, tag_head
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Repeated, Row
 from attentif.models import ModelConfig
@@ -42,7 +42,7 @@ def body(config: ModelConfig) -> Iterator[Row]:
         yield Row(f"{ONE}.{theirs}.{{p}}", every, Repeated(config.layers))
 
 
-MASKED = masked("AlbertForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS])
+MASKED = masked_head("AlbertForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS])
 BARE = bare("AlbertModel")
 POOLER = ("pooler.weight", "pooler.bias")
 register(
@@ -60,8 +60,8 @@ register(
         heads=[
             replace(MASKED, ignored=(*MASKED.ignored, *POOLER, "sop_classifier.classifier.weight", "sop_classifier.classifier.bias")),
             classifier("AlbertForSequenceClassification", {"albert.pooler": "hidden", "classifier": "out"}, keys=[DROPOUT]),
-            tagging("AlbertForTokenClassification", keys=[DROPOUT]),
-            answering("AlbertForQuestionAnswering"),
+            tag_head("AlbertForTokenClassification", keys=[DROPOUT]),
+            answer_head("AlbertForQuestionAnswering"),
             replace(BARE, ignored=POOLER),
         ],
         prefix="albert.",
@@ -75,6 +75,6 @@ register(
             "num_memory_blocks",
         ),
         defaults={"hidden_act": "gelu_new", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-        left_out={**choosing("Albert"), "AlbertForPreTraining": NO_TASK},
+        left_out={**refuse_choices("Albert"), "AlbertForPreTraining": NO_TASK},
     )
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 from attentif.errors import ConfigError
 from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.family import Family, HeadOf, register
-from attentif.hub.heads import HALF, HEADLESS, answering, ends_classified
+from attentif.hub.heads import HALF, HEADLESS, answer_head, ends_classified
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Reshaped, Row
 
@@ -155,7 +155,7 @@ def refuse_other_places(tensors: Mapping[str, Tensor]) -> None:
 
 
 def classes_and_answers(name: str) -> list[HeadOf]:
-    return [plain(f"{name}Model"), ends_classified(f"{name}ForSequenceClassification"), answering(f"{name}ForQuestionAnswering")]
+    return [plain(f"{name}Model"), ends_classified(f"{name}ForSequenceClassification"), answer_head(f"{name}ForQuestionAnswering")]
 
 
 PLACES = ("frontend.position.max_len", "target.position.max_len")

@@ -6,7 +6,7 @@ from typing import Any
 
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.forms import decoder_of
-from attentif.hub.heads import CHOICES, DROPOUT, answering, bare, classifying, tagging
+from attentif.hub.heads import CHOICES, DROPOUT, answer_head, bare, classify_head, tag_head
 from attentif.hub.keys import Always, Code, Key, words
 from attentif.hub.rows import Row
 
@@ -67,13 +67,13 @@ MASKED_EPS = Key("layer_norm_eps", "head.transform.eps", 1e-12)
 LIKE_THE_BLOCKS = Key("hidden_act", "head.activation", "gelu", ACTIVATIONS)  # the head has the blocks' non-linearity
 
 
-def masked(architecture: str, rows: Sequence[Row], keys: Sequence[Key] = ()) -> HeadOf:
+def masked_head(architecture: str, rows: Sequence[Row], keys: Sequence[Key] = ()) -> HeadOf:
     """Files of pre-training hold the pooler too, and whether a text follows, which the masked words have no use for."""
     unused = tuple(f"{name}.{part}" for name in ("pooler.dense", "cls.seq_relationship") for part in ("weight", "bias"))
     return HeadOf(architecture, MASKED_HEAD, rows, [MASKED_EPS, *keys], task="masked", ignored=unused)
 
 
-def pretraining(architecture: str, pooler: str) -> HeadOf:
+def pretraining_head(architecture: str, pooler: str) -> HeadOf:
     """Masked words, and whether the second text follows the first."""
     rows = [*PREDICTIONS, Row(f"{pooler}.{{p}}", "head.pooler.{p}"), Row("cls.seq_relationship.{p}", "head.follows.{p}")]
     return HeadOf(architecture, MASKED_HEAD | {"follows": True}, rows, [MASKED_EPS, LIKE_THE_BLOCKS], task="masked")
@@ -81,17 +81,17 @@ def pretraining(architecture: str, pooler: str) -> HeadOf:
 
 def common_heads(name: str) -> list[HeadOf]:
     """What all of them have: tagging, answering, the bare encoder."""
-    return [tagging(f"{name}ForTokenClassification"), answering(f"{name}ForQuestionAnswering"), bare(f"{name}Model")]
+    return [tag_head(f"{name}ForTokenClassification"), answer_head(f"{name}ForQuestionAnswering"), bare(f"{name}Model")]
 
 
-def choosing(name: str) -> dict[str, str]:
+def refuse_choices(name: str) -> dict[str, str]:
     """The class that all of them have, and that is not read."""
     return {f"{name}ForMultipleChoice": CHOICES}
 
 
 def classifier(architecture: str, rows: Mapping[str, str], activation: str = "tanh", keys: Sequence[Key] = (DROPOUT,)) -> HeadOf:
     """The first place, a linear map, a non-linearity, the scores."""
-    return classifying(architecture, rows, keys, pool="first", hidden=True, activation=activation)
+    return classify_head(architecture, rows, keys, pool="first", hidden=True, activation=activation)
 
 
 PREDICTIONS = [
@@ -101,10 +101,10 @@ PREDICTIONS = [
     Row("cls.predictions.bias", "head.bias", untied="cls.predictions.decoder.bias"),
 ]
 BERT_HEADS = [
-    masked("BertForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS]),
-    pretraining("BertForPreTraining", "bert.pooler.dense"),
+    masked_head("BertForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS]),
+    pretraining_head("BertForPreTraining", "bert.pooler.dense"),
     classifier("BertForSequenceClassification", {"bert.pooler.dense": "hidden", "classifier": "out"}),
-    classifying(  # of a pair: the second text follows the first, or does not
+    classify_head(  # of a pair: the second text follows the first, or does not
         "BertForNextSentencePrediction",
         {"bert.pooler.dense": "hidden", "cls.seq_relationship": "out"},
         (),
@@ -149,14 +149,14 @@ def roberta_like(kind: str, name: str) -> Family:
         keys=[*KEYS, ROBERTA_PLACES, Always("pad_token_id", 1)],
         body=ROWS,
         heads=[
-            masked(f"{name}ForMaskedLM", ROBERTA_HEAD),
+            masked_head(f"{name}ForMaskedLM", ROBERTA_HEAD),
             classifier(f"{name}ForSequenceClassification", DENSE_HEAD),
             *common_heads(name),
         ],
         prefix="roberta.",
         ignored=IGNORED,
         harmless=HARMLESS,
-        left_out=choosing(name),
+        left_out=refuse_choices(name),
     )
     return as_writer(family, f"{name}ForCausalLM")
 
@@ -181,7 +181,7 @@ BERT = Family(
     prefix="bert.",
     ignored=IGNORED,
     harmless=HARMLESS,
-    left_out=choosing("Bert"),
+    left_out=refuse_choices("Bert"),
 )
 ELECTRA = Family(
     kind="electra",
@@ -203,7 +203,7 @@ ELECTRA = Family(
             [LIKE_THE_BLOCKS],
             task="replaced",
         ),
-        masked(
+        masked_head(
             "ElectraForMaskedLM",
             [
                 Row("generator_predictions.dense.{p}", "head.transform.{p}"),
@@ -218,7 +218,7 @@ ELECTRA = Family(
     prefix="electra.",
     ignored=IGNORED,
     harmless=HARMLESS,
-    left_out=choosing("Electra"),
+    left_out=refuse_choices("Electra"),
     older=without_equal_embedding,
     whole=with_embedding,
 )

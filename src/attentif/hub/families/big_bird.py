@@ -23,13 +23,13 @@ from attentif.hub.families.bert import (
     ROWS,
     TEMPLATE,
     as_writer,
-    choosing,
     classifier,
-    masked,
-    pretraining,
+    masked_head,
+    pretraining_head,
+    refuse_choices,
 )
 from attentif.hub.family import Family, register
-from attentif.hub.heads import DROPOUT, answering, bare, tagging
+from attentif.hub.heads import DROPOUT, answer_head, bare, tag_head
 from attentif.hub.keys import Code, Key
 from attentif.hub.rows import Row
 from attentif.models import ModelConfig
@@ -54,7 +54,7 @@ def with_pattern(config: dict[str, Any]) -> dict[str, Any]:
     return {"hidden_act": "gelu_new"} | config | {"pattern": pattern(block, drawn) if kind == SPARSE else []}
 
 
-def looking_back(config: dict[str, Any]) -> dict[str, Any]:
+def make_causal(config: dict[str, Any]) -> dict[str, Any]:
     if config.get("attention_type", SPARSE) == SPARSE:
         raise ConfigError(f"attention_type: {SPARSE!r} sees what is still to be written, in long texts (only {FULL!r} writes)")
     return with_pattern(config)
@@ -83,7 +83,7 @@ def with_a_block_more(family: Family) -> Family:
         template={**family.template, "encoder": stack},
         keys=[*layers, *(replace(key, ours=in_turns(key)) if isinstance(key, Key) else key for key in kept)],
         body=body_and_block,
-        heads=[answering("BigBirdForQuestionAnswering", theirs="qa_classifier.qa_outputs")],
+        heads=[answer_head("BigBirdForQuestionAnswering", theirs="qa_classifier.qa_outputs")],
         prefix="",
         others=(),
     )
@@ -117,10 +117,10 @@ BIG_BIRD = Family(
     ],
     body=ROWS,
     heads=[
-        masked("BigBirdForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS]),
-        pretraining("BigBirdForPreTraining", "bert.pooler"),
+        masked_head("BigBirdForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS]),
+        pretraining_head("BigBirdForPreTraining", "bert.pooler"),
         classifier("BigBirdForSequenceClassification", DENSE_HEAD, keys=[DROPOUT, LIKE_THE_BLOCKS]),
-        tagging("BigBirdForTokenClassification"),
+        tag_head("BigBirdForTokenClassification"),
         bare("BigBirdModel"),
     ],
     prefix="bert.",
@@ -128,7 +128,7 @@ BIG_BIRD = Family(
     harmless=HARMLESS,
     older=with_pattern,
     whole=without_pattern,
-    left_out=choosing("BigBird"),
+    left_out=refuse_choices("BigBird"),
 )
 WRITING = as_writer(BIG_BIRD, "BigBirdForCausalLM").others[0]
-register(replace(BIG_BIRD, others=[replace(WRITING, older=looking_back), with_a_block_more(BIG_BIRD)]))
+register(replace(BIG_BIRD, others=[replace(WRITING, older=make_causal), with_a_block_more(BIG_BIRD)]))

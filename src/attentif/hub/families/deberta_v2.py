@@ -15,7 +15,7 @@ from attentif.hub.families.bert import (
     TEMPLATE,
     classifier,
     common_heads,
-    masked,
+    masked_head,
 )
 from attentif.hub.family import Family, register
 from attentif.hub.heads import CHOICES
@@ -94,7 +94,7 @@ UNUSED = tuple(
     for name in ("bias", *(f"{part}.{kind}" for part in ("dense", "LayerNorm", "classifier") for kind in ("weight", "bias")))
 )
 POOLER = [Key("cls_dropout", "head.dropout", None), Key("pooler_hidden_act", "head.activation", "gelu", ACTIVATIONS)]
-MASKED = masked("DebertaV2ForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS])
+MASKED = masked_head("DebertaV2ForMaskedLM", PREDICTIONS, [LIKE_THE_BLOCKS])
 TAGS, ANSWERS, BARE = common_heads("DebertaV2")
 register(
     Family(

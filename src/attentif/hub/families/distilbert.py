@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attentif.hub.families.bert import ACTIVATIONS, MASKED_HEAD, TEMPLATE, choosing, classifier, common_heads
+from attentif.hub.families.bert import ACTIVATIONS, MASKED_HEAD, TEMPLATE, classifier, common_heads, refuse_choices
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
@@ -69,6 +69,6 @@ register(
         ignored=("embeddings.position_ids",),
         harmless=("qa_dropout", "seq_classif_dropout", "tie_weights_", "classifier_dropout"),
         aliases={"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
-        left_out=choosing("DistilBert"),
+        left_out=refuse_choices("DistilBert"),
     )
 )

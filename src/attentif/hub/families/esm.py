@@ -9,7 +9,7 @@ from torch import Tensor
 from attentif.errors import ConfigError
 from attentif.hub.families.bert import ACTIVATIONS, ATTN, BLOCK, DENSE_HEAD, FFN, LAYER, classifier
 from attentif.hub.family import Family, register
-from attentif.hub.heads import bare, tagging
+from attentif.hub.heads import bare, tag_head
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
 
@@ -68,7 +68,7 @@ register(
         ],
         heads=[
             classifier("EsmForSequenceClassification", DENSE_HEAD, keys=[Key("hidden_dropout_prob", "head.dropout", 0.1)]),
-            tagging("EsmForTokenClassification"),
+            tag_head("EsmForTokenClassification"),
             bare("EsmModel"),
         ],
         prefix="esm.",

@@ -15,7 +15,7 @@ from attentif.hub.families.llama import (
     SLIDING,
     family,
     types_of,
-    windowed,
+    window_key,
     windows_of,
     with_length,
     with_mixers,
@@ -82,7 +82,7 @@ register(
     replace(
         GPT_OSS,
         template=without_block(TEMPLATE),
-        keys=[windowed(TEMPLATE), *by_layer(key for key in GPT_OSS.keys if isinstance(key, Always) or key.theirs != "hidden_act")],
+        keys=[window_key(TEMPLATE), *by_layer(key for key in GPT_OSS.keys if isinstance(key, Always) or key.theirs != "hidden_act")],
         heads=[
             language("GptOssForCausalLM"),
             *decoder_heads("GptOss", only=("ForSequenceClassification", "ForTokenClassification", "Model")),

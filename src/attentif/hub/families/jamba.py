@@ -6,7 +6,7 @@ from typing import Any
 from attentif.errors import ConfigError
 from attentif.hub.families.llama import ATTENTION, HARMLESS, KEYS, TEMPLATE, without_block
 from attentif.hub.family import Family, register
-from attentif.hub.heads import bare, classifying, language
+from attentif.hub.heads import bare, classify_head, language
 from attentif.hub.keys import Always, Key
 from attentif.hub.layers import by_layer, layers_key
 from attentif.hub.rows import Row, Split, Squeezed, Stacked
@@ -105,7 +105,7 @@ register(
         body=body,
         heads=[
             language("JambaForCausalLM"),
-            classifying("JambaForSequenceClassification", {"score": "out"}, (), pool="last", bias=False),
+            classify_head("JambaForSequenceClassification", {"score": "out"}, (), pool="last", bias=False),
             bare("JambaModel", "last"),
         ],
         prefix="model.",

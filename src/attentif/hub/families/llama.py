@@ -236,7 +236,7 @@ def experts(block: str, names: Mapping[str, str]) -> Callable[[ModelConfig], Ite
     return rows
 
 
-def windowed(template: Mapping[str, Any]) -> Key:
+def window_key(template: Mapping[str, Any]) -> Key:
     """The key that says how far each block sees, the blocks all alike but for that."""
     block = template["decoder"]["block"]
     attn = block["attn"]
@@ -264,7 +264,7 @@ def family(
     return Family(
         kind=kind,
         template=without_block(template) if mixed else template,
-        keys=[windowed(template), *by_layer(keys)] if mixed else keys,
+        keys=[window_key(template), *by_layer(keys)] if mixed else keys,
         body=rows,
         heads=[language(f"{name}ForCausalLM"), *decoder_heads(name, answers=answers)],
         prefix="model.",

@@ -11,10 +11,10 @@ from attentif.hub.families.bert import (
     ROBERTA_PLACES,
     ROWS,
     TEMPLATE,
-    choosing,
     classifier,
     common_heads,
-    masked,
+    masked_head,
+    refuse_choices,
 )
 from attentif.hub.family import Family, register
 from attentif.hub.heads import DROPOUT
@@ -56,13 +56,13 @@ register(
         keys=[*KEYS, ROBERTA_PLACES, Always("pad_token_id", 1), window(first=0)],
         body=[*ROWS, *APART],
         heads=[
-            masked("LongformerForMaskedLM", ROBERTA_HEAD),
+            masked_head("LongformerForMaskedLM", ROBERTA_HEAD),
             classifier("LongformerForSequenceClassification", DENSE_HEAD, keys=[DROPOUT, window(first=1)]),
             *common_heads("Longformer"),  # of which answers want a question whose tokens are marked, and so global
         ],
         prefix="longformer.",
         ignored=IGNORED,
         harmless=("classifier_dropout", "ignore_attention_mask", "attention_mode", "onnx_export"),
-        left_out=choosing("Longformer"),
+        left_out=refuse_choices("Longformer"),
     )
 )

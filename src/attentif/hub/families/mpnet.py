@@ -8,10 +8,10 @@ from attentif.hub.families.bert import (
     ROBERTA_PLACES,
     ROWS,
     TEMPLATE,
-    choosing,
     classifier,
     common_heads,
-    masked,
+    masked_head,
+    refuse_choices,
 )
 from attentif.hub.family import Family, register
 from attentif.hub.keys import Always, Key
@@ -41,13 +41,13 @@ register(
         ],
         body=[*(row for row in ROWS if ".attention." not in row.theirs and "token_type" not in row.theirs), *ATTENTION],
         heads=[
-            masked("MPNetForMaskedLM", ROBERTA_HEAD),
+            masked_head("MPNetForMaskedLM", ROBERTA_HEAD),
             classifier("MPNetForSequenceClassification", DENSE_HEAD),
             *common_heads("MPNet"),
         ],
         prefix="mpnet.",
         ignored=IGNORED,
         harmless=("classifier_dropout",),
-        left_out=choosing("MPNet"),
+        left_out=refuse_choices("MPNet"),
     )
 )

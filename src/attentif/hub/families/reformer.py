@@ -12,7 +12,7 @@ from typing import Any
 from attentif.errors import ConfigError
 from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.family import Family, HeadOf, register
-from attentif.hub.heads import DROPOUT, answering, bare, classifying
+from attentif.hub.heads import DROPOUT, answer_head, bare, classify_head
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row, Squeezed
 
@@ -161,7 +161,7 @@ READING = family(
     "encoder",
     [
         language("ReformerForMaskedLM", "masked"),
-        classifying(
+        classify_head(
             "ReformerForSequenceClassification",
             {"classifier.dense": "hidden", "classifier.out_proj": "out"},
             (DROPOUT, Key("hidden_size", "head.inner")),
@@ -169,7 +169,7 @@ READING = family(
             hidden=True,
             activation="tanh",
         ),
-        answering("ReformerForQuestionAnswering"),
+        answer_head("ReformerForQuestionAnswering"),
         bare("ReformerModel"),
     ],
 )

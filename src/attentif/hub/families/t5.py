@@ -6,7 +6,7 @@ from typing import Any
 from attentif.errors import ConfigError
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.forms import encoder_of
-from attentif.hub.heads import HEADLESS, answering, bare, ends_classified, tagging
+from attentif.hub.heads import HEADLESS, answer_head, bare, ends_classified, tag_head
 from attentif.hub.keys import Always, Key, words
 from attentif.hub.rows import Row
 from attentif.models import ModelConfig
@@ -107,7 +107,7 @@ T5 = Family(
             [Key("scale_decoder_outputs", "head.scaled", True)],
             task="text-to-text",
         ),
-        answering("T5ForQuestionAnswering"),
+        answer_head("T5ForQuestionAnswering"),
     ],
     ignored=("EncDecAttention.relative_attention_bias.weight",),  # in old files
     embeddings=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
@@ -123,7 +123,7 @@ T5_FORMS = replace(
     others=[
         replace(T5, heads=CLASSIFYING, prefix=INSIDE),
         encoder_of(T5, [bare("T5EncoderModel")]),
-        encoder_of(T5, [tagging("T5ForTokenClassification", keys=[Key("classifier_dropout", "head.dropout", 0.0)])], prefix=INSIDE),
+        encoder_of(T5, [tag_head("T5ForTokenClassification", keys=[Key("classifier_dropout", "head.dropout", 0.0)])], prefix=INSIDE),
     ],
 )
 

@@ -7,7 +7,7 @@ from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.families.wav2vec2_conformer import HARMLESS
 from attentif.hub.families.wav2vec2_conformer import KEYS as CONFORMER_KEYS
 from attentif.hub.family import Family, HeadOf, register
-from attentif.hub.heads import NO_TASK, bare, classifying, tagging
+from attentif.hub.heads import NO_TASK, bare, classify_head, tag_head
 from attentif.hub.keys import Always, Code, Key
 from attentif.hub.rows import Row
 from attentif.models import ModelConfig
@@ -100,7 +100,7 @@ def family(kind: str, name: str, more: list[HeadOf], keys: list[Key | Always], l
                 [Key("vocab_size", "head.vocab"), Key("final_dropout", "head.dropout", 0.1), Always("pad_token_id", 0)],  # 0 is the blank
                 task="speech",
             ),
-            classifying(
+            classify_head(
                 f"{name}ForSequenceClassification",
                 {"projector": "hidden", "classifier": "out"},
                 (Key("classifier_proj_size", "head.inner", 256),),
@@ -126,7 +126,7 @@ register(
     family(
         "wav2vec2",
         "Wav2Vec2",
-        [tagging("Wav2Vec2ForAudioFrameClassification", keys=(), dropout=0.0)],
+        [tag_head("Wav2Vec2ForAudioFrameClassification", keys=(), dropout=0.0)],
         [Always("adapter_attn_dim", None)],
         {"Wav2Vec2ForPreTraining": NO_TASK, "Wav2Vec2ForXVector": NO_TASK},
     ),

@@ -12,7 +12,7 @@ import torch
 from attentif.errors import ConfigError
 from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.family import Family, HeadOf, register
-from attentif.hub.heads import NO_TASK, bare, classifying, tagging
+from attentif.hub.heads import NO_TASK, bare, classify_head, tag_head
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Made, Row, Squeezed
 from attentif.models import ModelConfig
@@ -146,7 +146,7 @@ register(
                 [Key("vocab_size", "head.vocab"), Key("final_dropout", "head.dropout", 0.1), Always("pad_token_id", 0)],  # 0 is the blank
                 task="speech",
             ),
-            classifying(
+            classify_head(
                 "Wav2Vec2ConformerForSequenceClassification",
                 {"projector": "hidden", "classifier": "out"},
                 (Key("classifier_proj_size", "head.inner", 256),),
@@ -155,7 +155,7 @@ register(
                 activation="none",
                 dropout=0.0,
             ),
-            tagging("Wav2Vec2ConformerForAudioFrameClassification", keys=(), dropout=0.0),
+            tag_head("Wav2Vec2ConformerForAudioFrameClassification", keys=(), dropout=0.0),
             bare("Wav2Vec2ConformerModel"),
         ],
         prefix="wav2vec2_conformer.",

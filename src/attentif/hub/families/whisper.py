@@ -10,7 +10,7 @@ from typing import Any
 from attentif.hub.families.bart import ALIASES, SIZES, rows_of
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.forms import encoder_of
-from attentif.hub.heads import HALF, HEADLESS, classifying
+from attentif.hub.heads import HALF, HEADLESS, classify_head
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
 
@@ -46,7 +46,7 @@ DECODER = [
     Row("decoder.layer_norm.{p}", "decoder.norm.{p}"),
     *rows_of("decoder", "norm_in"),
 ]
-CLASSIFYING = classifying(
+CLASSIFYING = classify_head(
     "WhisperForAudioClassification",
     {"projector": "hidden", "classifier": "out"},
     (Key("classifier_proj_size", "head.inner", 256), Always("use_weighted_layer_sum", False)),

@@ -199,13 +199,13 @@ def write_vocabulary(tokenizer: Tokenizer, size: int) -> dict[str, Any]:
         found = _write_t5(said, names, kinds)
     else:
         raise ConfigError(f"llama.cpp has no tokenizer of the kind {kind}")
-    found |= {"token_type": kinds} | _written_frame(tokenizer)
+    found |= {"token_type": kinds} | _describe_frame(tokenizer)
     ids = {theirs: tokenizer.special[ours] for theirs, ours in SPECIAL.items() if ours in tokenizer.special}
     found |= {f"{theirs}_token_id": number for theirs, number in ids.items()}
     return {f"tokenizer.ggml.{key}": value for key, value in found.items()}
 
 
-def _written_frame(tokenizer: Tokenizer) -> dict[str, Any]:
+def _describe_frame(tokenizer: Tokenizer) -> dict[str, Any]:
     encoded = tokenizer.rust.encode("a").ids
     bos, eos = tokenizer.special.get("bos"), tokenizer.special.get("eos")
     return {"add_bos_token": bool(encoded) and encoded[0] == bos, "add_eos_token": len(encoded) > 1 and encoded[-1] == eos}

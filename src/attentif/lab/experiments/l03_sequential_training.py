@@ -88,7 +88,7 @@ def chain(y: Tensor) -> int:
     return longest[y.grad_fn]
 
 
-def training(read: Read, parameters: list[nn.Parameter], rows: int, length: int, width: int) -> Callable[[], None]:
+def train_step(read: Read, parameters: list[nn.Parameter], rows: int, length: int, width: int) -> Callable[[], None]:
     """Forward and backward over all tokens, once."""
     x = torch.randn(rows, length, width, generator=torch.Generator().manual_seed(0))
 
@@ -113,7 +113,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     }
     chains = {name: [chain(reads[name](torch.randn(1, n, width))) for n in lengths] for name in ("steps", "transformer")}
     tokens, parameters = lengths[-1], [*lstm.parameters(), *transformer.parameters()]
-    jobs = {(name, n): training(read, parameters, tokens // n, n, width) for n in lengths for name, read in reads.items()}
+    jobs = {(name, n): train_step(read, parameters, tokens // n, n, width) for n in lengths for name, read in reads.items()}
     tick = make_tick(progress, (repeats + 1) * len(jobs))
     timing = interleave(jobs, repeats, after=lambda _: tick())
     seconds = {name: [timing.seconds[name, n] for n in lengths] for name in reads}

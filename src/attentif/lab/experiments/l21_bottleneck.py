@@ -71,7 +71,7 @@ def paragraphs() -> list[int]:
     return [min(words, LONGEST) for words in found if words]
 
 
-def reading(mixers: dict[str, Mixer], lengths: list[int], width: int, *, packed: bool) -> Callable[[], int]:
+def make_pass(mixers: dict[str, Mixer], lengths: list[int], width: int, *, packed: bool) -> Callable[[], int]:
     """A pass over the rows, one sublayer after the other: its operations."""
     seq = Seq.from_packed(lengths) if packed else Seq.from_padded(lengths)
     x = torch.zeros(*((sum(lengths),) if packed else (len(lengths), max(lengths))), width)
@@ -101,7 +101,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
     for seed in batches:
         lengths = np.random.default_rng(seed).choice(paragraphs(), ROWS).tolist()
         lengths = [max(lengths)] * ROWS if cut else lengths
-        waste.append(reading(narrow, lengths, padded_width, packed=False)() / reading(narrow, lengths, padded_width, packed=True)())
+        waste.append(make_pass(narrow, lengths, padded_width, packed=False)() / make_pass(narrow, lengths, padded_width, packed=True)())
         fill.append(sum(lengths) / (ROWS * max(lengths)))
         tick()
     return {

@@ -14,7 +14,7 @@ from attentif.errors import UsageError
 from attentif.models import Batch, Model, eval_mode
 from attentif.models.heads import ClassifyHead, LanguageHead
 from attentif.nn.tape import record
-from attentif.serve.studio.given import given
+from attentif.serve.studio.given import open_input
 from attentif.serve.studio.messages import Answer, Changed, ChangeRequest, HeadEffect, InputRequest, Outcome, WordEffect, to_intervention
 from attentif.serve.studio.reading import Reading, network_of, read_input, token_names
 
@@ -25,7 +25,7 @@ WORD = re.compile(r"\S+")
 
 def reading_of(run: Run, asked: InputRequest) -> Reading:
     """What the network reads for a request."""
-    with given(run, asked) as example:
+    with open_input(run, asked) as example:
         return read_input(run, example)
 
 
@@ -42,7 +42,7 @@ def outcome(run: Run, asked: InputRequest) -> Outcome:
         return _hidden(run, asked.text)
     if "generate" in run.capabilities and "translate" not in run.capabilities:
         return _next(run, asked)
-    with given(run, asked) as example:
+    with open_input(run, asked) as example:
         if asked.example is None:
             prediction = run.predict([example])[0]
         else:  # a row of the test split may have no name: the task itself takes it

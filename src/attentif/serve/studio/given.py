@@ -29,13 +29,13 @@ LONGEST = 20_000  # characters of a value that is shown
 
 
 @contextmanager
-def given(run: Run, asked: InputRequest) -> Iterator[str | Example]:
+def open_input(run: Run, asked: InputRequest) -> Iterator[str | Example]:
     """The input of a request as the run's task takes it. Files exist as long as the block."""
     if asked.picture is not None:
-        with drawn_picture(fit_picture(run, asked.picture)) as path:
+        with write_temporary_picture(fit_picture(run, asked.picture)) as path:
             yield path
     elif asked.file is not None:
-        with opened_file(run, asked.file) as path:
+        with write_temporary_file(run, asked.file) as path:
             yield path
     elif asked.example is not None:
         found = examples_of(run)
@@ -57,7 +57,7 @@ def _text(run: Run, asked: InputRequest) -> str | Example:
 
 
 @contextmanager
-def opened_file(run: Run, uri: str) -> Iterator[str]:
+def write_temporary_file(run: Run, uri: str) -> Iterator[str]:
     """The contents of a sound or a table, as the path of a temporary file."""
     reads = getattr(run.task, "reads", "")
     capability = next((CAPABILITIES[name] for name in run.capabilities if reads in CAPABILITIES[name].files), None)
@@ -102,7 +102,7 @@ def list_examples(run: Run) -> Examples:
 
 
 @contextmanager
-def drawn_picture(png: str) -> Iterator[str]:
+def write_temporary_picture(png: str) -> Iterator[str]:
     """A picture that a page drew, as the path of a temporary file: tasks of pictures read files."""
     try:
         raw = base64.b64decode(png.partition(",")[2] or png, validate=True)
@@ -123,7 +123,7 @@ def fit_picture(run: Run, png: str) -> str:
     frontend = network_of(run).config.frontend
     if not isinstance(frontend, PictureConfig) or frontend.height is None or frontend.width is None:
         raise UsageError("this run does not read pictures")
-    with drawn_picture(png) as path, Image.open(path) as picture:
+    with write_temporary_picture(png) as path, Image.open(path) as picture:
         ink = np.asarray(picture.convert("L"), dtype=np.float64)
     rows, columns = np.flatnonzero(ink.max(1) > 32), np.flatnonzero(ink.max(0) > 32)
     if not len(rows):

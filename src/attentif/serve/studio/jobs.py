@@ -108,11 +108,11 @@ class Jobs:
     def lab(self) -> Path:
         return self.runs / "lab"
 
-    def measured(self) -> list[str]:
+    def list_measured(self) -> list[str]:
         """Experiments whose pages are there."""
         return sorted(path.stem for path in self.lab.glob("L*.html"))
 
-    def said(self, id: str) -> list[str]:
+    def read_last_lines(self, id: str) -> list[str]:
         """The last lines that a job wrote."""
         log = self.runs / f".{id}.{LOG}"
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []

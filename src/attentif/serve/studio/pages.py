@@ -76,7 +76,7 @@ def report_pages(library: Library, jobs: Jobs, session: Callable[[Request], None
 
     @pages.get("/lab/{name}")
     def experiment(name: str) -> Response:
-        if name not in jobs.measured():
+        if name not in jobs.list_measured():
             raise ApiError(404, "this experiment has not been measured here")
         return page(jobs.lab / f"{name}.html")
 

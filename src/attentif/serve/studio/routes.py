@@ -80,11 +80,11 @@ def _short_path(path: Path) -> str:
 
 
 def _on_run(library: Library, id: str, step: int | None, work: Callable[[Run], Done]) -> Callable[[], Done]:
-    def locked() -> Done:
+    def run_locked() -> Done:
         with library.run(id, step) as run:
             return work(run)
 
-    return locked
+    return run_locked
 
 
 # --------------------------------------------------------------------------------------------------------------------- runs
@@ -256,7 +256,7 @@ async def _follow(jobs: Jobs, name: str, request: Request) -> AsyncIterator[str]
     while not await request.is_disconnected():
         running = job is not None and job.is_running
         state = "running" if running else "failed" if job is not None and job.process.poll() else "finished"
-        line = {"state": state, "said": jobs.said(job.run) if job is not None else [], "page": name in jobs.measured()}
+        line = {"state": state, "said": jobs.read_last_lines(job.run) if job is not None else [], "page": name in jobs.list_measured()}
         yield f"data: {json.dumps(line, ensure_ascii=False)}\n\n"
         if not running:
             break
@@ -269,7 +269,7 @@ def _add_training(api: APIRouter, library: Library, jobs: Jobs) -> None:
     async def choices() -> dict[str, Any]:
         """Recipes, models and the files of the opened data folder."""
         return {
-            "measured": jobs.measured(),
+            "measured": jobs.list_measured(),
             "recipes": sorted(recipe_names()),
             "models": [name for name in preset_names() if name.endswith("tiny")],
             "files": [path.name for path in jobs.files()],
@@ -311,7 +311,7 @@ def _add_training(api: APIRouter, library: Library, jobs: Jobs) -> None:
 
 
 def _last(jobs: Jobs, id: str) -> str:
-    return next(reversed(jobs.said(id)), "") if id in jobs.jobs else ""
+    return next(reversed(jobs.read_last_lines(id)), "") if id in jobs.jobs else ""
 
 
 async def _watch(library: Library, jobs: Jobs, id: str, request: Request) -> AsyncIterator[str]:

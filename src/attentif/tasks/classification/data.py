@@ -58,10 +58,10 @@ class LabelledTexts(EncodedRows):
     def joined_texts(self) -> list[str]:
         """Each example as one text, for models that count words; the words of a pair's second text are marked."""
         texts = self.table["text"]
-        return [joined(a, b) for a, b in zip(texts, self.table["pair"], strict=True)] if "pair" in self.table.columns else texts
+        return [join_pair(a, b) for a, b in zip(texts, self.table["pair"], strict=True)] if "pair" in self.table.columns else texts
 
 
-def joined(first: str, second: str) -> str:
+def join_pair(first: str, second: str) -> str:
     """A pair as one text of three parts: its first words, its second words marked as such, and the words that both have."""
     words = [re.findall(r"\w+", text.casefold()) for text in (first, second)]
     marked, shared = (f"second_{word}" for word in words[1]), (f"both_{word}" for word in sorted({*words[0]} & {*words[1]}))

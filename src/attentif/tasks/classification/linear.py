@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.errors import RunError
-from attentif.files import replacing
+from attentif.files import replace_atomically
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -112,7 +112,7 @@ class Linear:
         for own in self.terms:
             names = "\n".join(own.names)  # no term has a line end
             tensors |= {own.reads: np.frombuffer(names.encode(), dtype=np.uint8), f"{own.reads}.idf": own.idf}
-        with replacing(path) as temporary:
+        with replace_atomically(path) as temporary:
             save_file(tensors, temporary)
             temporary.chmod(0o644)
 
@@ -123,7 +123,7 @@ class Linear:
 
         try:
             tensors = load_file(path)
-            made = cls([_kept_terms(reads, tensors) for reads in READS if reads in tensors], tensors["weights"], tensors["bias"])
+            made = cls([_load_terms(reads, tensors) for reads in READS if reads in tensors], tensors["weights"], tensors["bias"])
             if sum(len(own.idf) for own in made.terms) != len(made.weights) or made.weights.shape[1] != len(made.bias):
                 raise ValueError("its parts have different sizes")
         except FileNotFoundError:
@@ -154,7 +154,7 @@ def count_terms(reads: str, texts: Sequence[str]) -> tuple[Any, Any]:
     return every, every.fit_transform(texts)
 
 
-def _kept_terms(reads: str, tensors: Mapping[str, NDArray[Any]]) -> Terms:
+def _load_terms(reads: str, tensors: Mapping[str, NDArray[Any]]) -> Terms:
     made = Terms(reads, tensors[reads].tobytes().decode().split("\n"), tensors[f"{reads}.idf"])
     if len(made.names) != len(made.idf):
         raise ValueError(f"its {reads} have different sizes")

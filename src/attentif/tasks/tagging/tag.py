@@ -26,9 +26,9 @@ from attentif.data.conll import (
     find_broken,
     find_entities,
     line_of,
+    read_tagged_rows,
+    read_untagged_rows,
     repair_tags,
-    tagged_rows,
-    untagged_rows,
 )
 from attentif.errors import DataError
 from attentif.models import Batch, Model, ModelConfig, eval_mode
@@ -132,7 +132,7 @@ class Tag(Task[TagState, TaggedSentences]):
     def prepare(
         self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: TagState | None = None
     ) -> Prepared[TagState, TaggedSentences]:
-        splits = load_table(data, TAG, say, open_rows=tagged_rows)
+        splits = load_table(data, TAG, say, open_rows=read_tagged_rows)
         notes = list(splits.notes)
         scheme: Scheme = (
             state.scheme
@@ -155,7 +155,7 @@ class Tag(Task[TagState, TaggedSentences]):
         return Prepared(state, train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
 
     def read(self, state: TagState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> TaggedSentences:
-        table, notes = load_rows(data, TAG, say, open_rows=tagged_rows)
+        table, notes = load_rows(data, TAG, say, open_rows=read_tagged_rows)
         (sound,) = self._check_tags([table], state.scheme, notes)
         encoded = self._encode(state, sound, tokenizers["tokenizer"], model, notes)
         say_all(notes, say)
@@ -297,7 +297,7 @@ class Tag(Task[TagState, TaggedSentences]):
 
     def inputs(self, file: Path, column: str | None) -> list[str | Example] | None:
         """The sentences of a file with tags, which are not looked at; other files hold texts."""
-        sentences = None if column else untagged_rows(file)
+        sentences = None if column else read_untagged_rows(file)
         return None if sentences is None else [{"tokens": tokens} for tokens in sentences]
 
     def predict(

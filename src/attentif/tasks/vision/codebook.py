@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attentif.data.picture_files import Bytes
 from attentif.errors import RunError
-from attentif.files import replacing
+from attentif.files import replace_atomically
 
 FILE = "codebook.safetensors"
 MOST_PATCHES = 200_000  # that k-means is fitted on
@@ -70,7 +70,7 @@ class Codebook:
     def save(self, folder: Path) -> None:
         from safetensors.numpy import save_file
 
-        with replacing(folder / FILE) as temporary:
+        with replace_atomically(folder / FILE) as temporary:
             save_file({"codes": self.codes, "size": np.array([self.size]), "shape": np.array(self.shape)}, temporary)
             temporary.chmod(0o644)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from attentif.data.images import Pictures
 from attentif.data.picture_files import Bytes
 from attentif.extras import require_extra
-from attentif.files import replacing
+from attentif.files import replace_atomically
 from attentif.tasks.base import Baseline, Evaluation, Say
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import share
@@ -97,7 +97,7 @@ def write_sheet(path: Path, shown: Sequence[Bytes]) -> None:
     require_extra("PIL")
     from PIL import Image
 
-    with replacing(path) as temporary:
+    with replace_atomically(path) as temporary:
         Image.fromarray(sheet(shown, columns=math.ceil(math.sqrt(len(shown))), side=96)).save(temporary, "PNG", optimize=True)
 
 
@@ -189,7 +189,7 @@ def paint_sections(evaluation: Evaluation) -> list[Section]:
         return []
     return [
         Section(Text("Les dessins", "The drawings"), _drawings(details)),
-        Section(Text("Dessine-t-il, ou recopie-t-il ?", "Does it draw, or does it copy?"), _copying(details)),
+        Section(Text("Dessine-t-il, ou recopie-t-il ?", "Does it draw, or does it copy?"), _copying_blocks(details)),
     ]
 
 
@@ -219,7 +219,7 @@ def _drawings(details: PaintDetails) -> list[Block]:
     ]
 
 
-def _copying(details: PaintDetails) -> list[Block]:
+def _copying_blocks(details: PaintDetails) -> list[Block]:
     from attentif.view.figures.drawings import drawings
 
     copying = details["copying"]
