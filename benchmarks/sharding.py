@@ -28,7 +28,7 @@ def work(order: dict[str, Any]) -> None:
 
     from attentif.data.shards import TokenStream
     from attentif.models import build, resolve
-    from attentif.tasks.language.language import LanguageConfig, Windows
+    from attentif.tasks.language.language import LanguageConfig, TextWindows
     from attentif.training.config import TrainConfig
     from attentif.training.distributed import ProcessGroup
     from attentif.training.loop import Job, fit
@@ -44,7 +44,7 @@ def work(order: dict[str, Any]) -> None:
 
     ids = np.random.default_rng(0).zipf(1.3, 400_000).clip(1, vocab - 1).astype(np.uint16)
     windows = [
-        Windows(name, TokenStream([some], np.zeros(1, np.uint64), len(some)), Tokenizer(), 64)  # type: ignore[arg-type]
+        TextWindows(name, TokenStream([some], np.zeros(1, np.uint64), len(some)), Tokenizer(), 64)  # type: ignore[arg-type]
         for name, some in (("train", ids), ("valid", ids[:0]))
     ]
     shape = {"base": "decoder-tiny"} | (SMALL if order["size"] == "small" else LARGE)

@@ -10,7 +10,7 @@ from typing import Any
 
 from photograph import photograph
 
-from attentif.view.blocks import FigureBlock, Table
+from attentif.view.blocks import FigureBlock, TableBlock
 from attentif.view.caveats import may_not
 from attentif.view.comparison_figures import costs, curves, quality
 from attentif.view.comparison_tables import cost_table, rates, sizes_table
@@ -38,7 +38,7 @@ def write_part(part: dict[str, Any], folder: str) -> list[str]:
             lines += [f"*{say(block.about, LANG)}*", ""]
     lines += ["**What may not be concluded.** " + join_texts(may_not(part)).en, ""]
     lines += ["<details><summary>Learning rates and sizes</summary>", ""]
-    for table in [*(block for block in rates(part) if isinstance(block, Table)), sizes_table(part)]:
+    for table in [*(block for block in rates(part) if isinstance(block, TableBlock)), sizes_table(part)]:
         lines += [*table_lines(table), ""]
     return [*lines, "</details>", ""]
 

@@ -27,7 +27,7 @@ Answer = Callable[[Sequence[Any]], list[Prediction]]
 
 
 @dataclass(frozen=True)
-class Questions:
+class InputRows:
     """What a file asks: its rows in order, and how many there are."""
 
     file: Path
@@ -62,7 +62,7 @@ def cut_chunks(rows: Iterator[AskedRow], begun: bool) -> Iterator[list[AskedRow]
 
 
 def answer_rows(
-    questions: Questions, answer: Answer, progress: Progress | None = None, done: int = 0, ahead: Ahead | None = None
+    questions: InputRows, answer: Answer, progress: Progress | None = None, done: int = 0, ahead: Ahead | None = None
 ) -> Iterator[tuple[int, list[tuple[AskedRow, Prediction]]]]:
     """Answers, chunk by chunk, each with the line that it ends with; `done` rows were dealt with before."""
     chunks = cut_chunks(iter(questions.rows), done > 0)
@@ -76,7 +76,7 @@ def answer_rows(
 
 
 def answer_into(
-    questions: Questions,
+    questions: InputRows,
     answer: Answer,
     out: AnswerFile,
     *,

@@ -19,7 +19,7 @@ LOSSES = 3  # workers that a task may lose before it is given up
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RemoteOutcome:
     """What a task returned, or the error that it raised; errors of ours would lose their place as pickles."""
 
     value: Any = None
@@ -32,13 +32,13 @@ class Outcome:
         raise kind(message, file=file, line=line, code=code)
 
 
-def run_task(function: Callable[..., Any], *args: Any) -> Outcome:
+def run_task(function: Callable[..., Any], *args: Any) -> RemoteOutcome:
     """Run on a worker."""
     try:
-        return Outcome(function(*args))
+        return RemoteOutcome(function(*args))
     except AttentifError as error:
         kind = type(error) if type(error).__init__ is AttentifError.__init__ else RunError
-        return Outcome(error=(kind, error.message, None if error.file is None else str(error.file), error.line, error.code))
+        return RemoteOutcome(error=(kind, error.message, None if error.file is None else str(error.file), error.line, error.code))
 
 
 class Cluster:
@@ -51,7 +51,7 @@ class Cluster:
     def workers(self) -> int:
         return max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
 
-    def map_ordered(self, function: Callable[[Item], Any], items: Iterable[Item]) -> Iterator[tuple[Item, Outcome]]:
+    def map_ordered(self, function: Callable[[Item], Any], items: Iterable[Item]) -> Iterator[tuple[Item, RemoteOutcome]]:
         """Every item with what came of it, in order; a few more are being worked on meanwhile, so that memory is bounded."""
         waiting: deque[tuple[Item, Any]] = deque()
         for item in items:
@@ -61,7 +61,7 @@ class Cluster:
         while waiting:
             yield self._first(waiting)
 
-    def map_completed(self, function: Callable[[Item], Any], items: Iterable[Item]) -> Iterator[tuple[Item, Outcome]]:
+    def map_completed(self, function: Callable[[Item], Any], items: Iterable[Item]) -> Iterator[tuple[Item, RemoteOutcome]]:
         """The same in the order in which they end."""
         from distributed import as_completed
 
@@ -72,17 +72,17 @@ class Cluster:
     def submit(self, function: Callable[..., Any], *args: Any) -> Any:
         return self.client.submit(run_task, function, *args, pure=False)
 
-    def _first(self, waiting: deque[tuple[Item, Any]]) -> tuple[Item, Outcome]:
+    def _first(self, waiting: deque[tuple[Item, Any]]) -> tuple[Item, RemoteOutcome]:
         item, future = waiting.popleft()
         return item, self.wait_for(future)
 
-    def wait_for(self, future: Any) -> Outcome:
+    def wait_for(self, future: Any) -> RemoteOutcome:
         from distributed import KilledWorker
 
         try:
             return future.result()
         except KilledWorker:
-            return Outcome(
+            return RemoteOutcome(
                 error=(RunError, f"{LOSSES + 1} workers were lost with the same task; is there enough memory?", None, None, "worker-lost")
             )
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.bulk import Ahead, BulkResult, Questions, answer_into, embed_into
+from attentif.bulk import Ahead, BulkResult, InputRows, answer_into, embed_into
 from attentif.data import DataConfig, Roles
 from attentif.data.answer_file import AnswerFile, check_unfinished, describe_job
 from attentif.data.columns import ASKED, OPTIONS, find_columns
@@ -41,7 +41,7 @@ from attentif.training.overlap import add_unseen, find_unseen, save_rows
 from attentif.training.rundir import RunFolder, read_results
 from attentif.training.stored_config import find_data
 from attentif.training.vectors import embedding_vectors, is_word_level
-from attentif.view.blocks import AttentionMaps, Block, Cell, Paragraph, Section, Table
+from attentif.view.blocks import AttentionMaps, Block, Cell, Paragraph, Section, TableBlock
 from attentif.view.maps import maps_page
 from attentif.view.notebook import score_cells
 from attentif.view.page import Fragment
@@ -263,7 +263,7 @@ class Run:
         encoding: str | None = None,
         keep: Sequence[str] | None = None,
         tolerance: SkippingTolerance | None = None,
-    ) -> Questions:
+    ) -> InputRows:
         """The rows of a file that are to be answered: its lines, or the rows of a table, whose column of texts is named or detected."""
         task, tolerance = self._answering(), tolerance or SkippingTolerance(0, [])
         path = describe_file(Path(file), check_encoding(encoding))
@@ -271,7 +271,7 @@ class Run:
             if keep:
                 raise UsageError(f"--keep names columns of a table, and a run of {self.kind} reads whole files", code="no-column")
             rows = (AskedRow(number, asked) for number, asked in enumerate(own, 1) if number > tolerance.after)
-            return Questions(path, rows, len(own), tolerance)
+            return InputRows(path, rows, len(own), tolerance)
         role = task.reads
         reader = open_reader(path, tolerance)
         names = {role: "line"}
@@ -282,7 +282,7 @@ class Run:
             names = find_columns(reader.columns, path, config, roles)
         kept = choose_kept(reader.columns, keep, path)
         found = iterate_rows(reader, names, kept, after=tolerance.after, blank=task.begins_texts)
-        return Questions(path, found, count_rows(path), tolerance, frozenset(names.values()))
+        return InputRows(path, found, count_rows(path), tolerance, frozenset(names.values()))
 
     def predict_file(
         self,
@@ -437,20 +437,20 @@ class Run:
         if isinstance(self.config, StoredConfig):
             rows.append([Text("modèle", "model"), self.config.model.base or "-"])
         rows.append([Text("paramètres", "parameters"), count(sum(self.model.sizes().values()))])
-        body: list[Block] = [Table(["", ""], rows)]
+        body: list[Block] = [TableBlock(["", ""], rows)]
         if self.results:
             body.append(self._results_table())
             body.append(Paragraph(Text("Rapport : {path}", "Report: {path}").with_(path=str(self.folder.report)), "note"))
         return Fragment([Section(str(self.path), body)])._repr_html_()
 
-    def _results_table(self) -> Table:
+    def _results_table(self) -> TableBlock:
         """The run beside its baselines, scores with their intervals."""
         results = self.results
         rivals = [(Text(**rival["name"]), rival["scores"], rival["intervals"]) for rival in results.get("baselines", [])]
         keys = [key for key in results["scores"] if not rivals or any(key in scores for _, scores, _ in rivals)]
         systems = [*rivals, (Text("ce modèle", "this run"), results["scores"], results.get("intervals", {}))]
         table: list[list[Cell]] = [[name, *score_cells(scores, intervals, keys)] for name, scores, intervals in systems]
-        return Table(["", *(metric(key).title for key in keys)], table, strong=[len(table) - 1])
+        return TableBlock(["", *(metric(key).title for key in keys)], table, strong=[len(table) - 1])
 
     def __repr__(self) -> str:
         return f"<Run {self.path}: {self.kind}, {sum(self.model.sizes().values()):,} parameters>"

@@ -10,8 +10,8 @@ from torch.testing import assert_close
 
 from attentif.decode.engine import lower_experts, lower_recall  # noqa: F401  register their mixers
 from attentif.decode.engine.lower import lower_mixer
-from attentif.decode.engine.plan import Plan, Sink, Source, UnsupportedError
-from attentif.decode.engine.runner import Runner
+from attentif.decode.engine.plan import MixerInput, Plan, Sink, UnsupportedError
+from attentif.decode.engine.runner import ProgramRunner
 from attentif.nn.mixer import CrossMixer, Mixer
 from attentif.nn.seq import Seq
 from attentif.nn.state import State, StateTree
@@ -33,8 +33,8 @@ class Fused:
     def __init__(self, mixer: Mixer | CrossMixer) -> None:
         self.plan = Plan(CAPACITY)
         self.x, self.y = self.plan.buffer(WIDTH), self.plan.buffer(WIDTH)
-        lower_mixer(self.plan, mixer, "mixer", Source(self.x), Sink(self.y))
-        self.runner = Runner(self.plan)
+        lower_mixer(self.plan, mixer, "mixer", MixerInput(self.x), Sink(self.y))
+        self.runner = ProgramRunner(self.plan)
 
     def step(self, x: Tensor, places: Tensor, states: list[State | StateTree]) -> Tensor:
         self.x.data[: len(x)] = x

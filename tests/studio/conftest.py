@@ -20,7 +20,7 @@ from browsing import until
 import attentif
 from attentif.api import export_model
 from attentif.cli.studio import _bind
-from attentif.serve.settings import Settings
+from attentif.serve.settings import ServerSettings
 from attentif.serve.studio.server import create_studio
 from attentif.training.progress import Silent
 
@@ -125,7 +125,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def studio(folder: Path) -> Iterator[Studio]:
     listening = _bind(0)
-    settings = Settings(port=listening.getsockname()[1])
+    settings = ServerSettings(port=listening.getsockname()[1])
     app = create_studio(settings, [folder / "runs"], folder / "data")
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

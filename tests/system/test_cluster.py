@@ -11,7 +11,7 @@ from attentif.cluster import open_cluster
 from attentif.config import Layer
 from attentif.errors import DataError, UsageError
 from attentif.lab.compare.board import SilentBoard
-from attentif.lab.compare.worker_pool import ClusterPool, Job
+from attentif.lab.compare.worker_pool import ClusterPool, WorkerJob
 from attentif.lab.tune import search
 from attentif.remote import RemoteRun, answer_ahead, embed_on
 from attentif.training.progress import Silent
@@ -73,7 +73,7 @@ def test_vectors_of_a_cluster_are_those_of_one_machine(run, cluster):
 
 
 def test_jobs_of_a_comparison_report_what_went_wrong(cluster, tmp_path):
-    job = Job("one", {"kind": "decode", "folder": str(tmp_path / "none"), "threads": 1, "plugins": []})
+    job = WorkerJob("one", {"kind": "decode", "folder": str(tmp_path / "none"), "threads": 1, "plugins": []})
     (ended,) = ClusterPool(cluster, SilentBoard()).run([job])
     assert ended.job == job
     assert str(tmp_path / "none") in ended.error

@@ -37,14 +37,14 @@ def curve(
     """
     numbers = _numbers(labels)
     from attentif.plugin import load_installed
-    from attentif.training.curve import Plan, measure
+    from attentif.training.curve import CurvePlan, measure
     from attentif.training.progress import display
     from attentif.view.curve import curve_page, curve_table
     from attentif.view.words import say
 
     load_installed()
     files = data_options(data, target=target, valid=valid, test=test, text=text, label=label, group=group)
-    plan = Plan(recipe, layers_of(files, overrides), from_ or [], numbers, range(seeds), out)
+    plan = CurvePlan(recipe, layers_of(files, overrides), from_ or [], numbers, range(seeds), out)
     found = measure(plan, display(machine=json))
     page = plan.folder / "curve.html"
     curve_page(page, found)

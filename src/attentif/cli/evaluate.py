@@ -14,7 +14,7 @@ from attentif.errors import UsageError
 from attentif.french import pick
 
 
-class Split(StrEnum):
+class SplitName(StrEnum):
     test = "test"
     valid = "valid"
     train = "train"
@@ -34,7 +34,7 @@ def evaluate(
     text: TextColumn = None,
     label: LabelColumn = None,
     encoding: Encoding = None,
-    split: Annotated[Split | None, typer.Option(help="Split of the run's own data; by default test.", show_default=False)] = None,
+    split: Annotated[SplitName | None, typer.Option(help="SplitName of the run's own data; by default test.", show_default=False)] = None,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,
@@ -67,7 +67,7 @@ def evaluate(
         layers = [layer for layer in layers if "data" not in layer.values]
     loaded = reopen(run, layers, device=device, threads=threads, precision=precision)
     watch = display(machine=json)
-    chosen = (split or Split.test).value
+    chosen = (split or SplitName.test).value
     try:
         found = loaded.evaluate(
             files or None, split=chosen, say=watch.say, progress=lambda done, total: watch.work("evaluate", done, total)

@@ -52,12 +52,12 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError:
         raise UsageError("serving needs more packages: pip install 'attentif[serve]'") from None
-    from attentif.serve.settings import MEBIBYTE, Limits, Settings
+    from attentif.serve.settings import MEBIBYTE, ServerLimits, ServerSettings
     from attentif.serve.worker import WorkerSettings
 
-    limits = Limits(queue=queue, seconds=timeout, drain_seconds=drain, batch=batch, context=context, cache_bytes=cache * MEBIBYTE)
+    limits = ServerLimits(queue=queue, seconds=timeout, drain_seconds=drain, batch=batch, context=context, cache_bytes=cache * MEBIBYTE)
     # wrong usage is refused (exit 2) before any run is looked for (exit 1)
-    settings = Settings(host, port, read_key(api_key_file), tuple(allow_host or ()), tuple(allow_origin or ()), limits)
+    settings = ServerSettings(host, port, read_key(api_key_file), tuple(allow_host or ()), tuple(allow_origin or ()), limits)
     worker = WorkerSettings(name_runs(runs), limits, scratch="", device=device, threads=threads, precision=precision)
     from attentif.serve.app import create_app
     from attentif.serve.server import serve as listen

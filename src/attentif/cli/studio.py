@@ -33,7 +33,7 @@ def studio(
     try:
         import uvicorn
 
-        from attentif.serve.settings import Settings
+        from attentif.serve.settings import ServerSettings
         from attentif.serve.studio.server import create_studio
     except ImportError as error:
         raise UsageError(f"the studio needs {error.name}: pip install attentif[serve]") from None
@@ -45,7 +45,7 @@ def studio(
     if data is not None and not data.is_dir():
         raise UsageError("no such folder", file=data)
     bound = _bind(port)
-    settings = Settings(port=bound.getsockname()[1])
+    settings = ServerSettings(port=bound.getsockname()[1])
     app = create_studio(settings, folders, data)
     address = f"http://127.0.0.1:{settings.port}/studio/?token={settings.token}"
     print(f"studio: {address}", localize("Ctrl-C stops it; trainings that it started continue."), sep="\n", flush=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from attentif.view.words import Words
 
 
-class Use(StrEnum):
+class UseOption(StrEnum):
     network = "network"
     best = "best"
 
@@ -66,7 +66,8 @@ def train(
         Path | None, typer.Option(metavar="RUN", help="Resume an interrupted run; with train.epochs=N, train longer.")
     ] = None,
     use: Annotated[
-        Use | None, typer.Option(help="What answers: the network, or a baseline where it is better on validation.", show_default=False)
+        UseOption | None,
+        typer.Option(help="What answers: the network, or a baseline where it is better on validation.", show_default=False),
     ] = None,
     folds: Annotated[int, typer.Option(metavar="K", min=0, help="Cross-validation with K folds of --data.")] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print sizes, memory and time without training.")] = False,

@@ -28,7 +28,7 @@ BELONGING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class GroupGuess:
     """A column whose name says that rows belong together, and its value in each row; "" where a row has none."""
 
     column: str
@@ -36,7 +36,7 @@ class Guess:
     notes: list[str]
 
 
-def guess_group(table: Table, config: DataConfig, roles: Roles, splits: int) -> Guess | None:
+def guess_group(table: Table, config: DataConfig, roles: Roles, splits: int) -> GroupGuess | None:
     """The column to cut by where nobody named one: of more values than splits, and of two rows or more each, on average."""
     if not roles.guess_group or config.group is not None or any(is_plain(Path(file)) for file in table.files):  # folders of sounds too
         return None
@@ -49,7 +49,7 @@ def guess_group(table: Table, config: DataConfig, roles: Roles, splits: int) -> 
         rows, different = sum(map(bool, values)), len({*values} - {""})
         if splits < different <= rows / 2:
             without = [reader.path for reader, has in zip(readers, having, strict=True) if not has]
-            return Guess(column, values, own_groups(without, column))
+            return GroupGuess(column, values, own_groups(without, column))
     return None
 
 

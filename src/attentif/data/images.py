@@ -31,7 +31,7 @@ from attentif.data.picture_decoding import (
     stack_frames,
     usual_size,
 )
-from attentif.data.picture_files import LABELLED, SUFFIXES, Bytes, Entry, entries_of
+from attentif.data.picture_files import LABELLED, SUFFIXES, Bytes, PictureEntry, entries_of
 from attentif.data.progress import Pulse, Say
 from attentif.data.readers import Tolerance
 from attentif.data.split import cut_apart, duplicate_notes, sample
@@ -143,7 +143,7 @@ def load_picture_rows(config: DataConfig, frame: Frame, say: Say | None = None) 
     """All pictures of `train`, to be scored by a trained model; of a source that names its own test split, that one."""
     notes: list[str] = []
     tolerance = Tolerance(config.skip_bad)
-    entries: list[Entry] = []
+    entries: list[PictureEntry] = []
     for source in config.files("train"):
         parts = entries_of(source, without_groups(config), tolerance, notes)
         entries += parts.get("test") or parts.get(None) or [entry for own in parts.values() for entry in own]
@@ -169,7 +169,7 @@ def picture_inputs(source: Path) -> list[str]:
     return found
 
 
-def _unsplit(source: Path) -> list[Entry]:
+def _unsplit(source: Path) -> list[PictureEntry]:
     parts = entries_of(source, DataConfig(train=str(source)), Tolerance(), [])
     return [entry for own in parts.values() for entry in own]
 
@@ -177,10 +177,10 @@ def _unsplit(source: Path) -> list[Entry]:
 # --------------------------------------------------------------------------------------------------------------- tables
 
 
-def _sources(config: DataConfig, tolerance: Tolerance, notes: list[str]) -> dict[Split, list[Entry]]:
+def _sources(config: DataConfig, tolerance: Tolerance, notes: list[str]) -> dict[Split, list[PictureEntry]]:
     """Entries by split: those that the configuration names, and those that the source of `train` names itself."""
-    found: dict[Split, list[Entry]] = {}
-    own: dict[Split, list[Entry]] = {}
+    found: dict[Split, list[PictureEntry]] = {}
+    own: dict[Split, list[PictureEntry]] = {}
     for split in SPLITS:
         files, asked = config.files(split), config if split == "train" else without_groups(config)
         opened = with_groups(files, asked, notes, lambda source, own: entries_of(source, own, tolerance, notes))
@@ -203,9 +203,9 @@ class _Decoded:
     pictures: list[Bytes]
 
 
-def _decode_all(split: Split, entries: Sequence[Entry], frame: Frame, tolerance: Tolerance, pulse: Pulse) -> _Decoded:
+def _decode_all(split: Split, entries: Sequence[PictureEntry], frame: Frame, tolerance: Tolerance, pulse: Pulse) -> _Decoded:
     pictures: list[Bytes] = []
-    kept: list[Entry] = []
+    kept: list[PictureEntry] = []
     for entry in entries:
         try:
             pictures.append(decode(entry.picture, frame))
@@ -227,7 +227,7 @@ def _decode_all(split: Split, entries: Sequence[Entry], frame: Frame, tolerance:
     return _Decoded(Table(split, columns, files, np.array(places, dtype=np.int64)), pictures)
 
 
-def _source_of(entries: Sequence[Entry]) -> str:
+def _source_of(entries: Sequence[PictureEntry]) -> str:
     """The folder of the classes, or the file."""
     first = entries[0]
     return str(first.file.parent.parent if first.row == 0 else first.file)

@@ -9,8 +9,8 @@
 | train-00000.parquet                       | a column of bytes, or of {bytes, path} (datasets)  | a column, by name where it has names |
 | pictures.csv, .tsv, .jsonl                | a column of paths, from the file's own folder      | a column                             |
 
-A folder of idx, npz or Parquet files is read as these. Nothing is decoded here: an `Entry` holds a path, bytes or an array. Nothing is
-unpickled: an npz array of objects is refused.
+A folder of idx, npz or Parquet files is read as these. Nothing is decoded here: a `PictureEntry` holds a path, bytes or an array. Nothing
+is unpickled: an npz array of objects is refused.
 """
 
 import json
@@ -46,7 +46,7 @@ Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PictureEntry:
     """One picture, not decoded yet."""
 
     picture: Path | bytes | NDArray[Any]
@@ -56,7 +56,7 @@ class Entry:
     group: str | None = None
 
 
-Parts = dict[Split | None, list[Entry]]  # None: a source that is not split
+Parts = dict[Split | None, list[PictureEntry]]  # None: a source that is not split
 
 
 def entries_of(source: Path, config: DataConfig, tolerance: Tolerance, notes: list[str]) -> Parts:
@@ -90,14 +90,14 @@ def split_of(name: str) -> Split | None:
 # -------------------------------------------------------------------------------------------------------------- folders
 
 
-def _classes(folder: Path, notes: list[str]) -> list[Entry]:
+def _classes(folder: Path, notes: list[str]) -> list[PictureEntry]:
     """Sub-folders are classes; what lies in them, however deep, are their pictures."""
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not classes:
         if any(path.suffix.lower() in SUFFIXES for path in folder.iterdir()):
             raise DataError("has pictures and no labels: put those of each class into a folder of its own", file=folder)
         raise DataError("has no folders of pictures, one a class, and no idx, npz or Parquet file", file=folder)
-    entries: list[Entry] = []
+    entries: list[PictureEntry] = []
     left_out: list[Path] = []
     for own in classes:
         files = sorted(path for path in own.rglob("*") if path.is_file() and not path.name.startswith("."))
@@ -105,7 +105,7 @@ def _classes(folder: Path, notes: list[str]) -> list[Entry]:
         if not pictures:
             raise DataError(f"is a class without a picture ({', '.join(SUFFIXES[:4])}, ...); fill it or remove it", file=own)
         left_out += [path for path in files if path.suffix.lower() not in SUFFIXES]
-        entries += [Entry(path, own.name, path) for path in pictures]
+        entries += [PictureEntry(path, own.name, path) for path in pictures]
     if left_out:
         notes.append(f"{len(left_out):,} files of {folder} are no pictures by their names, such as {left_out[0].name}: left out")
     return entries
@@ -147,7 +147,7 @@ def _file(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str]
     raise DataError("is none of the files that pictures come in: a folder by class, idx, npz, Parquet, or a table of paths", file=path)
 
 
-def _table(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str]) -> Iterator[Entry]:
+def _table(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str]) -> Iterator[PictureEntry]:
     reader = open_reader(path, tolerance)
     assert not isinstance(reader, PlainText)
     names = find_columns(reader.columns, path, config, LABELLED)
@@ -157,7 +157,7 @@ def _table(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str
             if empty := next((role for role, cell in (("image", picture), ("label", label)) if not cell.strip()), None):
                 tolerance.bad(f"the {empty} is empty", path, line)
                 continue
-            yield Entry(path.parent / picture, label, path, line, *group)
+            yield PictureEntry(path.parent / picture, label, path, line, *group)
         return
     classes = _class_names(reader, names["label"])
     known = dict(reader.rows([column for role, column in names.items() if role != "image"]))  # bad labels are told here, by their row
@@ -172,7 +172,7 @@ def _table(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str
             tolerance.bad(f"{names['image']!r} holds no bytes of a picture", path, row)
             continue
         named = _class_name(label, classes)
-        yield Entry(held, named, path, row, *group)
+        yield PictureEntry(held, named, path, row, *group)
 
 
 def _class_name(label: str, names: list[str]) -> str:
@@ -204,7 +204,7 @@ def _is_images(path: Path) -> bool:
     return _is_idx(path) and "label" not in path.name.casefold()
 
 
-def _idx_entries(path: Path, notes: list[str]) -> list[Entry]:
+def _idx_entries(path: Path, notes: list[str]) -> list[PictureEntry]:
     pictures = read_idx(path)
     if pictures.ndim < 3:
         raise DataError(f"holds an array of {pictures.ndim} dimensions; pictures have 3 (number, rows, columns) or 4", file=path)
@@ -213,7 +213,9 @@ def _idx_entries(path: Path, notes: list[str]) -> list[Entry]:
     if labels.shape != (len(pictures),):
         raise DataError(f"holds {labels.shape[0]:,} labels, and {path.name} has {len(pictures):,} pictures", file=beside)
     notes.append(f"{path} (idx): labels from {beside.name}")
-    return [Entry(picture, str(label), path, row) for row, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True), 1)]
+    return [
+        PictureEntry(picture, str(label), path, row) for row, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True), 1)
+    ]
 
 
 def _labels_beside(path: Path) -> Path:
@@ -307,7 +309,7 @@ def _answers(name: str, names: list[str], path: Path) -> str:
     raise DataError(f"has pictures ({name}) and no labels for them; it has {', '.join(names)}", file=path)
 
 
-def _rows(path: Path, x: str, pictures: NDArray[Any], y: str, labels: NDArray[Any], notes: list[str]) -> list[Entry]:
+def _rows(path: Path, x: str, pictures: NDArray[Any], y: str, labels: NDArray[Any], notes: list[str]) -> list[PictureEntry]:
     pictures = as_bytes(pictures, f"{path}, {x}", notes)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -318,7 +320,7 @@ def _rows(path: Path, x: str, pictures: NDArray[Any], y: str, labels: NDArray[An
             raise DataError(f"{y} holds numbers that are no whole ones: classes are wanted", file=path)
         labels = labels.astype(np.int64)
     names = [str(label) for label in labels.tolist()]
-    return [Entry(picture, name, path, row) for row, (picture, name) in enumerate(zip(pictures, names, strict=True), 1)]
+    return [PictureEntry(picture, name, path, row) for row, (picture, name) in enumerate(zip(pictures, names, strict=True), 1)]
 
 
 def as_bytes(pictures: NDArray[Any], what: str, notes: list[str]) -> Bytes:

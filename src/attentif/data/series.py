@@ -19,7 +19,7 @@ from attentif.data.daylight_saving import WAY_OUT, repeats_an_hour, skips_an_hou
 from attentif.data.progress import Pulse, Say
 from attentif.data.readers import Tolerance
 from attentif.data.series_rows import Fill, Measured, Wanted, load_built_in
-from attentif.data.steps import DAY, Dates, Ints, Step, format_date, step_of
+from attentif.data.steps import DAY, Dates, Ints, TimeStep, format_date, step_of
 from attentif.data.table import digest_of
 from attentif.errors import ConfigError, DataError
 
@@ -35,7 +35,7 @@ class Series:
     values: Floats  # (rows, channels)
     dates: Dates  # (rows,)
     columns: list[str]
-    step: Step
+    step: TimeStep
     files: list[str]
     places: Ints  # (rows, 2): which of the files, and the line in it
     date: DateColumns = "date"  # the column that dates come from, or the columns of their parts
@@ -109,7 +109,7 @@ def _assemble(read: Measured) -> Series:
     places = np.stack([file_of, lines], axis=1)[order]
     dates = moments[order].astype("datetime64[s]")
     found = Series(
-        values[order], dates, read.columns, Step(), read.files, places, read.date, list(read.names), borders, part_of[order],
+        values[order], dates, read.columns, TimeStep(), read.files, places, read.date, list(read.names), borders, part_of[order],
         texts=read.texts,
     )  # fmt: skip
     if not read.zones:
@@ -122,14 +122,14 @@ def _assemble(read: Measured) -> Series:
 # ----------------------------------------------------------------------------------------------------------- even steps
 
 
-def _step(series: Series) -> Step:
+def _step(series: Series) -> TimeStep:
     """The step of the first series that has two rows, once it is known that all dates rise."""
     for name, rows in series.each():
         _check_rising(series, name, rows)
     return _first_step(series)
 
 
-def _first_step(series: Series) -> Step:
+def _first_step(series: Series) -> TimeStep:
     for _, rows in series.each():
         if rows.stop - rows.start > 1:
             return step_of(series.dates[rows])

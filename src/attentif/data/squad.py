@@ -4,7 +4,7 @@
         {"id": ..., "question": ..., "answers": [{"text": ..., "answer_start": 177}, ...], "is_impossible": false}, ...]}, ...]}, ...]}
 
 `answer_start` counts characters (Unicode code points) of the context from 0. A question without answers has none in its passage (2.0).
-In a table the answers of a question are one text: see `Answer`, `written` and `answers_of`.
+In a table the answers of a question are one text: see `ContextAnswer`, `written` and `answers_of`.
 """
 
 import json
@@ -24,7 +24,7 @@ NEAR = 40  # characters of a question that an error shows
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ContextAnswer:
     """A piece of the context, and where it begins."""
 
     text: str
@@ -35,13 +35,13 @@ class Answer:
         return self.start + len(self.text)
 
 
-def write_answers(answers: Sequence[Answer]) -> str:
+def write_answers(answers: Sequence[ContextAnswer]) -> str:
     """The answers of a question as one text; "[]" where there is none."""
     return json.dumps([[answer.text, answer.start] for answer in answers], ensure_ascii=False)
 
 
-def parse_answers(text: str) -> list[Answer]:
-    return [Answer(*pair) for pair in json.loads(text)]
+def parse_answers(text: str) -> list[ContextAnswer]:
+    return [ContextAnswer(*pair) for pair in json.loads(text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _rows(file: Path, tolerance: Tolerance, *, titled: bool) -> Iterator[Row]:
             yield line, [asked.question, asked.context, write_answers(answers), *([asked.title] if titled else [])]
 
 
-def _answers(asked: Question) -> tuple[list[Answer], str | None]:
+def _answers(asked: Question) -> tuple[list[ContextAnswer], str | None]:
     """The answers, checked against the context, or why they cannot be used."""
     said = f"the question “{asked.question[:NEAR]}{'…' if len(asked.question) > NEAR else ''}”"
     if not asked.question.strip():
@@ -105,7 +105,7 @@ def _answers(asked: Question) -> tuple[list[Answer], str | None]:
             place = asked.context.find(text)
             where = f"it is at {place}" if place >= 0 else "it is nowhere in it"
             return [], f"{said}: its answer {text[:NEAR]!r} is not at character {start} of the context ({where})"
-        found.append(Answer(text, start))
+        found.append(ContextAnswer(text, start))
     return found, None
 
 

@@ -22,7 +22,7 @@ EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TimeStep:
     """From one row to the next: so many months, or so many seconds."""
 
     seconds: int = 0
@@ -76,12 +76,12 @@ class Step:
         return gaps // self.seconds * (gaps % self.seconds == 0)
 
 
-def step_of(dates: Dates) -> Step:
+def step_of(dates: Dates) -> TimeStep:
     """The step that most rows have; months where dates fall on one day of the month, or on its last."""
     gaps = np.diff(dates).astype("timedelta64[s]").astype(np.int64)
     if len(gaps) and gaps.min() >= 28 * DAY and _same_day_of_month(dates):
-        return Step(months=_commonest(_months(dates)))
-    return Step(seconds=_commonest(gaps) if len(gaps) else DAY)
+        return TimeStep(months=_commonest(_months(dates)))
+    return TimeStep(seconds=_commonest(gaps) if len(gaps) else DAY)
 
 
 def calendar(dates: Dates) -> Ints:

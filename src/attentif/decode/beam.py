@@ -53,7 +53,7 @@ class Beam:
 
 
 @dataclass(slots=True)
-class Search:
+class BeamSearch:
     """The search from one prompt."""
 
     room: int  # tokens that may be written
@@ -105,7 +105,7 @@ def search_trees(
     source: Input | None = None,
     stop_tokens: Collection[int] = (),
     tree: bool = False,
-) -> list[Search]:
+) -> list[BeamSearch]:
     """The finished searches of all prompts, side by side in one batch; with `tree`, every continuation they looked at."""
     check_prompts(model, prompts, source)
     if not prompts:
@@ -116,7 +116,7 @@ def search_trees(
         for row, prompt in enumerate(prompts):
             room = options.max_tokens if session.limit is None else min(options.max_tokens, session.limit - len(prompt))
             finish: Literal["length", "limit"] = "length" if room == options.max_tokens else "limit"
-            searches.append(Search(room, finish, [Beam(row)], tree=[] if tree else None))
+            searches.append(BeamSearch(room, finish, [Beam(row)], tree=[] if tree else None))
         wanted = min(options.beams * max(2, 1 + len(stop_tokens)), session.logits.shape[1])
         limiter = Limiter(options, options.max_tokens, stop_tokens, session.logits.shape[1])
         while True:

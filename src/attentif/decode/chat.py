@@ -1,9 +1,8 @@
 """A conversation with a language model: what was said stays in the state, and only what is new is read.
 
-A language model goes on with a text; here the text is a dialogue. How it is written down is its script: a line each in turn (`Lines`), or
-the form that the model was trained on, by its chat template (`turns.Turns`). What the model was not trained on it will not know how to do:
-it answers in the manner of its text.
-"""
+A language model goes on with a text; here the text is a dialogue. How it is written down is its script: a line each in turn
+(`LineDialogue`), or the form that the model was trained on, by its chat template (`turns.Turns`). What the model was not trained on it
+will not know how to do: it answers in the manner of its text."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
@@ -47,7 +46,7 @@ class Script(Protocol):
         ...
 
 
-class Lines:
+class LineDialogue:
     """A line each in turn, after the tokens that a text begins with."""
 
     stop = ("\n",)
@@ -78,7 +77,7 @@ class Conversation:
         self, start: Start, tokenizer: Tokenizer, options: GenerateOptions, limit: int | None = None, script: Script | None = None
     ) -> None:
         self.start, self.tokenizer = start, tokenizer
-        self.script: Script = script or Lines(tokenizer)
+        self.script: Script = script or LineDialogue(tokenizer)
         self.options = options if options.stop or not self.script.stop else options.replace(stop=self.script.stop)
         self.room = limit or ROOM
         self.turns = 0

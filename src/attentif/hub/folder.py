@@ -23,7 +23,7 @@ from attentif.hub.account import match_tensors, shorten_list
 from attentif.hub.family import FAMILIES, Family, HeadOf, family_of
 from attentif.hub.files import CONFIG, WEIGHTS, read_config
 from attentif.hub.generation import FILE as GENERATION
-from attentif.hub.generation import Decoding, read_decoding
+from attentif.hub.generation import DecodingDefaults, read_decoding
 from attentif.hub.keys import OWN_CODE, Always, read_keys, unread_keys, without_gaps, write_keys
 from attentif.hub.layers import STACKS, alike, in_order
 from attentif.hub.pictures import SHOWN, shown_size
@@ -49,7 +49,7 @@ class Imported:
     labels: list[str]  # names of the classes, where the head has some
     special: dict[str, int]  # ids of special tokens by the names of config.json: {"pad_token_id": 0}
     config: dict[str, Any]  # config.json
-    decoding: Decoding  # how it writes, where it does
+    decoding: DecodingDefaults  # how it writes, where it does
     unread: list[str]  # keys of config.json that nobody reads
 
 

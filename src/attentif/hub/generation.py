@@ -25,7 +25,7 @@ WITH_BEAMS = {"do_sample": (False,), "early_stopping": (False, True), "repetitio
 
 
 @dataclass(frozen=True)
-class Decoding:
+class DecodingDefaults:
     """How a model writes."""
 
     options: dict[str, Any] = field(default_factory=dict)  # of GenerateOptions
@@ -34,12 +34,12 @@ class Decoding:
     unheard: list[str] = field(default_factory=list)  # keys that our decoder has no word for
 
 
-def read_decoding(folder: Path, config: Mapping[str, Any], *, two_stacks: bool) -> Decoding:
+def read_decoding(folder: Path, config: Mapping[str, Any], *, two_stacks: bool) -> DecodingDefaults:
     """That of generation_config.json, or, in folders older than that file, of config.json."""
     return parse_decoding(read_json(folder / FILE) if (folder / FILE).is_file() else config, two_stacks=two_stacks)
 
 
-def parse_decoding(given: Mapping[str, Any], *, two_stacks: bool) -> Decoding:
+def parse_decoding(given: Mapping[str, Any], *, two_stacks: bool) -> DecodingDefaults:
     said = {key: value for key, value in given.items() if value is not None}
     options: dict[str, Any] = {}
     if said.get("num_beams", 1) > 1:
@@ -63,7 +63,7 @@ def parse_decoding(given: Mapping[str, Any], *, two_stacks: bool) -> Decoding:
     silent = UNHEARD | (WITH_BEAMS if "beams" in options else {})
     unheard = [key for key, nothing in silent.items() if key in said and said[key] not in nothing]
     limits, left = limits_of(said, ends, forced, len(start) if two_stacks else None)
-    return Decoding(options | limits, start, ends, [*unheard, *left])
+    return DecodingDefaults(options | limits, start, ends, [*unheard, *left])
 
 
 def limits_of(said: Mapping[str, Any], ends: Sequence[int], forced: int, start: int | None) -> tuple[dict[str, Any], list[str]]:

@@ -24,7 +24,7 @@ UNIGRAM, BPE = 1, 2
 TIKTOKEN = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n")  # the first line of another kind of file with the same name
 
 
-class Kind(IntEnum):
+class PieceKind(IntEnum):
     """What a piece is for."""
 
     NORMAL = 1
@@ -41,7 +41,7 @@ class Piece:
 
     text: str
     score: float
-    kind: Kind
+    kind: PieceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Pieces:
         """
         known = {piece.text for piece in self.pieces}
         ordered = sorted(self.pieces, key=lambda piece: -piece.score) if self.ranked else self.pieces
-        merged = [piece.text for piece in ordered if piece.kind in (Kind.NORMAL, Kind.USER)]
+        merged = [piece.text for piece in ordered if piece.kind in (PieceKind.NORMAL, PieceKind.USER)]
         return [
             (text[:place], text[place:])
             for text in merged
@@ -135,7 +135,7 @@ def _model(data: bytes) -> Pieces:
         if number == 1:
             own = dict(_fields(_bytes(value)))
             (score,) = struct.unpack("<f", _bytes(own.get(2, bytes(4))))
-            pieces.append(Piece(_bytes(own[1]).decode() if 1 in own else "", score, Kind(int(own.get(3, Kind.NORMAL)))))
+            pieces.append(Piece(_bytes(own[1]).decode() if 1 in own else "", score, PieceKind(int(own.get(3, PieceKind.NORMAL)))))
         elif number == 2:
             training = dict(_fields(_bytes(value)))
             algorithm, byte_fallback = int(training.get(3, UNIGRAM)), bool(training.get(35, 0))

@@ -61,7 +61,7 @@ class Transposed(_OneName):
 
 
 @dataclass(frozen=True)
-class Split(_OneName):
+class SplitParts(_OneName):
     """Equal parts side by side along the outputs: queries, keys and values in one matrix."""
 
     parts: int = 3
@@ -133,7 +133,7 @@ class SplitByHead(_OneName):
 
 
 @dataclass(frozen=True)
-class Stacked:
+class StackedTensors:
     """Several tensors as one with a dimension more: experts."""
 
     count: int

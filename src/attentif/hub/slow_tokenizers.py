@@ -24,7 +24,7 @@ from tokenizers import Tokenizer as Rust
 
 from attentif.errors import RunError
 from attentif.hub.files import read_json
-from attentif.hub.pieces import UNIGRAM, Kind, Piece, Pieces, read_pieces
+from attentif.hub.pieces import UNIGRAM, Piece, PieceKind, Pieces, read_pieces
 
 SPACE = "▁"  # SentencePiece's
 
@@ -358,8 +358,8 @@ def split_marian(rust: Rust) -> tuple[Pieces, dict[str, int]] | None:
     known = [score for _, score in normal if score > floor]
     foreign = bool(known) and min(known) - floor >= RARE - 1e-3  # characters of the other language alone stand so far below
     unknown = model["vocab"][model["unk_id"]][0]
-    own = [Piece(text, score, Kind.NORMAL) for text, score in normal if not (foreign and score == floor) and text != unknown]
-    first = [Piece(unknown, 0.0, Kind.UNKNOWN), *(Piece(text, 0.0, Kind.CONTROL) for text in ("<s>", "</s>"))]
+    own = [Piece(text, score, PieceKind.NORMAL) for text, score in normal if not (foreign and score == floor) and text != unknown]
+    first = [Piece(unknown, 0.0, PieceKind.UNKNOWN), *(Piece(text, 0.0, PieceKind.CONTROL) for text in ("<s>", "</s>"))]
     characters = base64.b64decode(before["precompiled_charsmap"]) if before else b""
     ids = {text.removeprefix(FOREIGN): number for number, (text, _) in enumerate(model["vocab"])}
     return Pieces([*first, *own], UNIGRAM, False, characters), ids

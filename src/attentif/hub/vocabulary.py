@@ -19,7 +19,7 @@ from tokenizers import Tokenizer as Rust
 from attentif.errors import AttentifError, RunError
 from attentif.hub.files import CONFIG, read_json
 from attentif.hub.generation import read_decoding
-from attentif.hub.pieces import Kind
+from attentif.hub.pieces import PieceKind
 from attentif.hub.slow_tokenizers import Source, first_line
 from attentif.hub.styles import OF_MODEL, SAME, STYLES, Style
 from attentif.text import Tokenizer
@@ -164,8 +164,8 @@ def _of_pieces(source: Source, path: Path, rust: Rust) -> list[AddedToken]:
     """The pieces of a SentencePiece model that are no part of words."""
     if path.suffix not in (".model", ".spm"):
         return []
-    own = [piece for piece in source.pieces(path).pieces if piece.kind in (Kind.CONTROL, Kind.USER)]
-    tokens = [AddedToken(piece.text, normalized=False, special=piece.kind == Kind.CONTROL) for piece in own]
+    own = [piece for piece in source.pieces(path).pieces if piece.kind in (PieceKind.CONTROL, PieceKind.USER)]
+    tokens = [AddedToken(piece.text, normalized=False, special=piece.kind == PieceKind.CONTROL) for piece in own]
     return [token for token in tokens if rust.token_to_id(token.content) is not None]
 
 

@@ -16,7 +16,7 @@ from attentif.files import cache_folder, write_json
 
 
 @dataclass(frozen=True)
-class Choice:
+class FastestForm:
     """What was fastest."""
 
     name: str
@@ -28,7 +28,7 @@ class Choice:
         return self.seconds[other] / self.seconds[self.name]
 
 
-def choose_fastest(what: str, device: torch.device, measure: Callable[[], dict[str, float]], *, prefer: str, gain: float) -> Choice:
+def choose_fastest(what: str, device: torch.device, measure: Callable[[], dict[str, float]], *, prefer: str, gain: float) -> FastestForm:
     """The fastest contestant; `prefer` keeps its place against any that is not `gain` times as fast."""
     path = cache_folder() / "measured.json"
     key = f"{what}: {describe_machine(device)}"
@@ -40,7 +40,7 @@ def choose_fastest(what: str, device: torch.device, measure: Callable[[], dict[s
     else:
         remembered = True
     best = min(seconds, key=lambda name: seconds[name])
-    return Choice(best if seconds[prefer] >= gain * seconds[best] else prefer, seconds, remembered)
+    return FastestForm(best if seconds[prefer] >= gain * seconds[best] else prefer, seconds, remembered)
 
 
 def describe_machine(device: torch.device) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from attentif.lab.documents import DOCUMENTS
 from attentif.lab.experiment import Outcome, Part, capital
 from attentif.lab.results import Result
-from attentif.view.blocks import Block, Cell, Paragraph, Section, Table
+from attentif.view.blocks import Block, Cell, Paragraph, Section, TableBlock
 from attentif.view.page import Page, write
 from attentif.view.words import Text, Words, duration
 
@@ -43,7 +43,7 @@ def write_book(path: Path, results: Sequence[Result]) -> None:
     rows: list[list[Cell]] = [
         [result.experiment.name, capital(result.experiment.claim), mark_outcome(result.verdict.outcome)] for result in results
     ]
-    lead: list[Block] = [Paragraph(LEAD, "lead"), Table(["", CLAIM, VERDICT], rows), Paragraph(_totals(results), "note")]
+    lead: list[Block] = [Paragraph(LEAD, "lead"), TableBlock(["", CLAIM, VERDICT], rows), Paragraph(_totals(results), "note")]
     sections = [Section(_title(result), _blocks(result)) for result in results]
     write(path, Page(TITLE, [*sections, _documents()], lead))
 
@@ -51,7 +51,7 @@ def write_book(path: Path, results: Sequence[Result]) -> None:
 def _documents() -> Section:
     """What the numbers in brackets stand for."""
     rows: list[list[Cell]] = [[f"[{number}]", title] for number, title in DOCUMENTS.items()]
-    return Section(Text("Les documents", "The documents"), [Table(["", Text("titre", "title")], rows)])
+    return Section(Text("Les documents", "The documents"), [TableBlock(["", Text("titre", "title")], rows)])
 
 
 def mark_outcome(outcome: Outcome) -> Text:
@@ -85,7 +85,7 @@ def _blocks(result: Result) -> list[Block]:
     found.append(Paragraph(experiment.method))
     if experiment.says:
         quotes: list[list[Cell]] = [[f"[{number}]", words] for number, words in experiment.says.items()]
-        found.append(Table([Text("document", "document"), Text("ce qu’il dit", "what it says")], quotes))
+        found.append(TableBlock([Text("document", "document"), Text("ce qu’il dit", "what it says")], quotes))
     if experiment.erratum:
         found.append(Paragraph(experiment.erratum, "warning"))
     found += [Paragraph(remark, "note") for remark in experiment.remarks]
@@ -94,9 +94,9 @@ def _blocks(result: Result) -> list[Block]:
     return [*found, Paragraph(_describe_origin(result), "note")]
 
 
-def _table(parts: Sequence[Part]) -> Table:
+def _table(parts: Sequence[Part]) -> TableBlock:
     rows: list[list[Cell]] = [[capital(part.found), capital(part.expected), capital(part.decided)] for part in parts]
-    return Table([FOUND, EXPECTED, Text("décision", "decision")], rows)
+    return TableBlock([FOUND, EXPECTED, Text("décision", "decision")], rows)
 
 
 def _describe_origin(result: Result) -> Words:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attentif.lab.operations import FORMULAS, Call
+from attentif.lab.operations import FORMULAS, OperationCall
 from attentif.models import Batch
 from attentif.tasks.predictors import Trainable
 
@@ -77,7 +77,7 @@ class Counting(TorchDispatchMode):
         name = func._schema.name.removesuffix("_")  # addmm_ adds up in place
         formula = FORMULAS.get(name)
         if formula is not None:
-            self.found[name] += formula(Call(func._schema, args, kwargs, result))
+            self.found[name] += formula(OperationCall(func._schema, args, kwargs, result))
         elif name.startswith(KERNELS):
             raise NotImplementedError(f"{name} has no formula in attentif.lab.operations")
         return result

@@ -24,7 +24,7 @@ from torch import Tensor
 from attentif.kernels.gated_linear import SPAN
 
 
-class Call:
+class OperationCall:
     """One call of an operation: its arguments by the names of its schema, as attributes."""
 
     def __init__(self, schema: torch._C.FunctionSchema, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
@@ -37,7 +37,7 @@ class Call:
         raise AttributeError(f"the operation has no argument {name!r}")
 
 
-Formula = Callable[[Call], int]
+Formula = Callable[[OperationCall], int]
 
 
 def product(left: Tensor, right: Tensor) -> int:
@@ -53,44 +53,44 @@ def convolution(x: Tensor, weight: Tensor, result: Tensor, transposed: bool) -> 
     return 2 * places.numel() * math.prod(weight.shape[1:]) * (4 if x.is_complex() else 1)
 
 
-def convolution_backward(call: Call) -> int:
+def convolution_backward(call: OperationCall) -> int:
     wanted = sum(call.output_mask[:2])  # of the input, of the weight; the bias is a sum
     return wanted * convolution(call.input, call.weight, call.grad_output, call.transposed)
 
 
-def transform(call: Call, n: Tensor) -> int:
+def transform(call: OperationCall, n: Tensor) -> int:
     """A Fourier transform over the dimensions `dim` of what has `n`'s shape: 5 n log₂ n a line, summed over the dimensions."""
     real = not (call.result.is_complex() and call.self.is_complex())
     steps = math.log2(max(math.prod(n.shape[d] for d in call.dim), 1))
     return round((2.5 if real else 5) * n.numel() * steps)
 
 
-def pairs(call: Call) -> int:
+def pairs(call: OperationCall) -> int:
     """Queries times keys, for all rows and heads; causal attention leaves out what lies ahead, as the kernels do."""
     q, T, S = call.query, call.query.shape[-2], call.key.shape[-2]
     seen = sum(min(t + 1, S) for t in range(T)) if call.is_causal else T * S
     return math.prod(q.shape[:-2]) * seen
 
 
-def attention(call: Call) -> int:
+def attention(call: OperationCall) -> int:
     return 2 * pairs(call) * (call.query.shape[-1] + call.value.shape[-1])
 
 
-def attention_backward(call: Call) -> int:
+def attention_backward(call: OperationCall) -> int:
     return 2 * pairs(call) * (3 * call.query.shape[-1] + 2 * call.value.shape[-1])
 
 
 # ------------------------------------------------------------------------------------------------------------- our kernels
 
 
-def tokens(call: Call) -> int:
+def tokens(call: OperationCall) -> int:
     return int(call.lengths.sum())
 
 
-def steps_of(products: int, each: int, *, peephole: int = 0, state: Callable[[Call], int]) -> Formula:
+def steps_of(products: int, each: int, *, peephole: int = 0, state: Callable[[OperationCall], int]) -> Formula:
     """A recurrence: a step multiplies the state (N) by `products` matrices (N, N), and does `each` operations to each component."""
 
-    def formula(call: Call) -> int:
+    def formula(call: OperationCall) -> int:
         N = state(call)
         extra = peephole if getattr(call, "peepholes", None) is not None else 0
         return tokens(call) * N * (2 * products * N + each + extra)
@@ -98,40 +98,40 @@ def steps_of(products: int, each: int, *, peephole: int = 0, state: Callable[[Ca
     return formula
 
 
-def of_weight(call: Call) -> int:
+def of_weight(call: OperationCall) -> int:
     return int(call.w_h.shape[1])
 
 
-def causal_conv(call: Call) -> int:
+def causal_conv(call: OperationCall) -> int:
     W, D = call.taps.shape
     return tokens(call) * D * (2 * W + (2 if call.silu else 0))
 
 
-def causal_conv_backward(call: Call) -> int:
+def causal_conv_backward(call: OperationCall) -> int:
     W, D = call.taps.shape
     return tokens(call) * D * (4 * W + 1 + (2 * W + 6 if call.silu else 0))
 
 
-def selective_scan(call: Call) -> int:
+def selective_scan(call: OperationCall) -> int:
     S, D = call.A.shape
     return tokens(call) * (7 * S * D + 2 * D)
 
 
-def selective_scan_backward(call: Call) -> int:
+def selective_scan_backward(call: OperationCall) -> int:
     S, D = call.A.shape
     return tokens(call) * (19 * S * D + 9 * D)  # 5 of the 19 are the states once more
 
 
-def gated_linear(call: Call) -> int:
+def gated_linear(call: OperationCall) -> int:
     return int(call.q.numel() * (5 * call.v.shape[-1] + 1))
 
 
-def gated_linear_backward(call: Call) -> int:
+def gated_linear_backward(call: OperationCall) -> int:
     spans = -(-call.q.shape[1] // SPAN) * call.q.shape[0] * call.q.shape[2] * call.q.shape[3]
     return int(call.q.numel() * (12 * call.v.shape[-1] + 5) + 2 * spans * call.v.shape[-1])
 
 
-def chunk_pairs(call: Call) -> int:
+def chunk_pairs(call: OperationCall) -> int:
     """Queries times the keys of the chunks they see, over all sequences, heads and rounds; those that a mask hides are computed too."""
     size, before, after = (int(value) for value in call.how[:3])
     H = call.q.shape[1]
@@ -148,7 +148,7 @@ def chunk_pairs(call: Call) -> int:
     return total * H
 
 
-def neighbours(call: Call) -> int:
+def neighbours(call: OperationCall) -> int:
     return int((call.places >= 0).sum()) * int(call.q.shape[-1])
 
 

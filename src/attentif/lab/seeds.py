@@ -6,7 +6,7 @@ from functools import partial
 from attentif.lab.experiment import over_seeds
 from attentif.lab.timing import middle_half
 from attentif.view.blocks import FigureBlock, Score
-from attentif.view.figures import Band, Estimate, intervals
+from attentif.view.figures import Band, IntervalEstimate, intervals
 from attentif.view.figures.axes import RIGHT_ANSWERS
 from attentif.view.words import Text, Words
 
@@ -33,9 +33,9 @@ def lead(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     return [one - other for one, other in zip(ours, theirs, strict=True)]
 
 
-def estimate(name: Words, values: Sequence[float], *, stressed: bool = True) -> Estimate:
+def estimate(name: Words, values: Sequence[float], *, stressed: bool = True) -> IntervalEstimate:
     """A row of `intervals`."""
-    return Estimate(name, over_seeds(values), values, stressed)
+    return IntervalEstimate(name, over_seeds(values), values, stressed)
 
 
 def right_answers(

@@ -23,7 +23,7 @@ POOL = {"tones": 60, "heartbeats": 400, "reviews": 2000}  # recordings that wind
 
 
 @dataclass(frozen=True)
-class Source:
+class SignalSource:
     """Rows to learn from and rows to be asked about; of signals, values come in and numbers of intervals are asked for."""
 
     train: Generate
@@ -49,7 +49,7 @@ def load_recordings(name: str, count: int, seed: int) -> list[NDArray[Any]]:
     return [tones.dial(digits, draws, QUIETEST) for digits in numbers]
 
 
-def signal(name: str, length: int) -> Source:
+def signal(name: str, length: int) -> SignalSource:
     """The next value, as the number of its interval; values are read on the scale of training."""
     train, test = load_recordings(name, POOL[name], 0), load_recordings(name, POOL[name] // 4, 1)
     everything = np.concatenate(train)
@@ -60,10 +60,10 @@ def signal(name: str, length: int) -> Source:
         values = windows(recordings, length, count, seed)
         return ((values[:, :-1, None] - mean) / deviation).astype(np.float32), np.searchsorted(edges, values[:, 1:])
 
-    return Source(partial(rows, train), partial(rows, test), LEVELS, values=True)
+    return SignalSource(partial(rows, train), partial(rows, test), LEVELS, values=True)
 
 
-def french(length: int) -> Source:
+def french(length: int) -> SignalSource:
     """The next character of film reviews, one after the other."""
     found = reviews.load(0, train=POOL["reviews"], valid=2, test=POOL["reviews"] // 4)
     train, test = (np.frombuffer("\n".join(found[split]["text"]).encode("utf-32-le"), np.uint32) for split in ("train", "test"))
@@ -73,11 +73,11 @@ def french(length: int) -> Source:
         found = np.searchsorted(letters[:-1], windows([read], length, count, seed)).astype(np.int64)
         return found[:, :-1], found[:, 1:]
 
-    return Source(partial(rows, train), partial(rows, test), len(letters), values=False)
+    return SignalSource(partial(rows, train), partial(rows, test), len(letters), values=False)
 
 
-def source(name: str, length: int) -> Source:
+def source(name: str, length: int) -> SignalSource:
     """By name: tones and heartbeats are signals, reviews and sources texts."""
     if name in SIGNALS:
         return signal(name, length)
-    return french(length) if name == "reviews" else Source(real_text(length), real_text(length, "test"), LETTERS, values=False)
+    return french(length) if name == "reviews" else SignalSource(real_text(length), real_text(length, "test"), LETTERS, values=False)

@@ -41,7 +41,7 @@ FRESH_RATE = 3e-2  # of a classifier without it: in a trial, better than 1e-2 an
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
+class TextSizes:
     """How much is read, and by what."""
 
     texts: int  # passages that pre-training reads
@@ -52,7 +52,7 @@ class Sizes:
     teaching: int  # steps on labelled passages
 
     @classmethod
-    def of(cls, settings: Settings) -> "Sizes":
+    def of(cls, settings: Settings) -> "TextSizes":
         return settings.pick(
             tiny=cls(texts=4000, tested=600, width=32, layers=1, reading=400, teaching=80),
             normal=cls(texts=5800, tested=1000, width=32, layers=1, reading=800, teaching=200),
@@ -99,7 +99,7 @@ def shuffle_words(texts: LabelledTexts, seed: int) -> LabelledTexts:
 class School:
     """Models of one size, trained on the same texts and the same labels in the same order."""
 
-    def __init__(self, sizes: Sizes, seed: int, tick: Callable[[], None], *, senseless: bool = False) -> None:
+    def __init__(self, sizes: TextSizes, seed: int, tick: Callable[[], None], *, senseless: bool = False) -> None:
         """`senseless`: what pre-training reads makes no sense."""
         self.sizes, self.seed, self.tick = sizes, seed, tick
         self.train, self.test = passages(sizes.texts, sizes.tested, seed)

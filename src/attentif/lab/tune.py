@@ -29,7 +29,7 @@ from attentif.training.config import RunConfig
 from attentif.training.load import Given, Source, data_table, load_config, require_own_data, source_name
 from attentif.training.progress import Display, Silent, display
 from attentif.training.rundir import RUNS, RunFolder, read_results, read_trial
-from attentif.view.blocks import Block, Cell, Paragraph, Section, Table
+from attentif.view.blocks import Block, Cell, Paragraph, Section, TableBlock
 from attentif.view.page import Fragment, Page, write
 from attentif.view.words import Text, Words, duration, metric, number
 
@@ -70,7 +70,7 @@ class Tuning:
         """The run that was trained with them."""
         return Path(self.trials[self.best].run)
 
-    def table(self) -> Table:
+    def table(self) -> TableBlock:
         """A line for each trial, the best one first."""
         keys = [*dict.fromkeys(key for trial in self.trials for key in trial.settings)]
         scored = [*dict.fromkeys([self.judged_by, self.metric])]
@@ -81,7 +81,7 @@ class Tuning:
             settings = [_format_value(trial.settings[key]) if key in trial.settings else Text("recette", "recipe") for key in keys]
             scores = [metric(key).write(trial.valid[key]) if key in trial.valid else "-" for key in scored]
             rows.append([str(place + 1), *settings, *scores, duration(trial.seconds), trial.failed])
-        return Table(heads, rows, strong=[0])
+        return TableBlock(heads, rows, strong=[0])
 
     @property
     def ranking(self) -> list[int]:

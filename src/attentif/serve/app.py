@@ -35,10 +35,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from attentif.serve import pages
 from attentif.serve.context import Context, DisconnectedError, context_of
 from attentif.serve.errors import ApiError, install_handlers
-from attentif.serve.metrics import Metrics
+from attentif.serve.metrics import ServerMetrics
 from attentif.serve.routes import router
 from attentif.serve.security import COOKIE, Guard
-from attentif.serve.settings import Settings
+from attentif.serve.settings import ServerSettings
 from attentif.serve.supervisor import Supervisor
 from attentif.serve.worker import WorkerSettings
 from attentif.version import __version__
@@ -48,14 +48,14 @@ CLIENT_CLOSED = 499  # nginx's number for a client that left
 
 
 def create_app(
-    settings: Settings,
+    settings: ServerSettings,
     worker: WorkerSettings,
     *,
     extra_routers: Sequence[APIRouter] = (),
     mounts: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
     """Build the application of a server; its worker starts with it."""
-    metrics = Metrics()
+    metrics = ServerMetrics()
     supervisor = Supervisor(worker, metrics)
 
     @asynccontextmanager
@@ -96,7 +96,7 @@ def static_files(folder: Path) -> StaticFiles:
 class AccessLog:
     """One line of JSON for each request, without what users wrote: paths are those of routes."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self.app, self.metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

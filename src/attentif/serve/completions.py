@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from attentif.serve.context import Context, client_name, until_disconnected
 from attentif.serve.errors import ApiError
-from attentif.serve.messages import ChosenToken, GenerateJob, Message, Piece, Started
+from attentif.serve.messages import ChosenToken, GenerateJob, Message, Started, TokenMessage
 from attentif.serve.schemas import (
     AssistantMessage,
     ChatChoice,
@@ -35,7 +35,7 @@ COMPLETION_TOKENS = 16  # OpenAI's default
 
 
 @dataclass
-class Choice:
+class WrittenChoice:
     """What was written of one continuation."""
 
     text: str = ""
@@ -56,7 +56,7 @@ class Meter:
         if isinstance(answer, Started):
             self.prompt_tokens = answer.prompt_tokens
             self.metrics.tokens_in.labels(self.model).inc(answer.prompt_tokens)
-        elif isinstance(answer, Piece):
+        elif isinstance(answer, TokenMessage):
             self.completion_tokens += 1
             self.metrics.tokens_out.labels(self.model).inc()
             if answer.choice in self.last:
@@ -80,7 +80,7 @@ async def complete(context: Context, request: Request, asked: CompletionRequest)
     before = [prompt for prompt in asked.prompts for _ in range(n)] if asked.echo else [""] * (n * len(asked.prompts))
     offsets = [len(text) for text in before]
 
-    def chunks(piece: Piece, first: bool) -> list[dict[str, Any]]:
+    def chunks(piece: TokenMessage, first: bool) -> list[dict[str, Any]]:
         text = (before[piece.choice] if first else "") + piece.text
         logprobs = None
         if piece.token is not None:
@@ -116,7 +116,7 @@ async def chat(context: Context, request: Request, asked: ChatRequest) -> ChatRe
     job = GenerateJob(model=asked.model, messages=messages, n=asked.n or 1, sampling=sampling)
     head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": asked.model}
 
-    def chunks(piece: Piece, first: bool) -> list[dict[str, Any]]:
+    def chunks(piece: TokenMessage, first: bool) -> list[dict[str, Any]]:
         found = []
         if first:
             found.append(_delta(piece.choice, {"role": "assistant", "content": ""}))
@@ -149,17 +149,17 @@ def _delta(index: int, delta: dict[str, str], logprobs: Any = None, finish: str 
     return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
 
 
-async def _collect(context: Context, request: Request, job: GenerateJob) -> tuple[dict[int, Choice], Usage]:
+async def _collect(context: Context, request: Request, job: GenerateJob) -> tuple[dict[int, WrittenChoice], Usage]:
     """All choices, once they are written; a client that leaves is noticed."""
-    choices: dict[int, Choice] = {}
+    choices: dict[int, WrittenChoice] = {}
     meter = Meter(context, job.model)
 
     async def collect() -> None:
         async with context.supervisor.ask(job, client_name(request)) as answers:
             async for answer in answers:
                 meter.see(answer)
-                if isinstance(answer, Piece):
-                    own = choices.setdefault(answer.choice, Choice())
+                if isinstance(answer, TokenMessage):
+                    own = choices.setdefault(answer.choice, WrittenChoice())
                     own.text += answer.text
                     own.finish = answer.finish
                     own.tokens += [answer.token] if answer.token is not None else []
@@ -173,7 +173,7 @@ async def _stream(
     request: Request,
     job: GenerateJob,
     head: dict[str, Any],
-    chunks: Callable[[Piece, bool], list[dict[str, Any]]],
+    chunks: Callable[[TokenMessage, bool], list[dict[str, Any]]],
     include_usage: bool,
 ) -> Response:
     """Events as they come. What is wrong with the request is said before the stream begins, by its status."""
@@ -194,7 +194,7 @@ async def _stream(
             async with asyncio.timeout(context.settings.limits.seconds + 5):  # a client that does not read is not waited for
                 async for answer in _chain(first, answers):
                     meter.see(answer)
-                    if isinstance(answer, Piece):
+                    if isinstance(answer, TokenMessage):
                         for choice in chunks(answer, answer.choice not in begun):
                             yield event({**head, "choices": [choice], **usage})
                         begun.add(answer.choice)

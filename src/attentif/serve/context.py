@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from attentif.serve.metrics import Metrics
-from attentif.serve.settings import Settings
+from attentif.serve.metrics import ServerMetrics
+from attentif.serve.settings import ServerSettings
 from attentif.serve.supervisor import Supervisor
 
 T = TypeVar("T")
@@ -18,9 +18,9 @@ T = TypeVar("T")
 class Context:
     """One server; routes find it in `request.app.state.context`."""
 
-    settings: Settings
+    settings: ServerSettings
     supervisor: Supervisor
-    metrics: Metrics
+    metrics: ServerMetrics
 
 
 class DisconnectedError(Exception):

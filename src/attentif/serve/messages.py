@@ -13,19 +13,19 @@ LENGTH = struct.Struct("!I")
 LARGEST = 64 << 20  # bytes of a frame
 
 
-class Frame(BaseModel):
+class WorkerMessage(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
 # ------------------------------------------------------------------------------------------------------ to the worker
 
 
-class Message(Frame):
+class Message(WorkerMessage):
     role: str
     content: str
 
 
-class Sampling(Frame):
+class Sampling(WorkerMessage):
     """How a continuation is chosen."""
 
     max_tokens: int | None = None  # None: as many as the context holds
@@ -39,7 +39,7 @@ class Sampling(Frame):
     logprobs: int | None = None  # likeliest tokens to return for each step; 0: the chosen one's alone
 
 
-class GenerateJob(Frame):
+class GenerateJob(WorkerMessage):
     kind: Literal["generate"] = "generate"
     model: str
     prompts: list[str] = []
@@ -48,14 +48,14 @@ class GenerateJob(Frame):
     sampling: Sampling = Sampling()
 
 
-class EmbedJob(Frame):
+class EmbedJob(WorkerMessage):
     kind: Literal["embed"] = "embed"
     model: str
     texts: list[str]
     truncate: bool = False
 
 
-class CallJob(Frame):
+class CallJob(WorkerMessage):
     """Any other capability; None: whichever the run's `predict` serves."""
 
     kind: Literal["call"] = "call"
@@ -64,14 +64,14 @@ class CallJob(Frame):
     request: dict[str, Any]  # fields of the capability's request, validated by its type on both sides
 
 
-class TokenizeJob(Frame):
+class TokenizeJob(WorkerMessage):
     kind: Literal["tokenize"] = "tokenize"
     model: str
     text: str
     special: bool
 
 
-class DetokenizeJob(Frame):
+class DetokenizeJob(WorkerMessage):
     kind: Literal["detokenize"] = "detokenize"
     model: str
     tokens: list[int]
@@ -80,14 +80,14 @@ class DetokenizeJob(Frame):
 Job = Annotated[GenerateJob | EmbedJob | CallJob | TokenizeJob | DetokenizeJob, Field(discriminator="kind")]
 
 
-class Ask(Frame):
+class Ask(WorkerMessage):
     id: int
     client: str  # who asks: clients take turns
     seconds: float  # until its deadline
     job: Job
 
 
-class Cancel(Frame):
+class Cancel(WorkerMessage):
     cancel: int  # id of the request
 
 
@@ -96,7 +96,7 @@ ToWorker = TypeAdapter[Ask | Cancel](Ask | Cancel)
 # ---------------------------------------------------------------------------------------------------- from the worker
 
 
-class ModelInfo(Frame):
+class ModelInfo(WorkerMessage):
     id: str
     kind: str  # task: "classify", "language"
     capabilities: list[str]
@@ -106,18 +106,18 @@ class ModelInfo(Frame):
     note: str = ""
 
 
-class Ready(Frame):
+class ReadyMessage(WorkerMessage):
     event: Literal["ready"] = "ready"
     models: list[ModelInfo]
 
 
-class LoadFailed(Frame):
+class LoadFailed(WorkerMessage):
     event: Literal["load_failed"] = "load_failed"
     message: str
     exit_code: int
 
 
-class TokenLogprob(Frame):
+class TokenLogprob(WorkerMessage):
     token: str
     bytes: list[int]
     logprob: float
@@ -127,13 +127,13 @@ class ChosenToken(TokenLogprob):
     top: list[TokenLogprob]
 
 
-class Started(Frame):
+class Started(WorkerMessage):
     event: Literal["started"] = "started"
     id: int
     prompt_tokens: int
 
 
-class Piece(Frame):
+class TokenMessage(WorkerMessage):
     """One more token of a choice; its text may come with a later one."""
 
     event: Literal["piece"] = "piece"
@@ -144,7 +144,7 @@ class Piece(Frame):
     token: ChosenToken | None = None
 
 
-class Result(Frame):
+class ResultMessage(WorkerMessage):
     """The whole answer of a job that is not generation."""
 
     event: Literal["result"] = "result"
@@ -153,7 +153,7 @@ class Result(Frame):
     prompt_tokens: int = 0
 
 
-class Failed(Frame):
+class Failed(WorkerMessage):
     event: Literal["failed"] = "failed"
     id: int
     status: int
@@ -162,7 +162,7 @@ class Failed(Frame):
     code: str | None = None
 
 
-class Stats(Frame):
+class Stats(WorkerMessage):
     event: Literal["stats"] = "stats"
     rows: int  # being written
     waiting: int
@@ -172,7 +172,7 @@ class Stats(Frame):
     batch: list[int]  # rows of each step since the last report
 
 
-Event = Annotated[Ready | LoadFailed | Started | Piece | Result | Failed | Stats, Field(discriminator="event")]
+Event = Annotated[ReadyMessage | LoadFailed | Started | TokenMessage | ResultMessage | Failed | Stats, Field(discriminator="event")]
 Events = TypeAdapter[list[Event]](list[Event])
 
 

@@ -11,7 +11,7 @@ PER_TOKEN = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5,
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 
 
-class Metrics:
+class ServerMetrics:
     """What a server counts and measures, in a registry of its own."""
 
     def __init__(self) -> None:

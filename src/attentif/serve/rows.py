@@ -30,7 +30,7 @@ SHORTEST_PREFIX = 16  # tokens worth caching
 States = TypeVar("States", State, StateTree)
 
 
-class Reading(Protocol):
+class PromptReader(Protocol):
     """A prompt on its way in."""
 
     @property
@@ -47,9 +47,9 @@ class Reading(Protocol):
 
 
 class RowBatch(Protocol):
-    def begin(self, ids: Sequence[int]) -> Reading: ...
+    def begin(self, ids: Sequence[int]) -> PromptReader: ...
 
-    def join(self, reading: Reading) -> None: ...
+    def join(self, reading: PromptReader) -> None: ...
 
     def step(self, tokens: Sequence[int]) -> Tensor:
         """(B, V): scores after one more token of every row."""
@@ -74,7 +74,7 @@ class Prefix:
         return self.state.bytes() + self.logits.nbytes
 
 
-class PrefixCache:
+class PromptCache:
     """The states of recent prompts, within so many bytes; the least recently used is dropped."""
 
     def __init__(self, budget: int) -> None:
@@ -162,7 +162,7 @@ class StateReading:
 class StateRows:
     """Rows of a decoder. A fused step reads the state of each row where it lies; `forward` wants them in one."""
 
-    def __init__(self, model: Model, limit: int, cache: PrefixCache) -> None:
+    def __init__(self, model: Model, limit: int, cache: PromptCache) -> None:
         self.model, self.limit, self.cache = model, limit, cache
         self.device = next(model.parameters()).device
         self.stepper = Stepper(model, limit)
@@ -175,7 +175,7 @@ class StateRows:
     def begin(self, ids: Sequence[int]) -> StateReading:
         return StateReading(self, ids)
 
-    def join(self, reading: Reading) -> None:
+    def join(self, reading: PromptReader) -> None:
         assert isinstance(reading, StateReading)
         self._grow(max(self.capacity, reading.capacity))
         state = reading.state if reading.capacity == self.capacity else resize(self.model, reading.state, 1, self.capacity)
@@ -290,7 +290,7 @@ class SessionRows:
     def begin(self, ids: Sequence[int]) -> SessionReading:
         return SessionReading(self.start(ids))
 
-    def join(self, reading: Reading) -> None:
+    def join(self, reading: PromptReader) -> None:
         assert isinstance(reading, SessionReading)
         self.sessions.append(reading.session)
 

@@ -18,10 +18,10 @@ import torch
 from attentif.errors import NonFiniteError
 from attentif.models.heads.embed import EmbedHead
 from attentif.serve.files import remove_contents
-from attentif.serve.messages import Event, Failed, Result
-from attentif.serve.rows import Reading, RowBatch
+from attentif.serve.messages import Event, Failed, ResultMessage
+from attentif.serve.rows import PromptReader, RowBatch
 from attentif.serve.served import Call, RefusedError, Served
-from attentif.serve.settings import Limits
+from attentif.serve.settings import ServerLimits
 from attentif.serve.writing import Prompt, WritingRow
 from attentif.tasks.embeddings.sentences import Texts, sentence_vectors
 from attentif.tasks.ragged import Ragged
@@ -78,7 +78,7 @@ class FairQueue(Generic[W]):
 
 
 @dataclass(frozen=True)
-class Task:
+class WaitingJob:
     """A job that is not generation, ready to be done."""
 
     request: int
@@ -97,7 +97,7 @@ class Task:
             return len(self.work)
         return len(self.work.inputs or (1,))
 
-    def goes_with(self, other: "Task") -> bool:
+    def goes_with(self, other: "WaitingJob") -> bool:
         """Whether both can be answered at once."""
         if self.served is not other.served or type(self.work) is not type(other.work):
             return False
@@ -107,13 +107,13 @@ class Task:
 
 
 @dataclass
-class Decoding:
+class ModelRows:
     """The rows of one model."""
 
     served: Served
     rows: RowBatch
     writers: list[WritingRow] = field(default_factory=list)
-    reading: deque[tuple[Prompt, Reading]] = field(default_factory=deque)
+    reading: deque[tuple[Prompt, PromptReader]] = field(default_factory=deque)
     waiting: FairQueue[Prompt] = field(default_factory=FairQueue)
 
     @property
@@ -124,10 +124,10 @@ class Decoding:
 class Scheduler:
     """Does what is asked, a step at a time. `emit` is given the events of each step."""
 
-    def __init__(self, served: Iterable[Served], limits: Limits, emit: Callable[[Sequence[Event]], None]) -> None:
+    def __init__(self, served: Iterable[Served], limits: ServerLimits, emit: Callable[[Sequence[Event]], None]) -> None:
         self.limits, self.emit = limits, emit
-        self.decodings = {one.name: Decoding(one, one.make_rows()) for one in served if "generate" in one.run.capabilities}
-        self.tasks: FairQueue[Task] = FairQueue()
+        self.decodings = {one.name: ModelRows(one, one.make_rows()) for one in served if "generate" in one.run.capabilities}
+        self.tasks: FairQueue[WaitingJob] = FairQueue()
         self.cancelled: set[int] = set()
         self.batches: list[int] = []  # rows of each step, for the metrics
         self.events: list[Event] = []
@@ -195,17 +195,17 @@ class Scheduler:
                 _clean(task)
         self.cancelled -= leaving
 
-    def _forget(self, decoding: Decoding, requests: set[int]) -> None:
+    def _forget(self, decoding: ModelRows, requests: set[int]) -> None:
         decoding.waiting.remove(lambda one: one.request in requests)
         decoding.reading = deque(pair for pair in decoding.reading if pair[0].request not in requests)
         self._keep(decoding, [row for row, one in enumerate(decoding.writers) if one.prompt.request not in requests])
 
-    def _keep(self, decoding: Decoding, rows: list[int]) -> None:
+    def _keep(self, decoding: ModelRows, rows: list[int]) -> None:
         if len(rows) < len(decoding.writers):
             decoding.rows.keep(rows)
             decoding.writers = [decoding.writers[row] for row in rows]
 
-    def _fail_all(self, decoding: Decoding, error: Exception) -> None:
+    def _fail_all(self, decoding: ModelRows, error: Exception) -> None:
         """A step that fails takes its rows with it: nobody is left waiting."""
         log.error("a step of %s failed: %s: %s", decoding.served.name, type(error).__name__, error, exc_info=error)
         hit = {one.prompt.request for one in decoding.writers} | {one.request for one, _ in decoding.reading}
@@ -215,7 +215,7 @@ class Scheduler:
 
     # ------------------------------------------------------------------------------------------------------- generation
 
-    def _read(self, decoding: Decoding) -> None:
+    def _read(self, decoding: ModelRows) -> None:
         """Read a chunk of the prompts whose turn it is; those that are done join the batch."""
         free = self.limits.batch - len(decoding.writers) - len(decoding.reading)
         for _ in range(min(free, len(decoding.waiting))):
@@ -233,7 +233,7 @@ class Scheduler:
             decoding.reading.popleft()
             self._join(decoding, prompt, reading)
 
-    def _join(self, decoding: Decoding, prompt: Prompt, reading: Reading) -> None:
+    def _join(self, decoding: ModelRows, prompt: Prompt, reading: PromptReader) -> None:
         served = decoding.served
         logits = reading.logits
         row = WritingRow(prompt, served.run.tokenizer, served.vocabulary, len(logits))
@@ -241,7 +241,7 @@ class Scheduler:
             decoding.rows.join(reading)
             decoding.writers.append(row)
 
-    def _write(self, decoding: Decoding) -> None:
+    def _write(self, decoding: ModelRows) -> None:
         if not decoding.writers:
             return
         self.batches.append(len(decoding.writers))
@@ -287,19 +287,19 @@ class Scheduler:
         for one in together:
             _clean(one)
 
-    def _refuse(self, tasks: Sequence[Task], error: Exception) -> None:
+    def _refuse(self, tasks: Sequence[WaitingJob], error: Exception) -> None:
         refused = RefusedError.of(error)
         if refused.status >= 500:
             log.error("a request failed: %s: %s", type(error).__name__, error, exc_info=error)
         self.events += [refused.event(task.request) for task in tasks]
 
 
-def _clean(task: Task) -> None:
+def _clean(task: WaitingJob) -> None:
     if isinstance(task.work, Call) and task.work.capability.files:
         remove_contents(task.work.request, task.served.scratch)
 
 
-def answer_together(tasks: Sequence[Task]) -> list[Event]:
+def answer_together(tasks: Sequence[WaitingJob]) -> list[Event]:
     """The answers of tasks that go together, in one call of the model."""
     if isinstance(tasks[0].work, Texts):
         return embed_together(tasks)
@@ -317,17 +317,19 @@ def answer_together(tasks: Sequence[Task]) -> list[Event]:
     return events
 
 
-def _result(task: Task, value: dict[str, Any]) -> Result:
+def _result(task: WaitingJob, value: dict[str, Any]) -> ResultMessage:
     """Inputs that were files are called by their place, not by the name that they had here."""
     if isinstance(task.work, Call) and task.work.capability.files:
         for place, answer in enumerate(value.get("answers", ())):
             answer["input" if "input" in answer else "question"] = (
                 f"input {place}" if "input" in answer else answer["question"].partition(": ")[2] or answer["question"]
             )
-    return Result(id=task.request, value={"capability": task.work.capability.name, **value} if isinstance(task.work, Call) else value)
+    return ResultMessage(
+        id=task.request, value={"capability": task.work.capability.name, **value} if isinstance(task.work, Call) else value
+    )
 
 
-def embed_together(tasks: Sequence[Task]) -> list[Event]:
+def embed_together(tasks: Sequence[WaitingJob]) -> list[Event]:
     """Vectors as base64 of float32, little-endian."""
     read = [task.work for task in tasks if isinstance(task.work, Texts)]
     rows = [texts.ids[row] for texts in read for row in range(len(texts))]
@@ -344,5 +346,5 @@ def embed_together(tasks: Sequence[Task]) -> list[Event]:
             events.append(RefusedError.of(NonFiniteError()).event(task.request))
             continue
         encoded = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in own]
-        events.append(Result(id=task.request, value=encoded, prompt_tokens=int(texts.lengths.sum())))
+        events.append(ResultMessage(id=task.request, value=encoded, prompt_tokens=int(texts.lengths.sum())))
     return events

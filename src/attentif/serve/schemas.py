@@ -81,7 +81,7 @@ class StreamOptions(BaseModel):
     include_usage: bool | None = None
 
 
-class Drawn(Strict):
+class SamplingRequest(Strict):
     """How a continuation is chosen."""
 
     temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature; 0 is greedy (default: 1)")
@@ -96,7 +96,7 @@ class Drawn(Strict):
     repetition_penalty: float | None = Field(None, gt=0, le=10, description="not OpenAI's: above 1, tokens of the text become less likely")
 
     @model_validator(mode="after")
-    def _options_of_streams(self) -> "Drawn":
+    def _options_of_streams(self) -> "SamplingRequest":
         if self.stream_options is not None and not self.stream:
             raise refused_field("stream_options", "only with stream = true")
         return self
@@ -120,7 +120,7 @@ class Drawn(Strict):
         )
 
 
-class CompletionRequest(Drawn):
+class CompletionRequest(SamplingRequest):
     prompt: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_INPUTS)]
     max_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS, description="default: 16")
     logprobs: int | None = Field(None, ge=0, le=5)
@@ -168,7 +168,7 @@ class ChatMessage(BaseModel):
         return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
-class ChatRequest(Drawn):
+class ChatRequest(SamplingRequest):
     messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
     max_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
     max_completion_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS, description="default: what the context holds")

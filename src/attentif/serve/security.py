@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attentif.serve.errors import ApiError
-from attentif.serve.settings import Settings
+from attentif.serve.settings import ServerSettings
 
 COOKIE, TOKEN_HEADER = "attentif_session", "x-attentif-token"
 OPEN_PATHS = frozenset({"/health", "/ready", "/session"})  # probes have no key; a session asks for its token itself
@@ -41,7 +41,7 @@ HEADERS = {
 class Guard:
     """ASGI middleware that refuses what may not pass, and bounds what may."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self.app, self.settings, self.limits = app, settings, settings.limits
         self.key = None if settings.api_key is None else _digest(settings.api_key)
         self.token = _digest(settings.token)

@@ -18,9 +18,9 @@ from attentif.errors import AttentifError, NonFiniteError, UsageError
 from attentif.models import Model
 from attentif.serve.files import with_contents
 from attentif.serve.messages import DetokenizeJob, EmbedJob, Failed, GenerateJob, Message, ModelInfo, Sampling, TokenizeJob
-from attentif.serve.rows import PrefixCache, RowBatch, SessionRows, StateRows
-from attentif.serve.settings import MAX_TOKENS, Limits
-from attentif.serve.writing import Prompt, Vocabulary
+from attentif.serve.rows import PromptCache, RowBatch, SessionRows, StateRows
+from attentif.serve.settings import MAX_TOKENS, ServerLimits
+from attentif.serve.writing import Prompt, TokenTexts
 from attentif.tasks.capabilities import CAPABILITIES, Capability
 from attentif.tasks.embeddings.sentences import Texts, longest_of, read_texts
 from attentif.tasks.requests import Request
@@ -68,9 +68,9 @@ class Call:
 class Served:
     """One model by its name."""
 
-    def __init__(self, name: str, run: Run, limits: Limits, scratch: Path) -> None:
+    def __init__(self, name: str, run: Run, limits: ServerLimits, scratch: Path) -> None:
         self.name, self.run, self.limits, self.scratch = name, run, limits, scratch
-        self.cache = PrefixCache(limits.cache_bytes)
+        self.cache = PromptCache(limits.cache_bytes)
 
     @cached_property
     def info(self) -> ModelInfo:
@@ -112,8 +112,8 @@ class Served:
         return self.limits.context if limit is None else min(limit, self.limits.context)
 
     @cached_property
-    def vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.run.tokenizer)
+    def vocabulary(self) -> TokenTexts:
+        return TokenTexts(self.run.tokenizer)
 
     @cached_property
     def template(self) -> ChatTemplate | None:

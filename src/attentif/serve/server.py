@@ -11,12 +11,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from attentif.errors import UsageError
 from attentif.serve.context import Context
-from attentif.serve.settings import Settings
+from attentif.serve.settings import ServerSettings
 
 log = logging.getLogger("attentif.serve")
 
 
-def make_protocol(settings: Settings) -> type[H11Protocol]:
+def make_protocol(settings: ServerSettings) -> type[H11Protocol]:
     """uvicorn's protocol, for clients that have so long to send their headers, and for so many connections."""
     limits = settings.limits
 
@@ -51,12 +51,12 @@ def make_protocol(settings: Settings) -> type[H11Protocol]:
     return BoundedProtocol
 
 
-def serve(app: FastAPI, settings: Settings, *, access_log: bool = True) -> None:
+def serve(app: FastAPI, settings: ServerSettings, *, access_log: bool = True) -> None:
     """Listen until SIGTERM or Ctrl-C, then finish what runs; raises where the worker cannot start."""
     asyncio.run(_serve(app, settings, access_log))
 
 
-async def _serve(app: FastAPI, settings: Settings, access_log: bool) -> None:
+async def _serve(app: FastAPI, settings: ServerSettings, access_log: bool) -> None:
     limits = settings.limits
     _log_to_stderr(access_log)
     config: Any = uvicorn.Config(

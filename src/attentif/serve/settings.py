@@ -27,7 +27,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """Bounds of the server itself."""
 
     body: int = 2 * MEBIBYTE
@@ -48,7 +48,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """How a server listens and whom it answers."""
 
     host: str = "127.0.0.1"
@@ -56,7 +56,7 @@ class Settings:
     api_key: str | None = None
     allowed_hosts: tuple[str, ...] = ()  # beside loopback's names and `host`
     allowed_origins: tuple[str, ...] = ()  # web pages of other origins that may call (CORS); none by default
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))  # of the studio's session, for its state-changing requests
 
     def __post_init__(self) -> None:

@@ -34,19 +34,19 @@ from attentif.serve.messages import (
     Job,
     LoadFailed,
     ModelInfo,
-    Piece,
-    Ready,
-    Result,
+    ReadyMessage,
+    ResultMessage,
     Started,
     Stats,
+    TokenMessage,
     write_frame,
 )
-from attentif.serve.metrics import Metrics
-from attentif.serve.settings import Limits
+from attentif.serve.metrics import ServerMetrics
+from attentif.serve.settings import ServerLimits
 from attentif.serve.worker import WorkerSettings
 
 log = logging.getLogger("attentif.serve")
-Answer = Started | Piece | Result
+Answer = Started | TokenMessage | ResultMessage
 GRACE = 5.0  # seconds for a worker to report a late request itself
 
 
@@ -71,9 +71,9 @@ class Pending:
 class Supervisor:
     """One worker process and the requests it works on."""
 
-    def __init__(self, settings: WorkerSettings, metrics: Metrics) -> None:
+    def __init__(self, settings: WorkerSettings, metrics: ServerMetrics) -> None:
         self.settings, self.metrics = settings, metrics
-        self.limits: Limits = settings.limits
+        self.limits: ServerLimits = settings.limits
         self.state: Literal["loading", "ready", "draining", "failed"] = "loading"
         self.failure: WorkerError | None = None
         self.models: dict[str, ModelInfo] = {}
@@ -178,7 +178,7 @@ class Supervisor:
     # ------------------------------------------------------------------------------------------------------ what it says
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, Ready):
+        if isinstance(event, ReadyMessage):
             self.models = {model.id: model for model in event.models}
             if self.state == "loading":
                 self.state = "ready"
@@ -237,10 +237,10 @@ class Supervisor:
             if isinstance(event, Failed):
                 pending.done = True
                 raise ApiError(event.status, event.message, param=event.param, code=event.code)
-            assert isinstance(event, Started | Piece | Result)
-            ended = isinstance(event, Piece) and event.finish is not None
+            assert isinstance(event, Started | TokenMessage | ResultMessage)
+            ended = isinstance(event, TokenMessage) and event.finish is not None
             pending.choices -= ended
-            pending.done = isinstance(event, Result) or (ended and not pending.choices)
+            pending.done = isinstance(event, ResultMessage) or (ended and not pending.choices)
             yield event
             if pending.done:
                 return
@@ -250,10 +250,10 @@ class Supervisor:
             raise ApiError(503, "the worker is being started again", code="loading", headers={"Retry-After": "2"})
         self.writer.write(write_frame(frame.model_dump_json().encode()))
 
-    async def result(self, job: Job, client: str) -> Result:
+    async def result(self, job: Job, client: str) -> ResultMessage:
         """The answer of a job that is not generation."""
         async with self.ask(job, client) as events:
             async for event in events:
-                if isinstance(event, Result):
+                if isinstance(event, ResultMessage):
                     return event
         raise AssertionError("a job ends with a result")

@@ -32,8 +32,8 @@ from attentif.serve.messages import (
     Events,
     GenerateJob,
     LoadFailed,
-    Ready,
-    Result,
+    ReadyMessage,
+    ResultMessage,
     Started,
     Stats,
     TokenizeJob,
@@ -41,7 +41,7 @@ from attentif.serve.messages import (
     read_frame,
     write_frame,
 )
-from attentif.serve.settings import Limits
+from attentif.serve.settings import ServerLimits
 
 PREPARERS = 4  # threads that tokenize and render
 GATHER = 0.003  # seconds to wait for requests that could be answered together
@@ -57,7 +57,7 @@ class WorkerSettings:
     """What a worker is told."""
 
     models: dict[str, str]  # paths by name
-    limits: Limits
+    limits: ServerLimits
     scratch: str  # folder for what clients send, removed by the server
     device: str = "auto"
     threads: int = 0
@@ -72,7 +72,7 @@ class WorkerSettings:
         said = json.loads(text)
         return cls(
             said["models"],
-            Limits(**said["limits"]),
+            ServerLimits(**said["limits"]),
             said["scratch"],
             said["device"],
             said["threads"],
@@ -114,7 +114,7 @@ class Worker:
         for one in self.served.values():
             one.warm_up()
         self.scheduler = Scheduler(self.served.values(), self.settings.limits, self.emit)
-        self.emit([Ready(models=[one.info for one in self.served.values()])])
+        self.emit([ReadyMessage(models=[one.info for one in self.served.values()])])
 
     def listen(self) -> None:
         """Read requests until the server is gone."""
@@ -147,7 +147,7 @@ class Worker:
 
     def _prepare(self, ask: Ask) -> object:
         """What the scheduler is to do; None where the answer needs no model, and is given."""
-        from attentif.serve.scheduler import Task
+        from attentif.serve.scheduler import WaitingJob
 
         served, job = self.served[ask.job.model], ask.job
         deadline = time.monotonic() + ask.seconds
@@ -156,20 +156,20 @@ class Worker:
             self.emit([Started(id=ask.id, prompt_tokens=sum(len(one.ids) for one in prompts[:: job.n]))])
             return prompts
         if isinstance(job, EmbedJob):
-            return Task(ask.id, ask.client, served, served.read_texts(job), deadline)
+            return WaitingJob(ask.id, ask.client, served, served.read_texts(job), deadline)
         if isinstance(job, TokenizeJob | DetokenizeJob):
-            self.emit([Result(id=ask.id, value=served.tokenize(job) if isinstance(job, TokenizeJob) else served.detokenize(job))])
+            self.emit([ResultMessage(id=ask.id, value=served.tokenize(job) if isinstance(job, TokenizeJob) else served.detokenize(job))])
             return None
-        return Task(ask.id, ask.client, served, served.call(job.capability, job.request), deadline)
+        return WaitingJob(ask.id, ask.client, served, served.call(job.capability, job.request), deadline)
 
     def run(self) -> None:
         """Serve for ever."""
-        from attentif.serve.scheduler import Task
+        from attentif.serve.scheduler import WaitingJob
 
         scheduler, reported = self.scheduler, 0.0
         while True:
             first = None if scheduler.busy else self._wait()
-            if isinstance(first, Task):
+            if isinstance(first, WaitingJob):
                 self._gather()
             if not self._take(first):
                 return
@@ -194,13 +194,13 @@ class Worker:
 
     def _take(self, first: object) -> bool:
         """Hand over everything that has come in; whether the server is still there."""
-        from attentif.serve.scheduler import Task
+        from attentif.serve.scheduler import WaitingJob
 
         item = first
         while item is not STOP:
             if isinstance(item, Cancel):
                 self.scheduler.cancel(item.cancel)
-            elif isinstance(item, Task):
+            elif isinstance(item, WaitingJob):
                 self.scheduler.tasks.add(item)
             elif isinstance(item, list):
                 self.scheduler.add_prompts(item)

@@ -13,7 +13,7 @@ from attentif.decode.limits import Limiter
 from attentif.decode.options import GenerateOptions
 from attentif.decode.sampling import Sampler
 from attentif.decode.text import Writer
-from attentif.serve.messages import ChosenToken, Piece, TokenLogprob
+from attentif.serve.messages import ChosenToken, TokenLogprob, TokenMessage
 from attentif.text import Tokenizer
 from attentif.text.explain import BYTE_OF, is_byte_level
 
@@ -38,7 +38,7 @@ class Prompt:
         return time.monotonic() > self.deadline
 
 
-class Vocabulary:
+class TokenTexts:
     """Tokens as texts and bytes, for log-probabilities."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -59,7 +59,7 @@ class Vocabulary:
 class WritingRow:
     """A row of the batch. `push` takes its scores and gives the next piece; `token` is what the model reads next."""
 
-    def __init__(self, prompt: Prompt, tokenizer: Tokenizer, vocabulary: Vocabulary, vocab: int) -> None:
+    def __init__(self, prompt: Prompt, tokenizer: Tokenizer, vocabulary: TokenTexts, vocab: int) -> None:
         self.prompt, self.vocabulary = prompt, vocabulary
         options = prompt.options
         self.writer = Writer(tokenizer.decode, options.stop)
@@ -81,7 +81,7 @@ class WritingRow:
             or options.repetition_penalty != 1
         )
 
-    def push(self, logits: Tensor, likeliest: int) -> Piece:
+    def push(self, logits: Tensor, likeliest: int) -> TokenMessage:
         """Choose a token by scores (V,), the largest of which is `likeliest`'s."""
         if self.is_plain:
             self.token = likeliest
@@ -98,7 +98,7 @@ class WritingRow:
         stopped = is_end or self.writer.stopped
         finish = None if not self.finished else "stop" if stopped else "length"
         shown = None if self.prompt.logprobs is None or is_end else self._logprobs(logits, self.prompt.logprobs)
-        return Piece(id=self.prompt.request, choice=self.prompt.choice, text=text, finish=finish, token=shown)
+        return TokenMessage(id=self.prompt.request, choice=self.prompt.choice, text=text, finish=finish, token=shown)
 
     def _logprobs(self, logits: Tensor, count: int) -> ChosenToken:
         """By the model itself, before temperature and filters."""

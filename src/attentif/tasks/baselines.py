@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from attentif.tasks.base import Baseline, Say
 from attentif.tasks.classification.calibration import Answers
 from attentif.tasks.classification.imbalance import Metric, shares_of
-from attentif.tasks.classification.linear import WORDS_AND_MARKS, Linear
+from attentif.tasks.classification.linear import WORDS_AND_MARKS, LinearModel
 from attentif.tasks.metrics import (
     Interval,
     bits_per_byte,
@@ -76,13 +76,13 @@ class LinearBaseline:
 
 
 def linear_baselines(
-    train: Labelled, valid: Labelled, classes: int, *, linear: Linear | None = None, metric: Metric = "accuracy"
+    train: Labelled, valid: Labelled, classes: int, *, linear: LinearModel | None = None, metric: Metric = "accuracy"
 ) -> Iterator[LinearBaseline]:
     """TF-IDF + logistic regression, and its naive-Bayes-weighted form, which may have been fitted already."""
     shares = shares_of(train.labels, classes) if train.labels.ndim == 1 else None
-    fits: list[tuple[Text, Callable[[], Linear]]] = [
-        (TFIDF, lambda: Linear.fit_plain(train.texts, train.labels, classes)),
-        (WEIGHTED, lambda: linear or Linear.fit(train.texts, train.labels, classes)),
+    fits: list[tuple[Text, Callable[[], LinearModel]]] = [
+        (TFIDF, lambda: LinearModel.fit_plain(train.texts, train.labels, classes)),
+        (WEIGHTED, lambda: linear or LinearModel.fit(train.texts, train.labels, classes)),
     ]
     for name, fit in fits:
         with measure_time() as clock:
@@ -91,7 +91,14 @@ def linear_baselines(
 
 
 def classification_baselines(
-    train: Labelled, valid: Labelled, test: Labelled, classes: int, say: Say, *, linear: Linear | None = None, metric: Metric = "accuracy"
+    train: Labelled,
+    valid: Labelled,
+    test: Labelled,
+    classes: int,
+    say: Say,
+    *,
+    linear: LinearModel | None = None,
+    metric: Metric = "accuracy",
 ) -> list[Baseline]:
     """Majority class, TF-IDF + logistic regression, and its naive-Bayes-weighted form; what is answered is chosen for the same score."""
     majority = np.full(len(test.labels), np.bincount(train.labels, minlength=classes).argmax())
@@ -109,7 +116,7 @@ def classification_baselines(
     return found
 
 
-def several_baselines(train: Labelled, valid: Labelled, test: Labelled, say: Say, linear: Linear | None = None) -> list[Baseline]:
+def several_baselines(train: Labelled, valid: Labelled, test: Labelled, say: Say, linear: LinearModel | None = None) -> list[Baseline]:
     """The same where a text may have several labels, one against the rest; thresholds are chosen on validation, as the model's are."""
     classes = train.labels.shape[1]
 

@@ -27,7 +27,7 @@ from attentif.tasks.base import Prediction
 from attentif.tasks.details import TagAnswer, details_of
 from attentif.tasks.predictors import Predictor, first_network
 from attentif.text import Tokenizer
-from attentif.view.blocks import Block, Cell, Legend, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, Legend, Paragraph, Section, TableBlock, TokensBlock
 from attentif.view.page import Fragment, Page, write
 from attentif.view.words import Text, number, percent
 
@@ -38,7 +38,7 @@ Answer = Callable[[Sequence[Any]], list[Prediction]]
 
 
 @dataclass(frozen=True)
-class Part:
+class ExplainedPart:
     """A word, a square or a stretch: what it did to the answer."""
 
     name: str
@@ -63,10 +63,10 @@ class Explanation:
     input: str
     output: str
     probability: float | None
-    parts: list[Part]
+    parts: list[ExplainedPart]
     neighbours: list[Neighbour] = field(default_factory=list)
 
-    def strongest(self, count: int = 10) -> list[Part]:
+    def strongest(self, count: int = 10) -> list[ExplainedPart]:
         """The parts that moved the answer most, for it or against it."""
         return sorted(self.parts, key=lambda part: -abs(part.removal))[:count]
 
@@ -79,16 +79,16 @@ class Explanation:
         body: list[Block] = [
             Paragraph(said, "note"),
             Legend(Text("parle pour la réponse", "speaks for the answer"), Text("parle contre", "speaks against it")),
-            Tokens([f" {part.name}" for part in self.parts], [part.removal for part in self.parts]),
+            TokensBlock([f" {part.name}" for part in self.parts], [part.removal for part in self.parts]),
         ]
         if any(part.gradient is not None for part in self.parts):
             names = [f" {part.name}" for part in self.parts]
-            body.append(Tokens(names, [part.gradient or 0.0 for part in self.parts], Text("gradient × entrée", "gradient × input")))
+            body.append(TokensBlock(names, [part.gradient or 0.0 for part in self.parts], Text("gradient × entrée", "gradient × input")))
         found = [Section(f"« {self.input[:200]} » → {self.output}{sure}", body)]
         if self.neighbours:
             columns = [Text("ressemblance", "similarity"), Text("étiquette", "label"), Text("texte", "text"), Text("où", "where")]
             rows: list[list[Cell]] = [[number(one.similarity, 3), one.label, one.text, one.place] for one in self.neighbours]
-            found.append(Section(Text("Les plus proches dans l’entraînement", "Nearest in training"), [Table(columns, rows)]))
+            found.append(Section(Text("Les plus proches dans l’entraînement", "Nearest in training"), [TableBlock(columns, rows)]))
         return found
 
     def save(self, path: str | Path) -> Path:
@@ -120,7 +120,7 @@ def explain_text(
     without = [text[:start].rstrip() + " " + text[end:].lstrip() if start else text[end:].lstrip() for start, end in spans]
     moved = _removals(whole, [wrap(rest) for rest in without], answer)
     slopes = _slopes(text, spans, seen, predictor, tokenizer)
-    parts = [Part(text[a:b], removal, slope) for (a, b), removal, slope in zip(spans, moved, slopes, strict=True)]
+    parts = [ExplainedPart(text[a:b], removal, slope) for (a, b), removal, slope in zip(spans, moved, slopes, strict=True)]
     return Explanation(text, whole.output, whole.probability, parts)
 
 
@@ -145,7 +145,7 @@ def explain_picture(source: str, answer: Answer) -> Explanation:
             Image.fromarray(changed).save(written, "PNG")
             hidden.append(f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}")
             names.append(f"row {row + 1} column {column + 1}")
-    parts = [Part(name, removal) for name, removal in zip(names, _removals(whole, hidden, answer), strict=True)]
+    parts = [ExplainedPart(name, removal) for name, removal in zip(names, _removals(whole, hidden, answer), strict=True)]
     return Explanation(whole.input, whole.output, whole.probability, parts)
 
 
@@ -160,7 +160,7 @@ def explain_signal(signal: str, answer: Answer) -> Explanation:
         changed[start:end] = values.mean()
         hidden.append(" ".join(map(repr, changed.tolist())))
         names.append(f"steps {start + 1} to {end}")
-    parts = [Part(name, removal) for name, removal in zip(names, _removals(whole, hidden, answer), strict=True)]
+    parts = [ExplainedPart(name, removal) for name, removal in zip(names, _removals(whole, hidden, answer), strict=True)]
     return Explanation(f"{len(values)} values", whole.output, whole.probability, parts)
 
 

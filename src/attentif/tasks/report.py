@@ -5,7 +5,7 @@ from functools import partial
 
 from attentif.tasks.details import Sliced
 from attentif.tasks.metrics import GroupScores, Slice
-from attentif.view.blocks import Block, FigureBlock, Legend, Score, Table
+from attentif.view.blocks import Block, FigureBlock, Legend, Score, TableBlock
 from attentif.view.words import IN_TOKENS, Text, Words, count, metric
 
 NOTHING = "∅"  # how an answer without a word is shown
@@ -34,12 +34,12 @@ def length_figure(key: str, parts: Sequence[Slice], title: Text = LENGTHS, unit:
     return FigureBlock(title, partial(by_length, key, buckets, unit))
 
 
-def group_table(groups: Sequence[GroupScores], head: Text = GROUP) -> Table:
+def group_table(groups: Sequence[GroupScores], head: Text = GROUP) -> TableBlock:
     """Scores by group; `groups` is what `metrics.by_group` returns."""
     keys = [key for key in groups[0] if key not in ("group", "examples")]
     heads = [head, *(metric(key).name for key in keys), Text("exemples", "examples")]
     rows = [[group_name(entry["group"]), *(metric(key).write(entry[key]) for key in keys), count(entry["examples"])] for entry in groups]
-    return Table(heads, rows)
+    return TableBlock(heads, rows)
 
 
 # what the built-in sets call their groups, in French; the groups of a file are called as they are

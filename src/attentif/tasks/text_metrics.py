@@ -116,7 +116,7 @@ def answer_scores(hits: Floats, shares: Floats, draws: int = DRAWS) -> tuple[dic
 # ------------------------------------------------------------------------------------------------------------ summaries
 
 
-class Words:
+class RougeWords:
     """What rouge-score asks of a tokenizer."""
 
     def tokenize(self, text: str) -> list[str]:
@@ -127,7 +127,7 @@ def rouge_rows(written: Sequence[str], references: Sequence[str]) -> dict[str, F
     """The F of each answer."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    scorer = RougeScorer(list(ROUGE), tokenizer=Words())
+    scorer = RougeScorer(list(ROUGE), tokenizer=RougeWords())
     rows = [scorer.score(reference, answer) for answer, reference in zip(written, references, strict=True)]
     return {key: np.array([row[key].fmeasure for row in rows]) for key in ROUGE}
 

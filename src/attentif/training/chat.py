@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attentif.decode.chat import Conversation, Lines, Script
+from attentif.decode.chat import Conversation, LineDialogue, Script
 from attentif.decode.turns import Turns
 from attentif.errors import UsageError
 from attentif.text.chat_template import ChatTemplate
@@ -20,6 +20,6 @@ def start_conversation(run: Any, *, system: str | None = None, **options: Any) -
     if limit is not None and limit <= 2 * chosen.max_tokens:
         raise UsageError(f"--max-tokens: this model can hold {limit} tokens in all; ask for less than half of them", file=run.path)
     script: Script = (
-        Lines(run.tokenizer, run.task.prompt(run.tokenizers, "")) if template is None else Turns(template, run.tokenizer, system)
+        LineDialogue(run.tokenizer, run.task.prompt(run.tokenizers, "")) if template is None else Turns(template, run.tokenizer, system)
     )
     return Conversation(lambda ids, room: run.task.session(run.model, ids, room), run.tokenizer, chosen, limit, script)

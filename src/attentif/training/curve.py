@@ -32,7 +32,7 @@ FILE, PLAN = "curve.json", "curve.toml"
 
 
 @dataclass(frozen=True)
-class Plan:
+class CurvePlan:
     """A recipe with its options, runs to start from, numbers of labels, seeds."""
 
     source: Source
@@ -58,7 +58,7 @@ class One:
     config: RunConfig
 
 
-def runs_of(plan: Plan) -> list[One]:
+def runs_of(plan: CurvePlan) -> list[One]:
     """Every run of the curve in order; the one with pre-training precedes those that start from it."""
     recipe = load_run_config(plan.source, plan.layers)
     alone = recipe.replace(pretrain=None)
@@ -74,11 +74,11 @@ def runs_of(plan: Plan) -> list[One]:
     return found
 
 
-def _load_start(plan: Plan, run: Path) -> RunConfig:
+def _load_start(plan: CurvePlan, run: Path) -> RunConfig:
     return load_run_config(plan.source, [*plan.layers, Layer({"model": {"from": str(run)}}, "option --from")]).replace(pretrain=None)
 
 
-def _runs(plan: Plan, system: Words, name: str, config: RunConfig) -> Iterator[One]:
+def _runs(plan: CurvePlan, system: Words, name: str, config: RunConfig) -> Iterator[One]:
     for labels in plan.labels:
         for seed in plan.seeds:
             yield One(system, f"{name}-{labels or 'all'}-{seed}", labels, seed, _with(config, labels, seed))
@@ -88,7 +88,7 @@ def _with(config: RunConfig, labels: int, seed: int) -> RunConfig:
     return config.replace(data=config.data.replace(limit=labels, limit_seed=seed), train=config.train.replace(seed=seed))
 
 
-def measure(plan: Plan, display: Display) -> dict[str, Any]:
+def measure(plan: CurvePlan, display: Display) -> dict[str, Any]:
     """Train the missing runs; return the curve as plain data, written after each run."""
     runs = runs_of(plan)  # contradictions are refused before anything is written
     require_own_data(plan.source, runs[0].config.data)
@@ -113,7 +113,7 @@ def measure(plan: Plan, display: Display) -> dict[str, Any]:
     return curve
 
 
-def _check_folder(plan: Plan) -> str:
+def _check_folder(plan: CurvePlan) -> str:
     """What the folder is for, as TOML. Two curves are not mixed in one; numbers of labels and seeds may be added."""
     said = to_toml(load_run_config(plan.source, plan.layers))
     file = plan.folder / PLAN
@@ -124,7 +124,7 @@ def _check_folder(plan: Plan) -> str:
     return said
 
 
-def gather_curve(plan: Plan) -> dict[str, Any]:
+def gather_curve(plan: CurvePlan) -> dict[str, Any]:
     """The finished runs as curves, one a system and one a baseline; written to `curve.json`."""
     scores: dict[str, dict[int, list[float]]] = {}
     names: dict[str, tuple[Words, bool]] = {}

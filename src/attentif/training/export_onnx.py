@@ -34,10 +34,10 @@ from attentif.tasks.predictors import Trainable
 from attentif.training.config import StoredConfig
 from attentif.training.export import Exported, check_stands_alone
 from attentif.training.model_card import onnx_card
-from attentif.training.rundir import Kind, RunFolder, create, read_results, refuse_existing
+from attentif.training.rundir import FolderKind, RunFolder, create, read_results, refuse_existing
 
 GRAPH, ABOUT = "model.onnx", "attentif.json"
-ONNX = Kind("an ONNX export", GRAPH, "replace it with --force, or choose another place")
+ONNX = FolderKind("an ONNX export", GRAPH, "replace it with --force, or choose another place")
 LONGEST = 4096  # tokens, where neither the model nor its task has a limit: tables of positions are constants of the graph
 TOLERANCE = 1e-3  # of outputs against ours, relative to their size: float32 sums in another order, through all layers
 OPSET = 20

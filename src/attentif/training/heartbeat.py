@@ -35,7 +35,7 @@ class RankLostError(RunError):
 
 
 @dataclass
-class Seen:
+class ProcessStatus:
     """What is known of a process, and for how many of our own beats it has not changed."""
 
     beats: int = -1
@@ -59,12 +59,12 @@ class Heartbeat:
     calls: int = 0
     beats: int = 0
     farewell: str | None = None
-    seen: dict[int, Seen] = field(default_factory=dict)
+    seen: dict[int, ProcessStatus] = field(default_factory=dict)
 
     def start(self) -> None:
         self.main = threading.get_ident()
         self.lock, self.stopped = threading.Lock(), threading.Event()
-        self.seen = {rank: Seen() for rank in range(self.world)}
+        self.seen = {rank: ProcessStatus() for rank in range(self.world)}
         self._write()
         self.thread = threading.Thread(target=self._run, daemon=True)
 
@@ -130,7 +130,7 @@ class Heartbeat:
                     print(f"error: {problem}", file=sys.stderr, flush=True)
                 os._exit(problem.exit_code)  # the main thread waits inside a collective operation, which nothing else ends
 
-    def _note(self, seen: Seen, beats: int, calls: int, waiting: bool, farewell: str | None, who: str) -> None:
+    def _note(self, seen: ProcessStatus, beats: int, calls: int, waiting: bool, farewell: str | None, who: str) -> None:
         seen.silent = 0 if beats != seen.beats else seen.silent + 1
         seen.idle = 0 if calls != seen.calls else seen.idle + 1
         seen.beats, seen.calls, seen.waiting, seen.farewell, seen.who = beats, calls, waiting, farewell, who

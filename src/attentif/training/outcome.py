@@ -17,7 +17,7 @@ from attentif.training.train_state import TrainState
 from attentif.training.trainable import count_trainable
 from attentif.view.blocks import Contender
 from attentif.view.diagram import draw_architecture
-from attentif.view.report import Cost, Origin, Outcome, RunReport
+from attentif.view.report import Cost, Origin, RunReport, SplitScores
 from attentif.view.words import LANGS, Text, count, day, metric, number, say
 
 ENDED = {
@@ -93,7 +93,7 @@ class FinishedRun(ABC):
         return RunReport(
             title=self.title(),
             done=self.describe(),
-            outcome=Outcome(self.metric, test.with_intervals(), rivals, test.split, test.examples, self.scored_unit),
+            outcome=SplitScores(self.metric, test.with_intervals(), rivals, test.split, test.examples, self.scored_unit),
             history=folder.metrics.rows(),
             cost=Cost(**self.cost()),
             origin=Origin(made.recipe, to_toml(self.config), versions, self.prepared.notes),

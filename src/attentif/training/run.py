@@ -42,7 +42,7 @@ from attentif.view.report import write_report
 
 
 @dataclass(frozen=True)
-class Ready:
+class PreparedRun:
     """A run whose data are prepared and whose weights are not."""
 
     config: RunConfig
@@ -75,7 +75,7 @@ def train(
 
 def create_run(
     config: RunConfig, text: TokenizerConfig | Tokenizers, *, name: str, out: Path | None, force: bool, ranks: Ranks, display: Display
-) -> tuple[RunFolder, Ready]:
+) -> tuple[RunFolder, PreparedRun]:
     """Read the data and make the folder: configuration, tokenizers, and the texts of a first stage, where there is one."""
     task, model = check_config(config)
     recorder = record_texts(config, text)
@@ -96,7 +96,7 @@ def create_run(
         if config.pretrain is not None:
             write_texts(recorder, path / TEXTS, config.data.text)
 
-    return create(out, name, fill, force=force), Ready(settled, task, prepared, ranks, display, vectors)
+    return create(out, name, fill, force=force), PreparedRun(settled, task, prepared, ranks, display, vectors)
 
 
 def resume(path: Path, *, trial: bool = False, display: Display) -> RunFolder:
@@ -122,7 +122,7 @@ def continue_run(folder: RunFolder, ranks: Ranks, display: Display, *, trial: bo
         raise RunError("has no [made] table: it was not written by a run", file=folder.config)
     if prepared.digest != config.made.data:
         raise RunError("the data are not those that this run was started with; start another run", file=folder.path)
-    return train_and_report(folder, Ready(config, task, prepared, ranks, display, trial=trial))
+    return train_and_report(folder, PreparedRun(config, task, prepared, ranks, display, trial=trial))
 
 
 def check_config(config: RunConfig) -> tuple[AnyTask, ModelConfig]:
@@ -227,7 +227,7 @@ def open_model(folder: RunFolder, config: StoredConfig, device: torch.device) ->
     return model.eval()
 
 
-def run_first_stage(folder: RunFolder, ready: Ready) -> None:
+def run_first_stage(folder: RunFolder, ready: PreparedRun) -> None:
     """Train the base model on texts without labels, or go on with it: a run of its own, inside this one."""
     config, ranks, display = ready.config, ready.ranks, ready.display
     assert config.made is not None
@@ -251,7 +251,7 @@ def run_first_stage(folder: RunFolder, ready: Ready) -> None:
     display.say("second stage")
 
 
-def train_and_report(folder: RunFolder, ready: Ready) -> RunFolder:
+def train_and_report(folder: RunFolder, ready: PreparedRun) -> RunFolder:
     """Train to the end, score, report."""
     config, ranks, display = ready.config, ready.ranks, ready.display
     if config.pretrain is not None:
@@ -288,7 +288,7 @@ def train_and_report(folder: RunFolder, ready: Ready) -> RunFolder:
     return folder
 
 
-def reopen(folder: RunFolder, ready: Ready) -> Trainable:
+def reopen(folder: RunFolder, ready: PreparedRun) -> Trainable:
     """The model of a sharded training as a whole, mapped from the file that it was written to."""
     config, device = ready.config, ready.ranks.device
     if config.adapt is None:
@@ -302,7 +302,7 @@ def reopen(folder: RunFolder, ready: Ready) -> Trainable:
     return model
 
 
-def score_and_report(folder: RunFolder, ready: Ready, model: Trainable, train_state: TrainState) -> None:
+def score_and_report(folder: RunFolder, ready: PreparedRun, model: Trainable, train_state: TrainState) -> None:
     """Scores of the test split and of the baselines; `results.json` comes last, for it says that all is there. Of a trial, `trial.json`."""
     task, display = ready.task, ready.display
     model.eval()

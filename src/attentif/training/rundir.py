@@ -171,7 +171,7 @@ def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FolderKind:
     """A kind of folder that is created atomically: the file it is recognised by, and the advice where one exists."""
 
     name: str
@@ -179,11 +179,11 @@ class Kind:
     way_out: str
 
 
-RUN = Kind("a run", "config.toml", "continue it with --resume, replace it with --force, or choose another place with --out")
-EXPORT = Kind("a Hugging Face folder", "config.json", "replace it with --force, or choose another place")
+RUN = FolderKind("a run", "config.toml", "continue it with --resume, replace it with --force, or choose another place with --out")
+EXPORT = FolderKind("a Hugging Face folder", "config.json", "replace it with --force, or choose another place")
 
 
-def refuse_existing(out: Path | None, force: bool, kind: Kind = RUN) -> None:
+def refuse_existing(out: Path | None, force: bool, kind: FolderKind = RUN) -> None:
     """Refuse an existing run without --force, and any other folder always, before any data is read."""
     if out is not None:
         sweep_temporary(out.parent)
@@ -196,7 +196,7 @@ def refuse_existing(out: Path | None, force: bool, kind: Kind = RUN) -> None:
 
 
 def create(
-    out: Path | None, name: str, fill: Callable[[Path], Any], *, force: bool = False, kind: Kind = RUN, seal: bool = False
+    out: Path | None, name: str, fill: Callable[[Path], Any], *, force: bool = False, kind: FolderKind = RUN, seal: bool = False
 ) -> RunFolder:
     """A new run: `fill` writes its first files to a temporary folder, which then takes its name, `runs/<name>-<n>` by default.
 
@@ -268,7 +268,7 @@ def _take_next(temporary: Path, parent: Path, name: str) -> Path:
     return final
 
 
-def _take(temporary: Path, final: Path, kind: Kind) -> Path:
+def _take(temporary: Path, final: Path, kind: FolderKind) -> Path:
     """Move the new run into place, over an older one that nobody is writing."""
     if not (final / kind.sign).is_file():
         temporary.rename(final)

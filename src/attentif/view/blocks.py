@@ -44,7 +44,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokensBlock:
     """A text whose tokens are shaded by |value| / whole; negative values take the other colour."""
 
     tokens: Sequence[str]
@@ -59,17 +59,17 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """What the two colours of `Tokens` mean."""
+    """What the two colours of `TokensBlock` mean."""
 
     positive: Words
     negative: Words
 
 
-Cell = str | int | float | Text | Tokens | None
+Cell = str | int | float | Text | TokensBlock | None
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock:
     columns: Sequence[Words]
     rows: Sequence[Sequence[Cell]]
     caption: Words | None = None
@@ -103,7 +103,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeBlock:
     text: str
     language: Literal["", "toml"] = ""
     caption: Words | None = None
@@ -139,7 +139,7 @@ class AttentionMaps:
         return self.rows if self.columns is None else self.columns
 
 
-Block = Paragraph | Table | FigureBlock | Drawing | Code | Legend | Tokens | AttentionMaps
+Block = Paragraph | TableBlock | FigureBlock | Drawing | CodeBlock | Legend | TokensBlock | AttentionMaps
 
 
 @dataclass(frozen=True, slots=True)

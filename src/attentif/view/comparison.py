@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attentif.view.blocks import Block, Cell, Code, Paragraph, Section, Table
+from attentif.view.blocks import Block, Cell, CodeBlock, Paragraph, Section, TableBlock
 from attentif.view.caveats import may_not
 from attentif.view.comparison_figures import costs, curves, differences, quality
 from attentif.view.comparison_tables import cost_table, quality_table, rates, sizes_table
@@ -88,10 +88,10 @@ def origin(data: Mapping[str, Any]) -> list[Block]:
         "{jobs} apprentissages à la fois : côte à côte, ils se disputent la mémoire, et les durées valent pour cette façon de faire.",
         "{jobs} runs at a time: side by side they share the memory's bandwidth, and times hold for this way of doing it.",
     ).with_(jobs=count(machine["jobs"]))
-    table = Table([Text("quoi", "what"), Text("combien", "how much")], facts)
+    table = TableBlock([Text("quoi", "what"), Text("combien", "how much")], facts)
     return [
         *notes,
         *([Paragraph(side, "note")] if machine["jobs"] > 1 else []),
         table,
-        Code(json.dumps(data["suite"], indent=2, ensure_ascii=False)),
+        CodeBlock(json.dumps(data["suite"], indent=2, ensure_ascii=False)),
     ]

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Score, Table
+from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Score, TableBlock
 from attentif.view.comparison_tables import ALL, SIZE, cost_table, seeds_of
 from attentif.view.figures.axes import FLOPS, PARAMETERS, SECONDS, TOKENS_READ, Axis
 from attentif.view.figures.bands import Band, banded_curves
-from attentif.view.figures.intervals import Estimate, intervals
-from attentif.view.figures.pareto import Choice, pareto
+from attentif.view.figures.intervals import IntervalEstimate, intervals
+from attentif.view.figures.pareto import ParetoPoint, pareto
 from attentif.view.verdict import Part, gap, rank_models, score_of
 from attentif.view.words import Number, Text, Words, metric, with_decimals
 
@@ -21,10 +21,10 @@ ALIKE = 1.05  # ratio of costs under which they say nothing: the budget has made
 def quality(part: Part) -> list[Block]:
     """Every model with its interval, and the simple systems below."""
     of = metric(part["metric"])
-    estimates = [Estimate(name, score_of(part, name), seeds_of(part, name)) for name in rank_models(part)]
+    estimates = [IntervalEstimate(name, score_of(part, name), seeds_of(part, name)) for name in rank_models(part)]
     rivals = [rival for rival in part["baselines"] if rival["scores"].get(of.key) is not None]
     rivals.sort(key=lambda rival: rival["scores"][of.key], reverse=of.higher_is_better)
-    estimates += [Estimate(Text(**rival["name"]), Score(rival["scores"][of.key]), stressed=False) for rival in rivals]
+    estimates += [IntervalEstimate(Text(**rival["name"]), Score(rival["scores"][of.key]), stressed=False) for rival in rivals]
     if not estimates:
         return []
     about = Text(
@@ -62,7 +62,7 @@ def differences(part: Part) -> list[Block]:
     shown = turned if len(turned) <= 15 else [one for one in turned if order[one["first"]] == 0]
     points, unit = (100, " (points)") if of.share else (1, "")  # two shares differ by points, not by a percentage
     drawn = [
-        Estimate(
+        IntervalEstimate(
             f"{one['first']} − {one['second']}",
             Score(*(points * one[key] for key in ("value", "low", "high"))),
             stressed=one["different"],
@@ -71,7 +71,7 @@ def differences(part: Part) -> list[Block]:
     ]
     axis = Axis(Text(f"écart, {of.name.fr}{unit}", f"difference, {of.name.en}{unit}"), decimals=1 if of.share else None)
     title = Text("Écarts appariés", "Paired differences")
-    return [FigureBlock(title, partial(intervals, drawn, axis, reference=0.0), about), Table(heads, rows)]
+    return [FigureBlock(title, partial(intervals, drawn, axis, reference=0.0), about), TableBlock(heads, rows)]
 
 
 YES, NO = Text("oui", "yes"), Text("non", "no")
@@ -156,7 +156,7 @@ def costs(part: Part) -> list[Block]:
     for title, axis, cost in wanted:
         found = [value for model in known if (value := cost(model)) is not None]
         if len(found) == len(known) > 1 and max(found) >= ALIKE * min(found):
-            choices = [Choice(m["name"], Score(value), score_of(part, m["name"])) for m, value in zip(known, found, strict=True)]
+            choices = [ParetoPoint(m["name"], Score(value), score_of(part, m["name"])) for m, value in zip(known, found, strict=True)]
             blocks.append(FigureBlock(title, partial(pareto, choices, axis, Axis.of(of)), about))
     return blocks
 

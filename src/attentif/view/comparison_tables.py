@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from attentif.view.blocks import Block, Cell, Paragraph, Table
+from attentif.view.blocks import Block, Cell, Paragraph, TableBlock
 from attentif.view.figures.scores import format_score
 from attentif.view.verdict import Part, lower_is_better, rank_models, score_of
 from attentif.view.words import Number, Text, Words, big, count, duration, metric, percent, size
@@ -69,7 +69,7 @@ ALL = tuple(dict(COLUMNS))
 SIZE = ("lr", "parameters", "with_embeddings", "flops_per_token")
 
 
-def cost_table(part: Part, only: Collection[str] = ALL, *, score: bool = True) -> Table:
+def cost_table(part: Part, only: Collection[str] = ALL, *, score: bool = True) -> TableBlock:
     """Quality beside what it took, the best first; what no model has is left out."""
     of, rows = metric(part["metric"]), rows_of(part)
     shown = [(key, name) for key, name in COLUMNS if key in only and any(row[key] is not None for row in rows)]
@@ -77,10 +77,10 @@ def cost_table(part: Part, only: Collection[str] = ALL, *, score: bool = True) -
     for row in rows:
         reached: Cell = None if row[of.key] is None else format_score(score_of(part, row["model"]), of)
         cells.append([row["model"], *([reached] if score else []), *(_format_cell(key, row[key]) for key, _ in shown)])
-    return Table([Text("modèle", "model"), *([of.title] if score else []), *(name for _, name in shown)], cells, strong={0})
+    return TableBlock([Text("modèle", "model"), *([of.title] if score else []), *(name for _, name in shown)], cells, strong={0})
 
 
-def quality_table(part: Part) -> Table:
+def quality_table(part: Part) -> TableBlock:
     return cost_table(part, SIZE)
 
 
@@ -116,7 +116,7 @@ def rates(part: Part) -> list[Block]:
         own = {trial["lr"]: trial for trial in search["trials"] if trial["model"] == name}
         cells = [_trial(own.get(rate), of) for rate in search["rates"]]
         rows.append([name, *cells, None if chosen is None else rate_words(chosen)])
-    return [Paragraph(about), Table(heads, rows)]
+    return [Paragraph(about), TableBlock(heads, rows)]
 
 
 KEPT = Text("Le taux retenu est le meilleur de la ligne.", "The rate kept is the best of its row.")
@@ -132,7 +132,7 @@ def _trial(trial: Mapping[str, Any] | None, of: Any) -> Cell:
     return Text("échec", "failed") if trial["score"] is None else of.write(trial["score"])
 
 
-def sizes_table(part: Part) -> Table:
+def sizes_table(part: Part) -> TableBlock:
     """What the budget made of each model."""
     heads: list[Words] = [
         Text("modèle", "model"),
@@ -163,7 +163,7 @@ def sizes_table(part: Part) -> Table:
         if budget is not None:
             row.append(None if model["error"] is None else format_signed(model["error"]))
         rows.append(row)
-    return Table(heads, rows)
+    return TableBlock(heads, rows)
 
 
 def format_signed(share: float) -> Number:

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attentif.view.blocks import FigureBlock, Score, Section, Table
+from attentif.view.blocks import FigureBlock, Score, Section, TableBlock
 from attentif.view.page import Page, write
 from attentif.view.words import Number, Text, Words, count, metric
 
@@ -33,7 +33,7 @@ def curve_page(path: Path, curve: Mapping[str, Any]) -> None:
         about,
     )
     columns, rows = curve_table(curve)
-    numbers = Section(Text("Les nombres", "The numbers"), [Table(columns, rows)])
+    numbers = Section(Text("Les nombres", "The numbers"), [TableBlock(columns, rows)])
     write(path, Page(Text(f"{TITLE.fr} : {curve['recipe']}", f"{TITLE.en}: {curve['recipe']}"), [numbers], [drawn]))
 
 

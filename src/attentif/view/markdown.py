@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from attentif.view.blocks import Cell, Table, Tokens
+from attentif.view.blocks import Cell, TableBlock, TokensBlock
 from attentif.view.words import Lang, Text, say
 
 
-def table_lines(table: Table, lang: Lang = "en") -> list[str]:
+def table_lines(table: TableBlock, lang: Lang = "en") -> list[str]:
     """A line for the columns, the rule below it, a line a row; stressed rows in bold."""
     lines = [_row([say(column, lang) for column in table.columns]), "|---" * len(table.columns) + "|"]
     for place, row in enumerate(table.rows):
@@ -19,7 +19,7 @@ def _cell(cell: Cell, lang: Lang) -> str:
     """A bar or a line end would end the cell."""
     if cell is None:
         return ""
-    words = " ".join(cell.tokens) if isinstance(cell, Tokens) else say(cell, lang) if isinstance(cell, str | Text) else str(cell)
+    words = " ".join(cell.tokens) if isinstance(cell, TokensBlock) else say(cell, lang) if isinstance(cell, str | Text) else str(cell)
     return words.replace("|", "\\|").replace("\n", " ")
 
 

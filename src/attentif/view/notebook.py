@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attentif.view.blocks import Cell, Paragraph, Section, Table
+from attentif.view.blocks import Cell, Paragraph, Section, TableBlock
 from attentif.view.page import Fragment
 from attentif.view.words import Text, Words, count, metric, number, percent
 
@@ -30,7 +30,7 @@ def show_scores(scores: Mapping[str, float], intervals: Mapping[str, Sequence[fl
     """A line for each score."""
     rows: list[list[Cell]] = [[metric(key).name, *score_cells(scores, intervals, [key])] for key in scores]
     columns = [Text("mesure", "score"), Text("valeur [intervalle à 95 %]", "value [95 % interval]")]
-    return Fragment([Section(title, [Table(columns, rows)])])._repr_html_()
+    return Fragment([Section(title, [TableBlock(columns, rows)])])._repr_html_()
 
 
 def show_answers(answers: Sequence[tuple[str, float | None, str, Sequence[Mapping[str, Any]]]]) -> str:
@@ -44,4 +44,4 @@ def show_answers(answers: Sequence[tuple[str, float | None, str, Sequence[Mappin
     total = len(tables) or len(answers)
     title = Text("{n} lignes", "{n} rows").with_(n=count(total))
     more = [Paragraph(Text("… et {n} de plus", "... and {n} more").with_(n=count(total - MOST)), "note")] if total > MOST else []
-    return Fragment([Section(title, [Table(columns, rows), *more])])._repr_html_()
+    return Fragment([Section(title, [TableBlock(columns, rows), *more])])._repr_html_()

@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 
 from attentif.errors import UsageError
-from attentif.view.blocks import AttentionMaps, Block, Cell, Code, Drawing, FigureBlock, Legend, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import (
+    AttentionMaps,
+    Block,
+    Cell,
+    CodeBlock,
+    Drawing,
+    FigureBlock,
+    Legend,
+    Paragraph,
+    Section,
+    TableBlock,
+    TokensBlock,
+)
 from attentif.view.words import Number, Text, Words, count, number, part_name, percent, say
 
 LONG_CELL = 40  # characters from which a column of a table needs room
@@ -67,7 +79,7 @@ def _paragraph(value: Paragraph) -> str:
 
 
 @block.register
-def _tokens(value: Tokens) -> str:
+def _tokens(value: TokensBlock) -> str:
     caption = "" if value.caption is None else f"<figcaption>{both(value.caption)}</figcaption>"
     return f'<figure><p class="tokens">{_shade_tokens(value)}</p>{caption}</figure>'
 
@@ -78,7 +90,7 @@ def _legend(value: Legend) -> str:
     return f'<p class="legend">{swatch("tok", value.positive)}{swatch("tok neg", value.negative)}</p>'
 
 
-def _shade_tokens(value: Tokens) -> str:
+def _shade_tokens(value: TokensBlock) -> str:
     whole = value.whole or max((abs(v) for v in value.values), default=0) or 1
     parts = []
     for token, v in zip(value.tokens, value.values, strict=True):
@@ -91,10 +103,10 @@ def _shade_tokens(value: Tokens) -> str:
 
 
 @block.register
-def _table(value: Table) -> str:
+def _table(value: TableBlock) -> str:
     classes = [_cell_class(_column(value, i)) for i in range(len(value.columns))]
     cards = LONG in classes[1:] or any(
-        isinstance(row[0], Tokens) for row in value.rows
+        isinstance(row[0], TokensBlock) for row in value.rows
     )  # a phone shows a row as a card: each cell below its column's name
     head = "".join(f"<th{kind} scope=col>{both(name)}</th>" for name, kind in zip(value.columns, classes, strict=True))
     rows = []
@@ -109,21 +121,21 @@ def _table(value: Table) -> str:
     return f'<div class="scroll" tabindex=0>{table}{caption}<thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _column(table: Table, place: int) -> list[Cell]:
+def _column(table: TableBlock, place: int) -> list[Cell]:
     return [row[place] for row in table.rows]
 
 
 def _cell_class(cells: Sequence[Cell]) -> str:
     if cells and all(cell is None or isinstance(cell, int | float | Number) for cell in cells):
         return " class=num"
-    wordy = lambda cell: isinstance(cell, Tokens) or (isinstance(cell, str | Text) and len(say(cell, "fr")) > LONG_CELL)
+    wordy = lambda cell: isinstance(cell, TokensBlock) or (isinstance(cell, str | Text) and len(say(cell, "fr")) > LONG_CELL)
     return LONG if any(map(wordy, cells)) else ""
 
 
 def _cell(cell: Cell) -> str:
     if cell is None:
         return "—"
-    if isinstance(cell, Tokens):
+    if isinstance(cell, TokensBlock):
         return f'<span class="tokens">{_shade_tokens(cell)}</span>'
     if isinstance(cell, str | Text):
         return both(cell)
@@ -151,7 +163,7 @@ def _render_drawing(value: Drawing) -> str:
 
 
 @block.register
-def _code(value: Code) -> str:
+def _code(value: CodeBlock) -> str:
     text = highlight_toml(value.text) if value.language == "toml" else escape(value.text)
     caption = "" if value.caption is None else f"<figcaption>{both(value.caption)}</figcaption>"
     return f"<figure><pre tabindex=0><code>{text}</code></pre>{caption}</figure>"
@@ -246,13 +258,13 @@ def body(blocks: Sequence[Block]) -> str:
 
 
 def _narrow(value: Block) -> bool:
-    if isinstance(value, Table):
+    if isinstance(value, TableBlock):
         long = any(_cell_class([cell]) == LONG for row in value.rows for cell in row)
         return len(value.columns) <= 4 and not long and _least_width(value) <= HALF_LINE
     return isinstance(value, FigureBlock)
 
 
-def _least_width(table: Table) -> int:
+def _least_width(table: TableBlock) -> int:
     """Characters of the narrowest form of a table: a line may end between words, but not inside a score with its interval."""
     pieces = lambda cell: say(cell, "fr").split("\n" if isinstance(cell, Number) else None) if isinstance(cell, str | Text) else []
     return sum(max(map(len, chain(*map(pieces, [name, *_column(table, i)])))) for i, name in enumerate(table.columns))

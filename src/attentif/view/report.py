@@ -8,7 +8,19 @@ from statistics import fmean
 from typing import Any
 
 from attentif.french import to_french
-from attentif.view.blocks import AttentionMaps, Block, Cell, Code, Contender, Drawing, FigureBlock, Paragraph, Score, Section, Table
+from attentif.view.blocks import (
+    AttentionMaps,
+    Block,
+    Cell,
+    CodeBlock,
+    Contender,
+    Drawing,
+    FigureBlock,
+    Paragraph,
+    Score,
+    Section,
+    TableBlock,
+)
 from attentif.view.figures import Points, contenders, cost_bars, learning_rate, loss_curves, metric_curves
 from attentif.view.figures.scores import format_score, sort_best_first
 from attentif.view.maps import HOW_TO_READ, MAPS
@@ -33,7 +45,7 @@ from attentif.view.words import (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SplitScores:
     """The scores of the run and of its baselines on one split; `metric` is the score that counts."""
 
     metric: str
@@ -80,7 +92,7 @@ class Origin:
 class RunReport:
     title: Words
     done: Sequence[Words]  # what was done, in words
-    outcome: Outcome
+    outcome: SplitScores
     history: Sequence[Mapping[str, Any]]  # the rows of metrics.jsonl
     cost: Cost
     origin: Origin
@@ -112,7 +124,7 @@ def page(report: RunReport) -> Page:
     return Page(report.title, [part for part in sections if part.body], lead)
 
 
-def result(outcome: Outcome) -> list[Block]:
+def result(outcome: SplitScores) -> list[Block]:
     """The first screen: the score against the baselines, in a sentence, a figure and a table."""
     of = metric(outcome.metric)
     blocks: list[Block] = [Paragraph(headline(outcome), "lead")]
@@ -128,7 +140,7 @@ def result(outcome: Outcome) -> list[Block]:
     return blocks
 
 
-def headline(outcome: Outcome) -> Text:
+def headline(outcome: SplitScores) -> Text:
     """The result in a sentence, with no more certainty than the intervals allow."""
     of, ours = metric(outcome.metric), outcome.scores.get(outcome.metric)
     if ours is None:
@@ -180,7 +192,7 @@ def overlap(one: Score, other: Score) -> bool:
     return one.low <= other.high and other.low <= one.high
 
 
-def scores_table(outcome: Outcome) -> Table:
+def scores_table(outcome: SplitScores) -> TableBlock:
     """Every score of the run beside those of its baselines, the best system first."""
     systems, metrics = sort_best_first(outcome.contenders, metric(outcome.metric)), [metric(key) for key in outcome.scores]
     rows = [
@@ -189,7 +201,7 @@ def scores_table(outcome: Outcome) -> Table:
     ]
     columns = [of.name if of.higher_is_better else Text(f"{of.name.fr} ↓", f"{of.name.en} ↓") for of in metrics]
     caption = Text("↓ : le plus bas est le meilleur", "↓: lower is better") if not all(of.higher_is_better for of in metrics) else None
-    return Table(
+    return TableBlock(
         [Text("système", "system"), *columns], rows, caption, strong={place for place, system in enumerate(systems) if system.ours}
     )
 
@@ -202,7 +214,7 @@ def points(history: Sequence[Mapping[str, Any]], key: str, split: str | None = N
     ]
 
 
-def training_blocks(history: Sequence[Mapping[str, Any]], outcome: Outcome) -> list[Block]:
+def training_blocks(history: Sequence[Mapping[str, Any]], outcome: SplitScores) -> list[Block]:
     """Curves of the loss, of each metric of validation, of the experts' balance and of the learning rate; a single point is no curve."""
     blocks: list[Block] = []
     train, valid = points(history, "loss"), points(history, "loss", "valid")
@@ -245,7 +257,7 @@ def cost(spent: Cost, history: Sequence[Mapping[str, Any]]) -> list[Block]:
         [Text("paramètres", "parameters"), count(total) if learned is None else learned],
         [Text("appareil", "device"), Number(*(f"{spent.device}{threads}",) * 2)],
     ]
-    table = Table([Text("quoi", "what"), Text("combien", "how much")], rows)
+    table = TableBlock([Text("quoi", "what"), Text("combien", "how much")], rows)
     if not spent.parameters:
         return [table]
     return [
@@ -262,7 +274,7 @@ def configuration(origin: Origin) -> list[Block]:
         "Recette : {recipe}. Ce fichier, donné à `attentif train`, refait le même apprentissage.",
         "Recipe: {recipe}. This file, given to `attentif train`, trains the same model again.",
     )
-    versions = Table(
+    versions = TableBlock(
         [Text("logiciel", "software"), Text("version", "version")], [[name, version] for name, version in origin.versions.items()]
     )
-    return [Paragraph(again.with_(recipe=origin.recipe)), Code(origin.config, "toml"), *([versions] if origin.versions else [])]
+    return [Paragraph(again.with_(recipe=origin.recipe)), CodeBlock(origin.config, "toml"), *([versions] if origin.versions else [])]

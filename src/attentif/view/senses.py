@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, TableBlock, TokensBlock
 from attentif.view.figures.axes import Axis
 from attentif.view.figures.bands import Band, banded_curves
 from attentif.view.figures.senses import cosine_matrix, map_of_uses
@@ -87,10 +87,10 @@ def _uses(shown: SensesView) -> Block:
     rows: list[list[Cell]] = []
     for number, ((sentence, start, end), group) in enumerate(zip(shown.spans, shown.groups, strict=True), 1):
         parts = [part for part in ((sentence[:start], 0.0), (sentence[start:end], 1.0), (sentence[end:], 0.0)) if part[0]]
-        cell = Tokens([text for text, _ in parts], [value for _, value in parts])
+        cell = TokensBlock([text for text, _ in parts], [value for _, value in parts])
         rows.append([number, cell, *([group + 1] if shown.several else [])])
     columns: list[Words] = ["", Text("phrase", "sentence"), *([Text("sens", "sense")] if shown.several else [])]
-    return Table(columns, rows)
+    return TableBlock(columns, rows)
 
 
 def _matrix(shown: SensesView) -> Block:

@@ -44,9 +44,9 @@ def test_entities_are_sound_and_half_of_the_test_has_names_that_training_never_h
     kinds = Counter(tag.partition("-")[2] for text in splits["train"]["tags"] for tag in decode_list(text))
     assert {"PER", "LOC", "ORG", "DATE"} < set(kinds)
     assert Counter(splits["test"]["group"]) == {entities.KNOWN: 40, entities.NEW: 40}
-    held = {name for _, kept in entities.Writer(0).made.values() for name in kept}
+    held = {name for _, kept in entities.SentenceWriter(0).made.values() for name in kept}
     known = {word for text in splits["train"]["tokens"] for word in decode_list(text)}
-    made = {name for names, _ in entities.Writer(0).made.values() for name in names}
+    made = {name for names, _ in entities.SentenceWriter(0).made.values() for name in names}
     for tokens, group in zip(splits["test"]["tokens"], splits["test"]["group"], strict=True):
         if group == entities.NEW:
             assert held & set(decode_list(tokens))

@@ -10,7 +10,7 @@ import pytest
 from attentif.data import DataConfig
 from attentif.data.series import Series, load_series
 from attentif.data.series_rows import Wanted
-from attentif.data.steps import Step
+from attentif.data.steps import TimeStep
 from attentif.errors import DataError
 from attentif.tasks.series.forecast import ForecastConfig
 
@@ -37,22 +37,22 @@ def refused(file: str, by_role: dict[str, str] | None = None, **wanted: Any) -> 
 @pytest.mark.parametrize(
     ("header", "rows", "step", "last"),
     [
-        (FRENCH, ["30,12,2023,1", "31,12,2023,2", "1,1,2024,3"], Step(seconds=86_400), "2024-01-01T00:00:00"),
-        ("Day,Month,Year,value", ["30,12,2023,1", "31,12,2023,2", "1,1,2024,3"], Step(seconds=86_400), "2024-01-01T00:00:00"),
-        ("valeur,Année,Mois", ["1,2023,11", "2,2023,12", "3,2024,01"], Step(months=1), "2024-01-01T00:00:00"),
-        ("mois,annee,v", ["Novembre,2023,1", "déc.,2023,2", "janv,2024,3"], Step(months=1), "2024-01-01T00:00:00"),
-        ("an,v", ["2021,1", "2022,2", "2023,3"], Step(months=12), "2023-01-01T00:00:00"),
-        ("année,v", ["2021,1", "2022,2", "2023,3"], Step(months=12), "2023-01-01T00:00:00"),
-        ("year,month,day,hour,v", ["2024,2,29,22,1", "2024,2,29,23,2", "2024,3,1,0,3"], Step(seconds=3600), "2024-03-01T00:00:00"),
+        (FRENCH, ["30,12,2023,1", "31,12,2023,2", "1,1,2024,3"], TimeStep(seconds=86_400), "2024-01-01T00:00:00"),
+        ("Day,Month,Year,value", ["30,12,2023,1", "31,12,2023,2", "1,1,2024,3"], TimeStep(seconds=86_400), "2024-01-01T00:00:00"),
+        ("valeur,Année,Mois", ["1,2023,11", "2,2023,12", "3,2024,01"], TimeStep(months=1), "2024-01-01T00:00:00"),
+        ("mois,annee,v", ["Novembre,2023,1", "déc.,2023,2", "janv,2024,3"], TimeStep(months=1), "2024-01-01T00:00:00"),
+        ("an,v", ["2021,1", "2022,2", "2023,3"], TimeStep(months=12), "2023-01-01T00:00:00"),
+        ("année,v", ["2021,1", "2022,2", "2023,3"], TimeStep(months=12), "2023-01-01T00:00:00"),
+        ("year,month,day,hour,v", ["2024,2,29,22,1", "2024,2,29,23,2", "2024,3,1,0,3"], TimeStep(seconds=3600), "2024-03-01T00:00:00"),
         (
             "jour,mois,an,heure,minute,v",
             ["1,1,2024,0,0,1", "1,1,2024,0,15,2", "1,1,2024,0,30,3"],
-            Step(seconds=900),
+            TimeStep(seconds=900),
             "2024-01-01T00:30:00",
         ),
     ],
 )
-def test_the_parts_of_a_date_are_found_together(tmp_path: Path, header: str, rows: list[str], step: Step, last: str) -> None:
+def test_the_parts_of_a_date_are_found_together(tmp_path: Path, header: str, rows: list[str], step: TimeStep, last: str) -> None:
     series, _ = load(table(tmp_path, header, *rows))
     assert series.step == step
     assert str(series.dates[-1]) == last
@@ -142,7 +142,7 @@ def test_parts_that_make_no_date_are_refused_in_the_task_too() -> None:
 )
 def test_hours_may_stand_apart_from_their_day(tmp_path: Path, header: str, rows: list[str], step: int, last: str) -> None:
     series, notes = load(table(tmp_path, header, *rows))
-    assert series.step == Step(seconds=step)
+    assert series.step == TimeStep(seconds=step)
     assert str(series.dates[-1]) == last
     assert series.values.tolist() == [[1], [2], [3]]
     assert "date from columns " in notes[0]

@@ -12,7 +12,7 @@ import pytest
 from attentif.data import DataConfig
 from attentif.data.series import load_series
 from attentif.data.series_rows import Wanted
-from attentif.data.steps import Step, calendar, format_date, parse_date, step_of
+from attentif.data.steps import TimeStep, calendar, format_date, parse_date, step_of
 from attentif.errors import ConfigError, DataError
 
 Write = Callable[..., str]
@@ -48,7 +48,7 @@ def test_all_columns_of_numbers_are_read_and_the_others_said(write: Write) -> No
     assert series.columns == ["a", "b"]
     assert series.date == "Horodatage"
     assert series.values.tolist() == [[n, 2 * n] for n in range(12)]
-    assert series.step == Step(seconds=3600)
+    assert series.step == TimeStep(seconds=3600)
     assert any("left out" in note and "'lieu'" in note for note in notes)
     assert any("an hour apart" in note for note in notes)
 
@@ -153,7 +153,7 @@ def test_a_wrong_date_does_not_fill_in_a_thousand_years(write: Write) -> None:
 def test_uneven_rows_are_taken_as_they_stand_where_that_is_asked(write: Write) -> None:
     series, _ = load(write(rows_of([f"2024-03-{day:02d}" for day in (1, 4, 5, 6, 7, 8, 11, 12)])), uneven=True)
     assert len(series) == 8
-    assert series.step == Step(seconds=86400)
+    assert series.step == TimeStep(seconds=86400)
 
 
 def test_a_long_table_is_several_series(write: Write) -> None:
@@ -185,7 +185,7 @@ def test_dates_that_start_again_may_be_those_of_another_series(write: Write, hea
 def test_a_file_with_the_newest_rows_first_is_turned_round_and_said(write: Write) -> None:
     series, notes = load(write(rows_of(HOURS)[::-1]))
     assert series.values.tolist() == [[n, 10 * n] for n in range(12)]
-    assert series.step == Step(seconds=3600)
+    assert series.step == TimeStep(seconds=3600)
     assert series.place(0).endswith(":13")
     assert any("serie.csv goes back in time: its rows are read from the last to the first" in note for note in notes)
     long = [[date, name, place] for place, date in enumerate(HOURS) for name in ("est", "ouest")]
@@ -240,16 +240,18 @@ def test_the_same_rows_have_the_same_digest(write: Write) -> None:
 @pytest.mark.parametrize(
     ("dates", "step", "period", "name", "next_ones"),
     [
-        (["2024-01-01 00:15", "2024-01-01 00:30"], Step(900), 96, "15 minutes", ["2024-01-01 00:45", "2024-01-01 01:00"]),
-        (["2024-02-27", "2024-02-28"], Step(86400), 7, "a day", ["2024-02-29", "2024-03-01"]),
-        (["2024-01-01", "2024-01-08"], Step(7 * 86400), 52, "a week", ["2024-01-15", "2024-01-22"]),
-        (["2023-11", "2023-12", "2024-01"], Step(0, 1), 12, "a month", ["2024-02-01", "2024-03-01"]),
-        (["2023-11-30", "2023-12-31", "2024-01-31"], Step(0, 1), 12, "a month", ["2024-02-29", "2024-03-31"]),
-        (["2023-07-01", "2023-10-01"], Step(0, 3), 4, "3 months", ["2024-01-01", "2024-04-01"]),
-        (["1949", "1950", "1951"], Step(0, 12), 1, "a year", ["1952-01-01", "1953-01-01"]),
+        (["2024-01-01 00:15", "2024-01-01 00:30"], TimeStep(900), 96, "15 minutes", ["2024-01-01 00:45", "2024-01-01 01:00"]),
+        (["2024-02-27", "2024-02-28"], TimeStep(86400), 7, "a day", ["2024-02-29", "2024-03-01"]),
+        (["2024-01-01", "2024-01-08"], TimeStep(7 * 86400), 52, "a week", ["2024-01-15", "2024-01-22"]),
+        (["2023-11", "2023-12", "2024-01"], TimeStep(0, 1), 12, "a month", ["2024-02-01", "2024-03-01"]),
+        (["2023-11-30", "2023-12-31", "2024-01-31"], TimeStep(0, 1), 12, "a month", ["2024-02-29", "2024-03-31"]),
+        (["2023-07-01", "2023-10-01"], TimeStep(0, 3), 4, "3 months", ["2024-01-01", "2024-04-01"]),
+        (["1949", "1950", "1951"], TimeStep(0, 12), 1, "a year", ["1952-01-01", "1953-01-01"]),
     ],
 )  # fmt: skip
-def test_the_step_its_season_and_the_dates_that_follow(dates: list[str], step: Step, period: int, name: str, next_ones: list[str]) -> None:
+def test_the_step_its_season_and_the_dates_that_follow(
+    dates: list[str], step: TimeStep, period: int, name: str, next_ones: list[str]
+) -> None:
     moments = np.array([parse_date(date, None)[0] for date in dates]).astype("datetime64[s]")
     found = step_of(moments)
     assert (found, found.period, found.name) == (step, period, name)
@@ -315,20 +317,20 @@ def test_dates_with_and_without_a_zone_are_not_mixed(write: Write, dates: list[s
 def test_local_midnights_with_zones_are_days_of_the_wall_clock(write: Write, days: int) -> None:
     midnights = [datetime(2024, 3, 18, tzinfo=PARIS) + timedelta(days=days * place) for place in range(40)]
     series, _ = load(write(rows_of([date.isoformat() for date in midnights])))
-    assert series.step == Step(days * 86400)
+    assert series.step == TimeStep(days * 86400)
     assert [series.when(date) for date in series.dates] == [f"{date:%Y-%m-%d}" for date in midnights]
 
 
 def test_months_with_zones_are_those_of_the_wall_clock(write: Write) -> None:
     series, _ = load(write(rows_of([datetime(2024, month, 1, tzinfo=PARIS).isoformat() for month in range(1, 13)])))
-    assert series.step == Step(months=1)
+    assert series.step == TimeStep(months=1)
     assert series.when(series.dates[0]) == "2024-01-01"
 
 
 def test_hours_of_the_wall_clock_may_be_what_is_even(write: Write) -> None:
     days = [datetime(2024, 10, 25 + place // 4, 6 * (place % 4), tzinfo=PARIS) for place in range(24)]
     series, _ = load(write(rows_of([date.isoformat() for date in days])))
-    assert series.step == Step(6 * 3600)
+    assert series.step == TimeStep(6 * 3600)
     assert series.when(series.dates[-1]) == "2024-10-30 18:00"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from attentif.data import ANSWER, DataConfig, Splits, load_table
-from attentif.data.squad import Answer, parse_answers, read_squad, squad_rows
+from attentif.data.squad import ContextAnswer, parse_answers, read_squad, squad_rows
 from attentif.errors import DataError
 
 CONTEXT = "L'été 🌞 à Nice : Zoé, née à Nice, dort."
@@ -32,7 +32,7 @@ def test_questions_come_with_their_passage_and_answers(tmp_path: Path) -> None:
     second = CONTEXT.rindex("Nice")
     ((question, context, answers),) = rows(tmp_path, squad(ask("Née où ?", ("Nice", second))))
     assert (question, context) == ("Née où ?", CONTEXT)
-    assert parse_answers(answers) == [Answer("Nice", second)]  # the one that is meant, not the first that reads the same
+    assert parse_answers(answers) == [ContextAnswer("Nice", second)]  # the one that is meant, not the first that reads the same
     assert parse_answers(answers)[0].end == second + 4
 
 

@@ -16,7 +16,7 @@ from attentif.cli.main import run as typed
 from attentif.config import merge
 from attentif.errors import AttentifError, ConfigError
 from attentif.hub import read_folder, write_folder
-from attentif.hub.rows import Row, Split, SplitByHead, Stacked, Transposed
+from attentif.hub.rows import Row, SplitByHead, SplitParts, StackedTensors, Transposed
 from attentif.hub.task_values import list_notes
 from attentif.models import Model, build, resolve
 
@@ -252,7 +252,8 @@ def test_a_model_that_the_family_cannot_describe_is_not_written(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "operation", [Transposed(), Split(), Split(2, transposed=True), SplitByHead(heads=2), SplitByHead(2, (4, 2)), Stacked(3)]
+    "operation",
+    [Transposed(), SplitParts(), SplitParts(2, transposed=True), SplitByHead(heads=2), SplitByHead(2, (4, 2)), StackedTensors(3)],
 )
 def test_operations_come_back(operation: Any) -> None:
     theirs = [torch.randn(12, 12) for _ in operation.theirs("a.{e}")]
@@ -261,7 +262,7 @@ def test_operations_come_back(operation: Any) -> None:
 
 
 def test_a_row_counts_blocks_weights_and_what_is_stacked() -> None:
-    row = Row("h.{i}.e.{e}.{p}", "b.{i}.{p}", Stacked(2), blocks=range(1, 2))
+    row = Row("h.{i}.e.{e}.{p}", "b.{i}.{p}", StackedTensors(2), blocks=range(1, 2))
     assert list(row.pairs(3)) == [
         (("h.1.e.0.weight", "h.1.e.1.weight"), ("b.1.weight",)),
         (("h.1.e.0.bias", "h.1.e.1.bias"), ("b.1.bias",)),

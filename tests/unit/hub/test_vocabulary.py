@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Rust
 from tokenizers import models, pre_tokenizers, trainers
 
 from attentif.errors import AttentifError, ConfigError, DataError, RunError
-from attentif.hub.pieces import BPE, UNIGRAM, Kind, read_pieces
+from attentif.hub.pieces import BPE, UNIGRAM, PieceKind, read_pieces
 from attentif.hub.tokenizer_files import write_tokenizer_files
 from attentif.hub.vocabulary import read_target_tokenizer, read_tokenizer
 from attentif.text import TOKENIZERS
@@ -151,7 +151,7 @@ def test_pieces_are_those_that_sentencepiece_reads(tmp_path: Path) -> None:
         assert found.algorithm == algorithm
         assert found.byte_fallback == ("byte_fallback" in options)
         assert found.scores == [(reference.IdToPiece(number), reference.GetScore(number)) for number in numbers]
-        for test, kind in (("IsControl", Kind.CONTROL), ("IsUnknown", Kind.UNKNOWN), ("IsByte", Kind.BYTE)):
+        for test, kind in (("IsControl", PieceKind.CONTROL), ("IsUnknown", PieceKind.UNKNOWN), ("IsByte", PieceKind.BYTE)):
             assert [piece.kind == kind for piece in found.pieces] == [getattr(reference, test)(number) for number in numbers]
     with pytest.raises(RunError, match="words or characters"):
         read_pieces(pieces(tmp_path, "w.model", model_type="word", vocab_size=20) / "w.model")

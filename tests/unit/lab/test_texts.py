@@ -6,10 +6,10 @@ from typing import get_args
 import pytest
 import torch
 
-from attentif.lab.texts import PACKAGES, WORDS, Objective, School, Sizes, passages, shift_targets, shuffle_words
+from attentif.lab.texts import PACKAGES, WORDS, Objective, School, TextSizes, passages, shift_targets, shuffle_words
 from attentif.tasks.ragged import UNSCORED
 
-SIZES = Sizes(texts=60, tested=20, width=16, layers=1, reading=3, teaching=3)
+SIZES = TextSizes(texts=60, tested=20, width=16, layers=1, reading=3, teaching=3)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 
 from attentif.serve.app import create_app
 from attentif.serve.security import COOKIE, TOKEN_HEADER
-from attentif.serve.settings import Limits, Settings
+from attentif.serve.settings import ServerLimits, ServerSettings
 from attentif.serve.worker import WorkerSettings
 
 KEY = "k" * 32
@@ -24,17 +24,17 @@ async def begin() -> str:
 
 
 @pytest.fixture
-def settings() -> Settings:
-    return Settings(api_key=KEY, allowed_origins=("https://site.example",))
+def settings() -> ServerSettings:
+    return ServerSettings(api_key=KEY, allowed_origins=("https://site.example",))
 
 
 @pytest.fixture
-def client(settings: Settings) -> TestClient:
-    app = create_app(settings, WorkerSettings({}, Limits(), ""), extra_routers=[extra])
+def client(settings: ServerSettings) -> TestClient:
+    app = create_app(settings, WorkerSettings({}, ServerLimits(), ""), extra_routers=[extra])
     return TestClient(app, base_url="http://localhost", follow_redirects=False)  # without its lifespan: no worker
 
 
-def test_the_token_of_the_printed_address_becomes_a_strict_cookie_that_opens_pages(client: TestClient, settings: Settings) -> None:
+def test_the_token_of_the_printed_address_becomes_a_strict_cookie_that_opens_pages(client: TestClient, settings: ServerSettings) -> None:
     assert client.get("/studio/").status_code == 401
     opened = client.get("/session", params={"token": settings.token, "next": "/studio/"})
     assert opened.headers["location"] == "/studio/"
@@ -44,7 +44,7 @@ def test_the_token_of_the_printed_address_becomes_a_strict_cookie_that_opens_pag
     assert client.get("/session", params={"token": settings.token, "next": "//evil.example"}).headers["location"] == "/docs"
 
 
-def test_a_cookie_alone_changes_nothing(client: TestClient, settings: Settings) -> None:
+def test_a_cookie_alone_changes_nothing(client: TestClient, settings: ServerSettings) -> None:
     client.cookies.set(COOKIE, settings.token)
     assert client.post("/studio/jobs").status_code == 401
     assert client.post("/studio/jobs", headers={TOKEN_HEADER: "wrong"}).status_code == 401
@@ -52,7 +52,7 @@ def test_a_cookie_alone_changes_nothing(client: TestClient, settings: Settings) 
 
 
 def test_without_a_key_what_changes_something_still_needs_the_token() -> None:
-    app = create_app(Settings(), WorkerSettings({}, Limits(), ""), extra_routers=[extra])
+    app = create_app(ServerSettings(), WorkerSettings({}, ServerLimits(), ""), extra_routers=[extra])
     client = TestClient(app, base_url="http://localhost")
     assert client.get("/studio/").status_code == 200
     assert client.post("/studio/jobs").json()["error"]["code"] == "token_missing"
@@ -100,7 +100,7 @@ PICTURE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url
     ],
 )
 def test_a_refused_field_is_named_where_clients_look_for_it(path: str, fields: dict, param: str, code: str) -> None:
-    client = TestClient(create_app(Settings(), WorkerSettings({}, Limits(), "")), base_url="http://localhost")
+    client = TestClient(create_app(ServerSettings(), WorkerSettings({}, ServerLimits(), "")), base_url="http://localhost")
     found = client.post(f"/v1/{path}", json={"model": "m"} | fields)
     error = found.json()["error"]
     assert (found.status_code, error["param"], error["code"]) == (400, param, code)
@@ -108,7 +108,7 @@ def test_a_refused_field_is_named_where_clients_look_for_it(path: str, fields: d
 
 
 def test_a_path_or_method_that_is_not_there_says_where_to_look() -> None:
-    client = TestClient(create_app(Settings(), WorkerSettings({}, Limits(), "")), base_url="http://localhost")
+    client = TestClient(create_app(ServerSettings(), WorkerSettings({}, ServerLimits(), "")), base_url="http://localhost")
     for found, status in ((client.post("/v1/responses", json={}), 404), (client.get("/v1/embeddings"), 405)):
         assert found.status_code == status
         assert "/docs" in found.json()["error"]["message"]

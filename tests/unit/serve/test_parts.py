@@ -13,7 +13,7 @@ from attentif.serve.files import remove_contents, with_contents
 from attentif.serve.scheduler import FairQueue
 from attentif.serve.schemas import ChatRequest, CompletionRequest, EmbeddingRequest
 from attentif.serve.security import host_name, is_same_origin
-from attentif.serve.settings import Settings, is_loopback
+from attentif.serve.settings import ServerSettings, is_loopback
 from attentif.tasks.capabilities import CAPABILITIES
 from attentif.tasks.requests import PredictRequest
 
@@ -62,8 +62,8 @@ def test_an_address_that_others_can_reach_needs_a_key() -> None:
     assert is_loopback("127.0.0.2")
     assert not is_loopback("example.org")
     with pytest.raises(UsageError, match="API key"):
-        Settings(host="192.168.0.1")
-    assert "example.org" in Settings(host="0.0.0.0", api_key="k" * 16, allowed_hosts=("example.org",)).hosts
+        ServerSettings(host="192.168.0.1")
+    assert "example.org" in ServerSettings(host="0.0.0.0", api_key="k" * 16, allowed_hosts=("example.org",)).hosts
 
 
 def test_a_sound_becomes_a_file_of_the_worker_and_is_removed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from attentif.decode.session import Session
 from attentif.models import Model, build
 from attentif.models.config import resolve
 from attentif.models.heads import LanguageHeadConfig
-from attentif.serve.rows import PrefixCache, StateRows, common_length
+from attentif.serve.rows import PromptCache, StateRows, common_length
 
 VOCAB, LIMIT = 40, 64
 FAMILIES = [
@@ -41,7 +41,7 @@ def write_alone(model: Model, prompt: list[int], steps: int) -> tuple[list[int],
 @torch.inference_mode()
 def test_rows_that_join_and_leave_are_written_as_alone(name: str) -> None:
     model = make(name)
-    rows = StateRows(model, LIMIT, PrefixCache(1 << 24))
+    rows = StateRows(model, LIMIT, PromptCache(1 << 24))
     written: dict[str, list[int]] = {key: [] for key in PROMPTS}
     logits: dict[str, list[torch.Tensor]] = {key: [] for key in PROMPTS}
     active: list[str] = []
@@ -83,7 +83,7 @@ def test_rows_that_join_and_leave_are_written_as_alone(name: str) -> None:
 @torch.inference_mode()
 def test_a_prompt_that_begins_as_an_earlier_one_reads_only_the_rest(name: str) -> None:
     model = make(name)
-    rows = StateRows(model, LIMIT, PrefixCache(1 << 24))
+    rows = StateRows(model, LIMIT, PromptCache(1 << 24))
     rows.begin(LONG).read(100)
     longer = rows.begin([*LONG, 30, 31])
     assert longer.left == 2
@@ -100,7 +100,7 @@ def test_a_prompt_that_begins_as_an_earlier_one_reads_only_the_rest(name: str) -
 
 def test_the_cache_of_prefixes_stays_within_its_bytes() -> None:
     model = make("decoder-tiny")
-    cache = PrefixCache(600_000)
+    cache = PromptCache(600_000)
     rows = StateRows(model, LIMIT, cache)
     with torch.inference_mode():
         for first in range(30):

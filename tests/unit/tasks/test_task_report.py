@@ -7,7 +7,7 @@ from attentif.tasks.base import Evaluation
 from attentif.tasks.embeddings.word_vectors import words_sections
 from attentif.tasks.report import group_name
 from attentif.tasks.seq2seq.report import written_sections
-from attentif.view.blocks import Table
+from attentif.view.blocks import TableBlock
 from attentif.view.words import Text
 
 SMALL = {
@@ -41,12 +41,12 @@ def test_an_answer_without_a_word_is_shown_as_such():
     evaluation = Evaluation({"bleu": 0.0}, examples=1, details=details)
     (section,) = written_sections(evaluation, Text("Traductions", "Translations"), ["source", "written", "reference"])
     table = section.body[0]
-    assert isinstance(table, Table)
+    assert isinstance(table, TableBlock)
     assert table.rows == [["un", "∅", "one"]]
 
 
 def test_cosines_have_a_comma_in_french():
     near = {"words": 10_000_000, "neighbours": [["roi", [["reine", 0.5], ["trône", 0.25]]]], "map": {}}
     table = words_sections(Evaluation({}, details=near))[0].body[0]
-    assert isinstance(table, Table)
+    assert isinstance(table, TableBlock)
     assert table.rows == [["roi", Text("reine 0,50 ; trône 0,25", "reine 0.50, trône 0.25")]]

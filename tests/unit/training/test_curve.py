@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from attentif.errors import DataError, UsageError
-from attentif.training.curve import Plan, measure, spread
+from attentif.training.curve import CurvePlan, measure, spread
 from attentif.training.load import load_run_config
 from attentif.training.progress import Silent
 from attentif.training.signals import StoppedError
@@ -50,7 +50,7 @@ def recipe(tmp_path):
 
 
 def test_a_curve_that_was_stopped_goes_on_and_makes_no_run_twice(recipe, tmp_path):
-    plan = Plan(recipe, [], [], [20, 0], [0], tmp_path / "curve")
+    plan = CurvePlan(recipe, [], [], [20, 0], [0], tmp_path / "curve")
     with pytest.raises(StoppedError):
         measure(plan, Stops(after=5))  # in the first stage of the third run
     made = {path.name: path.stat().st_mtime_ns for path in plan.folder.glob("without-*/results.json")}
@@ -76,15 +76,15 @@ def test_a_curve_that_was_stopped_goes_on_and_makes_no_run_twice(recipe, tmp_pat
     assert all(len(row) == 3 for row in rows)
 
     silent = Stops()
-    measure(Plan(recipe, [], [], [20, 5000], [0], plan.folder), silent)
+    measure(CurvePlan(recipe, [], [], [20, 5000], [0], plan.folder), silent)
     assert any("there are not 5,000 labelled examples" in line for line in silent.lines)
     with pytest.raises(UsageError, match=r"another.*options"):
-        measure(Plan(recipe | {"train": SETTINGS | {"lr": 0.1}}, [], [], [20], [0], plan.folder), Silent())
+        measure(CurvePlan(recipe | {"train": SETTINGS | {"lr": 0.1}}, [], [], [20], [0], plan.folder), Silent())
 
 
 def test_a_folder_that_is_not_a_curve_is_left_alone(recipe, tmp_path):
     with pytest.raises(UsageError, match="is not a curve"):
-        measure(Plan(recipe, [], [], [20], [0], tmp_path), Silent())
+        measure(CurvePlan(recipe, [], [], [20], [0], tmp_path), Silent())
 
 
 def test_a_curve_whose_data_cannot_be_read_leaves_nothing_behind(recipe, tmp_path):
@@ -92,7 +92,7 @@ def test_a_curve_whose_data_cannot_be_read_leaves_nothing_behind(recipe, tmp_pat
     (tmp_path / "bad.csv").write_text("a,b\nbon,pos\n")
     bad = recipe | {"data": {"train": str(tmp_path / "bad.csv")}}
     with pytest.raises(DataError, match=r"column.*like"):
-        measure(Plan(bad, [], [], [20], [0], tmp_path / "new" / "curve"), Silent())
+        measure(CurvePlan(bad, [], [], [20], [0], tmp_path / "new" / "curve"), Silent())
     assert not (tmp_path / "new").exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from attentif.view import AttentionMaps, Contender, FigureBlock, Score, Section, Text
 from attentif.view.figures import calibration, confusion_matrix, head_grid, reliability
-from attentif.view.report import Cost, Origin, Outcome, RunReport, write_report
+from attentif.view.report import Cost, Origin, RunReport, SplitScores, write_report
 
 BROWSER = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium to open the pages with")
@@ -31,7 +31,7 @@ def report(tmp_path_factory):
             FigureBlock("Heads", partial(head_grid, weights)),
         ],
     )
-    outcome = Outcome("accuracy", {"accuracy": Score(0.9, 0.85, 0.94)}, [Contender(TOKENS[1], {"accuracy": Score(0.6)})])
+    outcome = SplitScores("accuracy", {"accuracy": Score(0.9, 0.85, 0.94)}, [Contender(TOKENS[1], {"accuracy": Score(0.6)})])
     history = [{"step": step, "loss": 1 / step, "lr": 1e-3} for step in range(1, 60)]
     cross = AttentionMaps(TOKENS[:2], {"cross": weights["layer 0"][:, :2]}, TOKENS)
     done = RunReport(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attentif.errors import RunError
-from attentif.view import AttentionMaps, FigureBlock, Paragraph, Section, Table, Text
+from attentif.view import AttentionMaps, FigureBlock, Paragraph, Section, TableBlock, Text
 from attentif.view.figures import loss_curves
 from attentif.view.maps import maps_page
 from attentif.view.page import Fragment, Page, render, write
@@ -44,7 +44,7 @@ def test_only_the_scripts_of_the_page_itself_may_run():
 
 def test_plotly_is_inlined_once_and_only_where_a_figure_needs_it():
     assert render(PAGE).count("* plotly.js v") == 1
-    plain = render(Page("t", [Section("s", [Table(["a"], [["b"]])])]))
+    plain = render(Page("t", [Section("s", [TableBlock(["a"], [["b"]])])]))
     assert "plotly.js v" not in plain
     assert len(plain) < 40_000
 
@@ -98,7 +98,7 @@ def test_maps_of_a_large_model_stay_light(tmp_path):
 
 
 def test_a_notebook_shows_the_blocks_without_the_page():
-    html = Fragment([Section("One", [Table(["a"], [["<b>"]])])])._repr_html_()
+    html = Fragment([Section("One", [TableBlock(["a"], [["<b>"]])])])._repr_html_()
     assert html.startswith('<div class="attentif"')
     assert "&lt;b&gt;" in html
     assert "<html" not in html

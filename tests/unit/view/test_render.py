@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attentif.errors import UsageError
-from attentif.view import AttentionMaps, Code, FigureBlock, Paragraph, Score, Section, Table, Text, Tokens
+from attentif.view import AttentionMaps, CodeBlock, FigureBlock, Paragraph, Score, Section, TableBlock, Text, TokensBlock
 from attentif.view.blocks import Legend
 from attentif.view.figures import confusion_matrix, loss_curves
 from attentif.view.figures.scores import format_score
@@ -26,10 +26,10 @@ def spec_of(html):
     [
         Paragraph(EVIL),
         Paragraph(Text(EVIL, EVIL + "!")),
-        Table([EVIL], [[EVIL], [Tokens([EVIL], [1.0])]], caption=EVIL),
-        Code(EVIL),
-        Code(f"key = '{EVIL}' # {EVIL}\n[{EVIL}]\n{EVIL} = 1", "toml"),
-        Tokens([EVIL], [0.5], caption=EVIL),
+        TableBlock([EVIL], [[EVIL], [TokensBlock([EVIL], [1.0])]], caption=EVIL),
+        CodeBlock(EVIL),
+        CodeBlock(f"key = '{EVIL}' # {EVIL}\n[{EVIL}]\n{EVIL} = 1", "toml"),
+        TokensBlock([EVIL], [0.5], caption=EVIL),
         AttentionMaps([EVIL], {EVIL: np.ones((1, 1, 1))}, title=EVIL),
         FigureBlock(EVIL, partial(confusion_matrix, [[1, 0], [0, 1]], [EVIL, "b"]), about=EVIL),
     ],
@@ -74,25 +74,25 @@ def test_json_for_a_script_holds_no_markup_and_reads_back():
 
 
 def test_tables_align_numbers_stress_rows_and_say_what_is_missing():
-    html = block(Table(["name", "n"], [["a", 1234], ["b", None]], strong={1}))
+    html = block(TableBlock(["name", "n"], [["a", 1234], ["b", None]], strong={1}))
     assert '<td class=num><span class="fr" lang="fr">1\u202f234</span><span class="en" lang="en">1,234</span></td>' in html
     assert '<tr class="strong"><td>b</td><td class=num>—</td></tr>' in html
 
 
 def test_a_ragged_table_is_refused():
     with pytest.raises(ValueError, match="row of 1 cells"):
-        Table(["a", "b"], [["alone"]])
+        TableBlock(["a", "b"], [["alone"]])
 
 
 def test_tokens_are_shaded_by_their_value_and_coloured_by_its_sign():
-    html = block(Tokens(["a", "b"], [2.0, -1.0]))
+    html = block(TokensBlock(["a", "b"], [2.0, -1.0]))
     assert '<span class="tok" style="--shade:1.000" title="2">a</span>' in html
     assert '<span class="tok neg" style="--shade:0.500" title="-1">b</span>' in html
-    assert "--shade:0.000" in block(Tokens(["a"], [0.0]))
+    assert "--shade:0.000" in block(TokensBlock(["a"], [0.0]))
 
 
 def test_the_space_before_a_token_is_not_shaded():
-    html = block(Tokens(["on", " rit", " "], [1.0, 1.0, 1.0]))
+    html = block(TokensBlock(["on", " rit", " "], [1.0, 1.0, 1.0]))
     assert re.sub(r'<span class="tok"[^>]*>', "[", html).replace("</span>", "]").count("<wbr>[on] [rit]<wbr>[ ]") == 1
 
 
@@ -106,11 +106,11 @@ def test_toml_is_highlighted_without_losing_a_character():
 
 
 def test_a_table_with_a_long_text_is_one_of_cards_on_a_phone():
-    table = Table([Text("classe", "class"), Text("texte", "text")], [["a", "un texte " * 9]])
+    table = TableBlock([Text("classe", "class"), Text("texte", "text")], [["a", "un texte " * 9]])
     cells = re.findall(r"<td.*?</td>", block(table))
     assert "<table class=cards>" in block(table)
     assert all("<b class=name>" in cell for cell in cells)
-    assert "cards" not in block(Table(["a long name of a system, longer than a cell", "accuracy"], [["a" * 50, 1.0]]))
+    assert "cards" not in block(TableBlock(["a long name of a system, longer than a cell", "accuracy"], [["a" * 50, 1.0]]))
 
 
 def test_a_legend_shows_both_colours_of_shaded_tokens():
@@ -149,7 +149,7 @@ def test_maps_of_nothing_say_so():
 
 
 def test_two_narrow_blocks_share_a_line_and_a_third_stands_alone():
-    table = Table(["a"], [["b"]])
+    table = TableBlock(["a"], [["b"]])
     assert body([table, table, table]).count('<div class="pair">') == 1
     assert "pair" not in body([table, Paragraph("between"), table])
 
@@ -157,7 +157,7 @@ def test_two_narrow_blocks_share_a_line_and_a_third_stands_alone():
 def test_a_table_whose_numbers_need_the_line_shares_it_with_none():
     figure = FigureBlock("figure", partial(confusion_matrix, [[1]], ["a"]))
     score = lambda value: format_score(Score(value, value - 0.01, value + 0.01), metric("perplexity"), "\n")
-    fits, wide = (Table(["system", *"abc"], [["this model", *[score(value)] * 3]]) for value in (3.5, 35555.5))
+    fits, wide = (TableBlock(["system", *"abc"], [["this model", *[score(value)] * 3]]) for value in (3.5, 35555.5))
     assert '<div class="pair">' in body([figure, fits])
     assert "pair" not in body([figure, wide])
 

@@ -157,7 +157,7 @@ Piece = tuple[list[str], str, bool]  # its words, its type, whether a held-out n
 
 def load(seed: int = 0, *, train: int = 6_000, valid: int = 600, test: int = 1_000) -> dict[str, dict[str, list[str]]]:
     """The three splits, roles `tokens` and `tags`, a word a line; `test` also has `group`. All sentences are distinct."""
-    writer = Writer(seed)
+    writer = SentenceWriter(seed)
     seen: set[str] = set()
     sizes = {"train": (train, 0), "valid": (valid, 0), "test": (test - test // 2, test // 2)}
     splits: dict[str, dict[str, list[str]]] = {}
@@ -170,7 +170,7 @@ def load(seed: int = 0, *, train: int = 6_000, valid: int = 600, test: int = 1_0
     return splits
 
 
-class Writer:
+class SentenceWriter:
     """Draws sentences; which made-up names are held out is a function of the seed."""
 
     def __init__(self, seed: int) -> None:

@@ -10,7 +10,7 @@ from random import Random
 
 from attentif.data.builtin.lists import phrases, words
 from attentif.data.builtin.registry import BuiltIn
-from attentif.data.squad import Answer, write_answers
+from attentif.data.squad import ContextAnswer, write_answers
 
 WOMEN = words("Zoé Inès Lucie Agathe Chloé Emma Alice Rose Clara Judith Nadia Sofia Ursule Céline Élise Gilda")
 MEN = words("Paul Hugo Marc Simon Victor Bruno Denis Yves Léon Karim Omar Tom Basile Dario Félix Henri")
@@ -109,7 +109,7 @@ def _passage(rng: Random) -> list[tuple[str, str, str, str]]:
         start, value, form, pronoun = told[person, fact]
         asked = rng.randrange(len(FACTS[fact][1]))
         kind = PRONOUN if pronoun else SAME if asked == form else OTHER
-        rows.append((_phrase(FACTS[fact][1][asked], person), text, write_answers([Answer(value, start)]), kind))
+        rows.append((_phrase(FACTS[fact][1][asked], person), text, write_answers([ContextAnswer(value, start)]), kind))
     absent = [(person, fact) for person in [*people, rng.choice(MEN + WOMEN)] for fact in FACTS if (person, fact) not in told]
     person, fact = rng.choice(absent)
     if rng.random() < 0.75:

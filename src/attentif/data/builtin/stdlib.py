@@ -20,7 +20,7 @@ SPLITS = ("train", "valid", "test")
 VALID_SHARE = TEST_SHARE = 0.05
 
 
-class Document(NamedTuple):
+class SourceText(NamedTuple):
     name: str  # relative path, with forward slashes on every system
     text: str
 
@@ -35,7 +35,7 @@ def load(seed: int = 0) -> dict[str, dict[str, list[str]]]:
     return splits
 
 
-def documents(split: str, seed: int = 0) -> Iterator[Document]:
+def documents(split: str, seed: int = 0) -> Iterator[SourceText]:
     """The documents of one split, in order of path, read one at a time."""
     if split not in SPLITS:
         raise UsageError(f"stdlib has no split {split!r}: choose from {', '.join(SPLITS)}")
@@ -58,7 +58,7 @@ def content_hash() -> str:
     return digest.hexdigest()
 
 
-def _documents() -> Iterator[Document]:
+def _documents() -> Iterator[SourceText]:
     root = Path(sysconfig.get_path("stdlib"))
     seen: set[bytes] = set()
     for name in sorted(_names(root)):
@@ -66,7 +66,7 @@ def _documents() -> Iterator[Document]:
         content = sha256(text.encode()).digest()
         if text.strip() and content not in seen:
             seen.add(content)
-            yield Document(name, text)
+            yield SourceText(name, text)
     if not seen:
         raise DataError("this Python comes without the sources of its standard library: use a text file of your own", file=root)
 

@@ -35,8 +35,8 @@ class Engine:
         from attentif.decode.engine import lower_experts, lower_recall  # noqa: F401  register their mixers
         from attentif.decode.engine.lower import lower_sublayer
         from attentif.decode.engine.pages import use_huge_pages
-        from attentif.decode.engine.plan import Plan, Sink, Source, UnsupportedError
-        from attentif.decode.engine.runner import Runner
+        from attentif.decode.engine.plan import MixerInput, Plan, Sink, UnsupportedError
+        from attentif.decode.engine.runner import ProgramRunner
 
         if model.decoder is None or model.decoder.reversible or not isinstance(model.head, LanguageHead):
             raise UnsupportedError("not a decoder of tokens")
@@ -48,15 +48,15 @@ class Engine:
         plan = Plan(capacity, one_text=one_text)
         self.x = plan.buffer(model.config.width)
         for path, sublayer in model.decoder.sublayers():
-            lower_sublayer(plan, sublayer, path, Source(self.x))
+            lower_sublayer(plan, sublayer, path, MixerInput(self.x))
         self.head = _head_map(model.head)
         if self.head is None:
             plan.norm(model.decoder.norm, self.x, Sink(self.x)) if not isinstance(model.decoder.norm, nn.Identity) else None
         else:
             self.logits = plan.buffer(_outputs(self.head))
-            plan.linear(Source(self.x, model.decoder.norm), [(self.head, self.logits)])
+            plan.linear(MixerInput(self.x, model.decoder.norm), [(self.head, self.logits)])
         use_huge_pages(plan.kept)
-        self.runner = Runner(plan)
+        self.runner = ProgramRunner(plan)
 
     def bind(self, states: Sequence[StateTree], times: int = 1) -> "Binding":
         """Look up where the states lie: of several rows each, in order, each so many times. It holds until a state is replaced."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attentif.decode.engine.plan import ACTIVATIONS, Plan, Sink, Source, UnsupportedError
+from attentif.decode.engine.plan import ACTIVATIONS, MixerInput, Plan, Sink, UnsupportedError
 from attentif.kernels.fused import program as vm
 from attentif.kernels.fused.attend import ADJACENT, HALF
 from attentif.nn.bias import RelativePlane
@@ -19,7 +19,7 @@ from attentif.nn.mixers.latent import Latent
 from attentif.nn.pattern import WindowPattern
 from attentif.nn.rotary import Rotary
 
-Lowering = Callable[[Plan, "Recordable", str, Source, Sink], None]
+Lowering = Callable[[Plan, "Recordable", str, MixerInput, Sink], None]
 LOWERINGS: dict[type[Recordable], Lowering] = {}
 AT_ONCE: tuple[type[Recordable], ...] = (Attention, CrossAttention, Experts, FeedForward, Parallel)  # read several tokens of a text at once
 
@@ -34,19 +34,19 @@ def lowers(kind: type[Recordable]) -> Callable[[Lowering], Lowering]:
     return register
 
 
-def lower_mixer(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_mixer(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     lowering = LOWERINGS.get(type(mixer))
     if lowering is None or (plan.one_text and type(mixer) not in AT_ONCE):
         raise UnsupportedError(type(mixer).__name__)
     lowering(plan, mixer, path, source, sink)
 
 
-def lower_sublayer(plan: Plan, sublayer: Sublayer, path: str, stream: Source) -> None:
+def lower_sublayer(plan: Plan, sublayer: Sublayer, path: str, stream: MixerInput) -> None:
     """One residual sublayer on the residual stream, wherever its norms stand."""
     if sublayer.scale is not None:
         raise UnsupportedError("a learned scale of the branch")
     x = stream.buffer
-    source = Source(x, sublayer.norm_in)
+    source = MixerInput(x, sublayer.norm_in)
     if sublayer.placement in ("branch", "sandwich"):
         if not sublayer.residual:
             raise UnsupportedError("a normalised branch without a residual")
@@ -66,7 +66,7 @@ def lower_activation(name: str) -> int:
 
 
 @lowers(FeedForward)
-def lower_feed_forward(plan: Plan, mixer: Recordable, _: str, source: Source, sink: Sink) -> None:
+def lower_feed_forward(plan: Plan, mixer: Recordable, _: str, source: MixerInput, sink: Sink) -> None:
     assert isinstance(mixer, FeedForward)
     activation = lower_activation(mixer.config.activation)
     inner = plan.buffer(mixer.up.out_features)
@@ -74,11 +74,11 @@ def lower_feed_forward(plan: Plan, mixer: Recordable, _: str, source: Source, si
         plan.linear(source, [(mixer.up, inner)], activation=activation)
     else:
         plan.linear(source, [(mixer.gate, inner), (mixer.up, inner)], then=vm.GATE, activation=activation)
-    plan.project(Source(inner), mixer.out, sink)
+    plan.project(MixerInput(inner), mixer.out, sink)
 
 
 @lowers(Attention)
-def lower_attention(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_attention(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     assert isinstance(mixer, Attention)
     config, heads, groups, width = mixer.config, mixer.heads, mixer.groups, mixer.head_width
     plain_windows = all(isinstance(entry, WindowPattern) and entry.block == 1 for entry in config.pattern)
@@ -94,8 +94,8 @@ def lower_attention(plan: Plan, mixer: Recordable, path: str, source: Source, si
         turned = plan.buffer(x.width)
         fields = {0: vm.ROTATE, 1: x.address, 2: x.stride, 4: heads, 6: width, 7: turned.address, 8: turned.stride}
         plan.emit(fields | rotary_fields(plan, mixer.rotary))
-        plan.linear(Source(turned), list(zip((mixer.q, mixer.k), parts[:2], strict=True)))
-        plan.linear(Source(x), [(mixer.v, parts[2])])
+        plan.linear(MixerInput(turned), list(zip((mixer.q, mixer.k), parts[:2], strict=True)))
+        plan.linear(MixerInput(x), [(mixer.v, parts[2])])
     else:
         plan.linear(source, list(zip((mixer.q, mixer.k, mixer.v), parts, strict=True)))
     y = plan.buffer(heads * width)
@@ -115,7 +115,7 @@ def lower_attention(plan: Plan, mixer: Recordable, path: str, source: Source, si
         plan.emit(fields | {0: vm.KEEP, 4: groups, 25: heads}, reals)
         fields |= {24: 1}
     plan.emit(fields, reals)
-    plan.project(Source(y), mixer.out, sink)
+    plan.project(MixerInput(y), mixer.out, sink)
 
 
 def rotary_fields(plan: Plan, rotary: Rotary | None) -> dict[int, int]:
@@ -145,7 +145,7 @@ def _bias_fields(plan: Plan, mixer: Attention) -> dict[int, int]:
 
 
 @lowers(Latent)
-def lower_latent(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_latent(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     """The absorbed form; where its maps are bytes, the two that change sides are used as float32."""
     assert isinstance(mixer, Latent)
     if not mixer.config.causal:
@@ -157,17 +157,17 @@ def lower_latent(plan: Plan, mixer: Recordable, path: str, source: Source, sink:
     else:
         below = plan.buffer(mixer.q_down.out_features)
         plan.linear(source, [(mixer.q_down, below), (mixer.kv_down, latent)])
-        plan.linear(Source(below, mixer.q_norm), [(mixer.q, q)])
+        plan.linear(MixerInput(below, mixer.q_norm), [(mixer.q, q)])
     norm, eps = plan.norm_fields(mixer.kv_norm, 16)
     fields = {0: vm.LATENT, 1: q.address, 2: q.stride, 3: y.address, 4: H, 5: K, 6: P, 7: y.stride, 8: rank, 9: V}
     fields |= {10: plan.slot(path, "k"), 11: plan.slot(path, "v"), 22: latent.address, 23: latent.stride}
     fields |= {24: plan.address(mixer.k.weight), 25: plan.address(mixer.v.weight)}
     plan.emit(fields | norm | rotary_fields(plan, mixer.rotary), [mixer.scale, 0.0, eps])
-    plan.project(Source(y), mixer.out, sink)
+    plan.project(MixerInput(y), mixer.out, sink)
 
 
 @lowers(CrossAttention)
-def lower_cross(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_cross(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     """Keys and values of the memory are in the state already."""
     assert isinstance(mixer, CrossAttention)
     q, y = plan.buffer(mixer.q.out_features), plan.buffer(mixer.q.out_features)
@@ -175,11 +175,11 @@ def lower_cross(plan: Plan, mixer: Recordable, path: str, source: Source, sink: 
     fields = {0: vm.CROSS, 1: q.address, 2: q.stride, 3: y.address, 4: mixer.heads, 6: mixer.head_width, 7: y.stride}
     slots = {10: plan.slot(path, "k"), 11: plan.slot(path, "v"), 12: plan.slot(path, "lengths")}
     plan.emit(fields | slots, [mixer.scale])
-    plan.project(Source(y), mixer.out, sink)
+    plan.project(MixerInput(y), mixer.out, sink)
 
 
 @lowers(Parallel)
-def lower_parallel(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_parallel(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     """All branches read the same input, so their sum is kept apart until the last has read it."""
     assert isinstance(mixer, Parallel)
     x = plan.normalise(source)
@@ -187,7 +187,7 @@ def lower_parallel(plan: Plan, mixer: Recordable, path: str, source: Source, sin
     for number, (name, branch) in enumerate(mixer.branches.sublayers()):
         if branch.scale is not None:
             raise UnsupportedError("a learned scale of the branch")
-        own, to = Source(x, branch.norm_in), Sink(total, add=number > 0, weight=branch.weight)
+        own, to = MixerInput(x, branch.norm_in), Sink(total, add=number > 0, weight=branch.weight)
         if isinstance(branch.norm_out, nn.Identity):
             lower_mixer(plan, branch.mixer, f"{path}/{name}", own, to)
         else:

@@ -1,7 +1,7 @@
 """Fused steps of mixtures of experts: the matrices of experts that no row chose are not read."""
 
 from attentif.decode.engine.lower import lower_activation, lower_mixer, lowers
-from attentif.decode.engine.plan import Buffer, Plan, Sink, Source, UnsupportedError, piece_size
+from attentif.decode.engine.plan import Buffer, MixerInput, Plan, Sink, UnsupportedError, piece_size
 from attentif.kernels.fused import program as vm
 from attentif.nn.linear import StackedLinear
 from attentif.nn.mixer import Recordable
@@ -9,7 +9,7 @@ from attentif.nn.mixers.experts import Experts
 
 
 @lowers(Experts)
-def lower_experts(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_experts(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     assert isinstance(mixer, Experts)
     config, choices = mixer.config, mixer.config.top_k
     if mixer.shared_gate is not None or config.weighs == "inputs":
@@ -17,7 +17,7 @@ def lower_experts(plan: Plan, mixer: Recordable, path: str, source: Source, sink
     activation = lower_activation(config.activation)
     x = plan.normalise(source)
     logits, routes = plan.buffer(config.experts), plan.buffer(2 * choices)
-    plan.linear(Source(x), [(mixer.router, logits)])
+    plan.linear(MixerInput(x), [(mixer.router, logits)])
     fields = {0: vm.ROUTE, 1: logits.address, 2: logits.stride, 3: config.experts, 5: choices, 6: int(config.scores == "sigmoid")}
     fields |= {7: routes.address, 8: routes.stride, 9: int(config.normalised), 12: plan.address(mixer.choice_bias)}
     plan.emit(fields | {13: config.groups, 14: config.top_groups or 0, 15: config.group_best}, [config.scale])
@@ -30,7 +30,7 @@ def lower_experts(plan: Plan, mixer: Recordable, path: str, source: Source, sink
     fields = {0: vm.COMBINE, 1: y.address, 2: y.stride, 3: x.width, 4: routes.address, 5: routes.stride, 6: choices}
     plan.emit(fields | target, [0.0, sink.weight])
     if mixer.shared is not None:
-        lower_mixer(plan, mixer.shared, path, Source(x), Sink(sink.buffer, add=True, weight=sink.weight))
+        lower_mixer(plan, mixer.shared, path, MixerInput(x), Sink(sink.buffer, add=True, weight=sink.weight))
 
 
 def _multiply(

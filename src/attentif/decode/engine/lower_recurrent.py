@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from attentif.decode.engine.lower import lowers
-from attentif.decode.engine.plan import Buffer, Matrix, Plan, Sink, Source, UnsupportedError
+from attentif.decode.engine.plan import Buffer, Matrix, MixerInput, Plan, Sink, UnsupportedError
 from attentif.kernels.fused import program as vm
 from attentif.kernels.fused.products import RELU_SQUARED, SIGMOID, SOFTPLUS
 from attentif.kernels.fused.recur import GRU as GRU_CELL
@@ -18,14 +18,14 @@ from attentif.nn.mixers.rwkv import ChannelMix, TimeMix
 
 @lowers(LSTM)
 @lowers(GRU)
-def lower_cell(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_cell(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     assert isinstance(mixer, LSTM | GRU)
     size = mixer.hidden
     held, given, ours, y = plan.buffer(size), plan.buffer(mixer.gates * size), plan.buffer(mixer.gates * size), plan.buffer(size)
     h = plan.slot(path, "h")
     plan.emit({0: vm.GATHER, 1: held.address, 2: held.stride, 3: size, 10: h})
     plan.linear(source, [(mixer.x, given)])
-    plan.linear(Source(held), [(Matrix(mixer.w_h), ours)])
+    plan.linear(MixerInput(held), [(Matrix(mixer.w_h), ours)])
     if isinstance(mixer, LSTM):
         extra, cell, kind = plan.address(mixer.peepholes), plan.slot(path, "c"), LSTM_CELL
     else:
@@ -35,11 +35,11 @@ def lower_cell(plan: Plan, mixer: Recordable, path: str, source: Source, sink: S
     if mixer.out is None:
         plan.norm(nn.Identity(), y, sink)
     else:
-        plan.project(Source(y), mixer.out, sink)
+        plan.project(MixerInput(y), mixer.out, sink)
 
 
 @lowers(Mamba)
-def lower_mamba(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_mamba(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     assert isinstance(mixer, Mamba)
     if mixer.norms is not None:
         raise UnsupportedError("normalised step sizes")
@@ -50,17 +50,17 @@ def lower_mamba(plan: Plan, mixer: Recordable, path: str, source: Source, sink: 
     taps = plan.address(mixer.conv.detach().T.contiguous())
     fields = {0: vm.CONV, 1: u.address, 2: u.stride, 3: E, 4: taps, 5: plan.address(mixer.conv_bias), 6: mixer.config.conv}
     plan.emit(fields | {7: v.address, 8: v.stride, 10: plan.slot(path, "tail")})
-    plan.linear(Source(v), [(mixer.select, chosen)])
-    plan.linear(Source(chosen.part(0, rank)), [(mixer.step, delta)], activation=SOFTPLUS)
+    plan.linear(MixerInput(v), [(mixer.select, chosen)])
+    plan.linear(MixerInput(chosen.part(0, rank)), [(mixer.step, delta)], activation=SOFTPLUS)
     rates = plan.address(-torch.exp(mixer.A_log.detach()).T.contiguous())
     fields = {0: vm.SCAN, 1: v.address, 2: v.stride, 3: E, 4: rates, 5: plan.address(mixer.D), 6: S, 7: delta.address, 8: delta.stride}
     fields |= {9: z.address, 10: plan.slot(path, "h"), 11: z.stride}
     both = chosen.part(rank, rank + 2 * S)
     plan.emit(fields | {12: both.address, 13: both.stride, 14: y.address, 15: y.stride})
-    plan.project(Source(y), mixer.out, sink)
+    plan.project(MixerInput(y), mixer.out, sink)
 
 
-def lower_shift(plan: Plan, path: str, source: Source, shares: list[Tensor]) -> list[Buffer]:
+def lower_shift(plan: Plan, path: str, source: MixerInput, shares: list[Tensor]) -> list[Buffer]:
     """The input mixed with the token before, once for each of the shares."""
     x = source.buffer
     if not isinstance(source.norm, nn.Identity):
@@ -75,32 +75,32 @@ def lower_shift(plan: Plan, path: str, source: Source, shares: list[Tensor]) -> 
 
 
 @lowers(TimeMix)
-def lower_time_mix(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_time_mix(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     assert isinstance(mixer, TimeMix)
     of_k, of_v, of_r = lower_shift(plan, path, source, [mixer.mix_k, mixer.mix_v, mixer.mix_r])
     k, v, r, y = (plan.buffer(mixer.hidden) for _ in range(4))
-    plan.linear(Source(of_k), [(mixer.k, k)])
-    plan.linear(Source(of_v), [(mixer.v, v)])
-    plan.linear(Source(of_r), [(mixer.r, r)], activation=SIGMOID)
+    plan.linear(MixerInput(of_k), [(mixer.k, k)])
+    plan.linear(MixerInput(of_v), [(mixer.v, v)])
+    plan.linear(MixerInput(of_r), [(mixer.r, r)], activation=SIGMOID)
     decay = plan.address(mixer.decay.detach().exp())
     fields = {0: vm.WKV, 1: k.address, 2: k.stride, 3: mixer.hidden, 4: decay, 5: plan.address(mixer.bonus), 6: v.address, 7: v.stride}
     slots = {10 + number: plan.slot(path, name) for number, name in enumerate(("p", "q", "o"))}
     plan.emit(fields | {8: r.address, 9: r.stride, 13: y.address, 14: y.stride} | slots)
-    plan.project(Source(y), mixer.out, sink)
+    plan.project(MixerInput(y), mixer.out, sink)
 
 
 @lowers(ChannelMix)
-def lower_channel_mix(plan: Plan, mixer: Recordable, path: str, source: Source, sink: Sink) -> None:
+def lower_channel_mix(plan: Plan, mixer: Recordable, path: str, source: MixerInput, sink: Sink) -> None:
     assert isinstance(mixer, ChannelMix)
     of_k, *of_r = lower_shift(plan, path, source, [mixer.mix_k] if mixer.r is None else [mixer.mix_k, mixer.mix_r])
     inner = plan.buffer(mixer.k.out_features)
-    plan.linear(Source(of_k), [(mixer.k, inner)], activation=RELU_SQUARED)
+    plan.linear(MixerInput(of_k), [(mixer.k, inner)], activation=RELU_SQUARED)
     if mixer.r is None:
-        plan.project(Source(inner), mixer.out, sink)
+        plan.project(MixerInput(inner), mixer.out, sink)
         return
     r, y = plan.buffer(of_k.width), plan.buffer(of_k.width)
-    plan.linear(Source(of_r[0]), [(mixer.r, r)], activation=SIGMOID)
-    plan.project(Source(inner), mixer.out, Sink(y))
+    plan.linear(MixerInput(of_r[0]), [(mixer.r, r)], activation=SIGMOID)
+    plan.project(MixerInput(inner), mixer.out, Sink(y))
     fields = {
         0: vm.MULTIPLY,
         1: r.address,

@@ -47,7 +47,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class MixerInput:
     """What a mixer reads: a buffer, normalised on the way."""
 
     buffer: Buffer
@@ -130,7 +130,13 @@ class Plan:
         self.emit({0: vm.NORM, 1: source.address, 2: source.stride, 3: source.width} | fields | target, [eps, sink.weight])
 
     def linear(
-        self, source: Source, maps: Sequence[tuple[nn.Module, Buffer]], *, then: int = vm.STORE, activation: int = 0, weight: float = 1.0
+        self,
+        source: MixerInput,
+        maps: Sequence[tuple[nn.Module, Buffer]],
+        *,
+        then: int = vm.STORE,
+        activation: int = 0,
+        weight: float = 1.0,
     ) -> None:
         """Linear maps of one source, each to its buffer. With `GATE` there are two, and their product goes to the first's."""
         norm, eps = self.norm_fields(source.norm, 4)
@@ -170,7 +176,7 @@ class Plan:
             return module.weight.data_ptr()
         return self.address(_weight(module))
 
-    def normalise(self, source: Source) -> Buffer:
+    def normalise(self, source: MixerInput) -> Buffer:
         """The source after its norm, for what is read more than once or by instructions that normalise nothing."""
         if isinstance(source.norm, nn.Identity):
             return source.buffer
@@ -178,7 +184,7 @@ class Plan:
         self.norm(source.norm, source.buffer, Sink(x))
         return x
 
-    def project(self, source: Source, module: nn.Module, sink: Sink, activation: int = 0) -> None:
+    def project(self, source: MixerInput, module: nn.Module, sink: Sink, activation: int = 0) -> None:
         """A mixer's last map, to where its output goes."""
         self.linear(source, [(module, sink.buffer)], then=vm.ADD if sink.add else vm.STORE, activation=activation, weight=sink.weight)
 

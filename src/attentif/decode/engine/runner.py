@@ -30,7 +30,7 @@ class Binding:
     longest: int  # places of the longest memory
 
 
-class Runner:
+class ProgramRunner:
     """The finished program of a plan."""
 
     def __init__(self, plan: Plan) -> None:

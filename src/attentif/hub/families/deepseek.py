@@ -9,7 +9,7 @@ from attentif.hub.families.llama import GATES, older, read_rotary, sharpness, wr
 from attentif.hub.family import Family, register
 from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Code, Key
-from attentif.hub.rows import Row, SplitByHead, Stacked
+from attentif.hub.rows import Row, SplitByHead, StackedTensors
 from attentif.models import ModelConfig
 
 DENSE, SPARSE = "decoder.blocks.0", "decoder.blocks.1"
@@ -82,7 +82,7 @@ def body(config: ModelConfig) -> Iterator[Row]:
         yield Row(f"{LAYER}.mlp.{part}.weight", f"{BLOCK}.ffn.mixer.{own}.weight", blocks=below)
         yield Row(f"{LAYER}.mlp.shared_experts.{part}.weight", f"{BLOCK}.ffn.mixer.shared.{own}.weight", blocks=above)
         stacked = f"{BLOCK}.ffn.mixer.{own}.weight"
-        yield Row(f"{LAYER}.mlp.experts.{{e}}.{part}.weight", stacked, Stacked(moe["experts"]), blocks=above)
+        yield Row(f"{LAYER}.mlp.experts.{{e}}.{part}.weight", stacked, StackedTensors(moe["experts"]), blocks=above)
     yield Row(f"{LAYER}.mlp.gate.weight", f"{BLOCK}.ffn.mixer.router.weight", blocks=above)
     yield Row(f"{LAYER}.mlp.gate.e_score_correction_bias", f"{BLOCK}.ffn.mixer.choice_bias", blocks=above)
 

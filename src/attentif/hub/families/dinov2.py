@@ -13,7 +13,7 @@ from attentif.hub.families.vit import ATTENTION_ROWS, ATTN, BLOCK, FFN, KEYS, LA
 from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.keys import Always, Code, Key
 from attentif.hub.pictures import SHOWN
-from attentif.hub.rows import Made, Reshaped, Row, Split
+from attentif.hub.rows import Made, Reshaped, Row, SplitParts
 from attentif.models import ModelConfig
 
 SCALED = {name: sublayer | {"scale": 1.0} for name, sublayer in TEMPLATE["encoder"]["block"].items()}
@@ -80,7 +80,7 @@ def body(config: ModelConfig) -> Iterator[Row]:
         yield Row(f"{LAYER}.layer_scale{number}.lambda1", f"{BLOCK}.{name}.scale")
     mixer = f"{BLOCK}.ffn.mixer"
     if config.encoder is not None and getattr(config.encoder.block["ffn"].mixer, "activation", None) == "swiglu":
-        yield Row(f"{LAYER}.mlp.weights_in.{{p}}", (f"{mixer}.gate.{{p}}", f"{mixer}.up.{{p}}"), Split(2))
+        yield Row(f"{LAYER}.mlp.weights_in.{{p}}", (f"{mixer}.gate.{{p}}", f"{mixer}.up.{{p}}"), SplitParts(2))
         yield Row(f"{LAYER}.mlp.weights_out.{{p}}", f"{mixer}.out.{{p}}")
     else:
         yield Row(f"{LAYER}.mlp.fc1.{{p}}", f"{mixer}.up.{{p}}")

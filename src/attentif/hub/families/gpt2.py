@@ -3,7 +3,7 @@
 from attentif.hub.family import Family, register
 from attentif.hub.heads import CHOICES, decoder_heads, language
 from attentif.hub.keys import Always, Key, words
-from attentif.hub.rows import Row, Split, Transposed
+from attentif.hub.rows import Row, SplitParts, Transposed
 
 ATTN, FFN = "decoder.block.attn", "decoder.block.ffn"
 KEYS: list[Key | Always] = [
@@ -29,7 +29,7 @@ ROWS = [
     Row("wte.weight", "frontend.tokens.weight"),
     Row("wpe.weight", "frontend.position.table.weight"),
     Row("h.{i}.ln_1.{p}", "decoder.blocks.{i}.attn.norm_in.{p}"),
-    Row("h.{i}.attn.c_attn.{p}", QKV, Split(transposed=True)),
+    Row("h.{i}.attn.c_attn.{p}", QKV, SplitParts(transposed=True)),
     Row("h.{i}.attn.c_proj.{p}", "decoder.blocks.{i}.attn.mixer.out.{p}", Transposed()),
     Row("h.{i}.ln_2.{p}", "decoder.blocks.{i}.ffn.norm_in.{p}"),
     Row("h.{i}.mlp.c_fc.{p}", "decoder.blocks.{i}.ffn.mixer.up.{p}", Transposed()),

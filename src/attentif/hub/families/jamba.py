@@ -9,7 +9,7 @@ from attentif.hub.family import Family, register
 from attentif.hub.heads import bare, classify_head, language
 from attentif.hub.keys import Always, Key
 from attentif.hub.layers import by_layer, layers_key
-from attentif.hub.rows import Row, Split, Squeezed, Stacked
+from attentif.hub.rows import Row, SplitParts, Squeezed, StackedTensors
 from attentif.models import ModelConfig
 
 BLOCK = TEMPLATE["decoder"]["block"]
@@ -61,7 +61,7 @@ ROWS = [
     Row("final_layernorm.weight", "decoder.norm.weight"),
     *(Row(f"{LAYER}.input_layernorm.weight", f"{INNER}.{name}.norm_in.weight") for name in ("attn", "ssm")),
     *(Row(f"{LAYER}.pre_ff_layernorm.weight", f"{INNER}.{name}.norm_in.weight") for name in ("ffn", "moe")),
-    Row(f"{LAYER}.mamba.in_proj.{{p}}", (f"{SSM_OF}.inp.{{p}}", f"{SSM_OF}.gate.{{p}}"), Split(2)),
+    Row(f"{LAYER}.mamba.in_proj.{{p}}", (f"{SSM_OF}.inp.{{p}}", f"{SSM_OF}.gate.{{p}}"), SplitParts(2)),
     Row(f"{LAYER}.mamba.conv1d.weight", f"{SSM_OF}.conv", Squeezed(1)),
     Row(f"{LAYER}.mamba.conv1d.bias", f"{SSM_OF}.conv_bias"),
     *(Row(f"{LAYER}.mamba.{theirs}", f"{SSM_OF}.{ours}") for theirs, ours in SELECTED.items()),
@@ -75,7 +75,7 @@ def body(config: ModelConfig) -> Iterator[Row]:
     yield from ROWS
     routed = [kind["moe"].mixer.model_dump()["experts"] for kind in config.decoder.plan(config.layers) if "moe" in kind]
     for theirs, ours in NAMES.items() if routed else ():
-        yield Row(f"{FEED}.experts.{{e}}.{theirs}.weight", f"{MOE_OF}.{ours}.weight", Stacked(routed[0]))
+        yield Row(f"{FEED}.experts.{{e}}.{theirs}.weight", f"{MOE_OF}.{ours}.weight", StackedTensors(routed[0]))
 
 
 register(

@@ -10,7 +10,7 @@ from attentif.hub.family import Family, register
 from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Code, Key, words
 from attentif.hub.layers import by_layer, layers_key
-from attentif.hub.rows import Row, Stacked
+from attentif.hub.rows import Row, StackedTensors
 from attentif.models import ModelConfig
 
 ATTN, FFN = "decoder.block.attn.mixer", "decoder.block.ffn.mixer"
@@ -231,7 +231,7 @@ def experts(block: str, names: Mapping[str, str]) -> Callable[[ModelConfig], Ite
         yield Row(f"layers.{{i}}.{block}.gate.weight", "decoder.blocks.{i}.ffn.mixer.router.weight")
         for theirs, ours in names.items():
             stacked = f"decoder.blocks.{{i}}.ffn.mixer.{ours}.weight"
-            yield Row(f"layers.{{i}}.{block}.experts.{{e}}.{theirs}.weight", stacked, Stacked(count))
+            yield Row(f"layers.{{i}}.{block}.experts.{{e}}.{theirs}.weight", stacked, StackedTensors(count))
 
     return rows
 

@@ -8,7 +8,7 @@ from attentif.errors import ConfigError
 from attentif.hub.family import Family, register
 from attentif.hub.heads import bare, language
 from attentif.hub.keys import Always, Key
-from attentif.hub.rows import Row, Split, SplitBySize, Squeezed
+from attentif.hub.rows import Row, SplitBySize, SplitParts, Squeezed
 from attentif.models import ModelConfig
 
 SSM = "decoder.block.ssm.mixer"
@@ -42,7 +42,7 @@ OUTER = [
 ]
 MAMBA = [
     *OUTER,
-    Row(f"{LAYER}.mixer.in_proj.{{p}}", (f"{BLOCK}.mixer.inp.{{p}}", f"{BLOCK}.mixer.gate.{{p}}"), Split(2)),
+    Row(f"{LAYER}.mixer.in_proj.{{p}}", (f"{BLOCK}.mixer.inp.{{p}}", f"{BLOCK}.mixer.gate.{{p}}"), SplitParts(2)),
     Row(f"{LAYER}.mixer.x_proj.weight", f"{BLOCK}.mixer.select.weight"),
     Row(f"{LAYER}.mixer.dt_proj.{{p}}", f"{BLOCK}.mixer.step.{{p}}"),
 ]

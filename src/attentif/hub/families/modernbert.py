@@ -9,7 +9,7 @@ from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.heads import CHOICES, bare
 from attentif.hub.keys import Key, words
 from attentif.hub.layers import layers_key
-from attentif.hub.rows import Row, Split
+from attentif.hub.rows import Row, SplitParts
 
 INSIDE = "encoder.blocks.*.sublayers"
 ATTN, FFN = f"{INSIDE}.attn.mixer", f"{INSIDE}.ffn.mixer"
@@ -103,10 +103,10 @@ register(
             Row("embeddings.tok_embeddings.weight", "frontend.tokens.weight"),
             Row("embeddings.norm.{p}", "frontend.norm.{p}"),
             Row(f"{LAYER}.attn_norm.{{p}}", f"{BLOCK}.attn.norm_in.{{p}}"),
-            Row(f"{LAYER}.attn.Wqkv.{{p}}", tuple(f"{BLOCK}.attn.mixer.{part}.{{p}}" for part in "qkv"), Split(3)),
+            Row(f"{LAYER}.attn.Wqkv.{{p}}", tuple(f"{BLOCK}.attn.mixer.{part}.{{p}}" for part in "qkv"), SplitParts(3)),
             Row(f"{LAYER}.attn.Wo.{{p}}", f"{BLOCK}.attn.mixer.out.{{p}}"),
             Row(f"{LAYER}.mlp_norm.{{p}}", f"{BLOCK}.ffn.norm_in.{{p}}"),
-            Row(f"{LAYER}.mlp.Wi.{{p}}", (f"{BLOCK}.ffn.mixer.gate.{{p}}", f"{BLOCK}.ffn.mixer.up.{{p}}"), Split(2)),
+            Row(f"{LAYER}.mlp.Wi.{{p}}", (f"{BLOCK}.ffn.mixer.gate.{{p}}", f"{BLOCK}.ffn.mixer.up.{{p}}"), SplitParts(2)),
             Row(f"{LAYER}.mlp.Wo.{{p}}", f"{BLOCK}.ffn.mixer.out.{{p}}"),
             Row("final_norm.{p}", "encoder.norm.{p}"),
         ],

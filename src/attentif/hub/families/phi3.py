@@ -9,7 +9,7 @@ from attentif.hub.families.llama import ATTENTION, ATTN, EPS, KEYS, WINDOW, fami
 from attentif.hub.family import register
 from attentif.hub.heads import decoder_heads, language
 from attentif.hub.keys import Always, Code, Key
-from attentif.hub.rows import Row, Split, SplitBySize
+from attentif.hub.rows import Row, SplitBySize, SplitParts
 from attentif.models import ModelConfig
 
 LAYER, BLOCK = "layers.{i}", "decoder.blocks.{i}"
@@ -24,7 +24,7 @@ def body(config: ModelConfig) -> Iterator[Row]:
     yield from (row for row in ATTENTION if not any(name in row.theirs for name in FUSED))
     qkv = tuple(f"{BLOCK}.attn.mixer.{part}.weight" for part in "qkv")
     yield Row(f"{LAYER}.self_attn.qkv_proj.weight", qkv, SplitBySize((attn["heads"] * width, groups, groups)))
-    yield Row(f"{LAYER}.mlp.gate_up_proj.weight", (f"{BLOCK}.ffn.mixer.gate.weight", f"{BLOCK}.ffn.mixer.up.weight"), Split(2))
+    yield Row(f"{LAYER}.mlp.gate_up_proj.weight", (f"{BLOCK}.ffn.mixer.gate.weight", f"{BLOCK}.ffn.mixer.up.weight"), SplitParts(2))
     yield Row(f"{LAYER}.mlp.down_proj.weight", f"{BLOCK}.ffn.mixer.out.weight")
 
 

@@ -29,7 +29,7 @@ MOST_PAIRS, MOST_TENSORS, MOST_DIMENSIONS, LONGEST_NAME = 1 << 16, 1 << 17, 4, 1
 LARGEST = 1 << 40  # entries of a tensor
 
 
-class DamagedError(Exception):
+class DamagedGgufError(Exception):
     """What is wrong with a file, without its name."""
 
 
@@ -51,7 +51,7 @@ class Cursor:
 
     def take(self, size: int) -> memoryview:
         if size < 0 or size > len(self.data) - self.place:
-            raise DamagedError(f"ends inside a value at byte {self.place:,}")
+            raise DamagedGgufError(f"ends inside a value at byte {self.place:,}")
         self.place += size
         return self.data[self.place - size : self.place]
 
@@ -61,11 +61,11 @@ class Cursor:
     def text(self, longest: int | None = None) -> str:
         size = self.number("<Q")
         if longest is not None and size > longest:
-            raise DamagedError(f"has a name of {size:,} bytes at byte {self.place:,}")
+            raise DamagedGgufError(f"has a name of {size:,} bytes at byte {self.place:,}")
         try:
             return str(self.take(size), "utf-8")
         except UnicodeDecodeError:
-            raise DamagedError(f"holds a text that is not UTF-8 at byte {self.place - size:,}") from None
+            raise DamagedGgufError(f"holds a text that is not UTF-8 at byte {self.place - size:,}") from None
 
     def value(self, kind: int) -> Any:
         if kind in NUMBERS:
@@ -73,7 +73,7 @@ class Cursor:
         if kind == STRING:
             return self.text()
         if kind != ARRAY:
-            raise DamagedError(f"holds a value of the unknown kind {kind} at byte {self.place:,}")
+            raise DamagedGgufError(f"holds a value of the unknown kind {kind} at byte {self.place:,}")
         return self.array()
 
     def array(self) -> list[Any]:
@@ -81,11 +81,11 @@ class Cursor:
         if kind in NUMBERS:
             form = np.dtype(NUMBERS[kind])
             if count > len(self.data):
-                raise DamagedError(f"has a list of {count:,} values at byte {self.place:,}")
+                raise DamagedGgufError(f"has a list of {count:,} values at byte {self.place:,}")
             found: list[Any] = np.frombuffer(self.take(count * form.itemsize), form).tolist()
             return found
         if kind != STRING or count > len(self.data) // 8:
-            raise DamagedError(f"has a list of {count:,} values of the kind {kind} at byte {self.place:,}")
+            raise DamagedGgufError(f"has a list of {count:,} values of the kind {kind} at byte {self.place:,}")
         return [self.text() for _ in range(count)]
 
 
@@ -104,35 +104,35 @@ class GgufFile(Mapping[str, Tensor]):
         self._data = memoryview(self._map)
         try:
             self.metadata, self.stored = self._read(Cursor(self._data))
-        except DamagedError as error:
+        except DamagedGgufError as error:
             raise RunError(f"is not a whole GGUF file: it {error}", file=path) from None
 
     def _read(self, cursor: Cursor) -> tuple[dict[str, Any], dict[str, Stored]]:
         if bytes(cursor.take(4)) != MAGIC:
-            raise DamagedError("does not begin with GGUF")
+            raise DamagedGgufError("does not begin with GGUF")
         if (version := cursor.number("<I")) not in VERSIONS:
-            raise DamagedError(f"is of version {version}; {' and '.join(map(str, VERSIONS))} are read")
+            raise DamagedGgufError(f"is of version {version}; {' and '.join(map(str, VERSIONS))} are read")
         tensors, pairs = cursor.number("<Q"), cursor.number("<Q")
         if tensors > MOST_TENSORS or pairs > MOST_PAIRS:
-            raise DamagedError(f"claims {tensors:,} tensors and {pairs:,} keys")
+            raise DamagedGgufError(f"claims {tensors:,} tensors and {pairs:,} keys")
         metadata: dict[str, Any] = {}
         for _ in range(pairs):
             name = cursor.text(LONGEST_NAME)
             if name in metadata:
-                raise DamagedError(f"has the key {name!r} twice")
+                raise DamagedGgufError(f"has the key {name!r} twice")
             metadata[name] = cursor.value(cursor.number("<I"))
         aligned = metadata.get(ALIGNMENT, 32)
         if not isinstance(aligned, int) or aligned <= 0 or aligned > 1 << 20 or aligned & (aligned - 1):
-            raise DamagedError(f"has {ALIGNMENT} = {aligned!r}")
+            raise DamagedGgufError(f"has {ALIGNMENT} = {aligned!r}")
         described = [(cursor.text(LONGEST_NAME), *_shape(cursor)) for _ in range(tensors)]
         first = -(-cursor.place // aligned) * aligned
         stored: dict[str, Stored] = {}
         for name, shape, kind, offset in described:
             size = math.prod(shape) // kind.block * kind.size
             if name in stored:
-                raise DamagedError(f"has the tensor {name!r} twice")
+                raise DamagedGgufError(f"has the tensor {name!r} twice")
             if offset % aligned or offset > len(self._data) or first + offset + size > len(self._data):
-                raise DamagedError(f"has the tensor {name!r} at a place that is not in it")
+                raise DamagedGgufError(f"has the tensor {name!r} at a place that is not in it")
             stored[name] = Stored(shape, kind, first + offset, size)
         return metadata, stored
 
@@ -157,15 +157,15 @@ class GgufFile(Mapping[str, Tensor]):
 def _shape(cursor: Cursor) -> tuple[tuple[int, ...], BlockType, int]:
     dimensions = cursor.number("<I")
     if not 0 < dimensions <= MOST_DIMENSIONS:
-        raise DamagedError(f"has a tensor of {dimensions} dimensions")
+        raise DamagedGgufError(f"has a tensor of {dimensions} dimensions")
     sizes = [cursor.number("<Q") for _ in range(dimensions)]
     kind, offset = cursor.number("<I"), cursor.number("<Q")
     if min(sizes) < 1 or math.prod(sizes) > LARGEST:
-        raise DamagedError(f"has a tensor of the shape {sizes}")
+        raise DamagedGgufError(f"has a tensor of the shape {sizes}")
     if kind not in TYPES:
-        raise DamagedError(f"has a tensor of the type {kind}; {', '.join(known.name for known in TYPES.values())} are read")
+        raise DamagedGgufError(f"has a tensor of the type {kind}; {', '.join(known.name for known in TYPES.values())} are read")
     if sizes[0] % TYPES[kind].block:
-        raise DamagedError(f"has rows of {sizes[0]:,} values in blocks of {TYPES[kind].block}")
+        raise DamagedGgufError(f"has rows of {sizes[0]:,} values in blocks of {TYPES[kind].block}")
     return tuple(reversed(sizes)), TYPES[kind], offset
 
 

@@ -19,11 +19,11 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Rust
 
 from attentif.errors import ConfigError
-from attentif.hub.pieces import BPE, UNIGRAM, Kind, Piece, Pieces
+from attentif.hub.pieces import BPE, UNIGRAM, Piece, PieceKind, Pieces
 from attentif.hub.slow_tokenizers import SPACE, Source, llama, qwen_form, unigram
 from attentif.text import Tokenizer
 
-NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = map(int, Kind)
+NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = map(int, PieceKind)
 LLAMA3_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -124,9 +124,9 @@ def _make_gpt2(listed: Listed) -> Rust:
 
 
 def _make_llama(listed: Listed) -> Rust:
-    known = {int(kind) for kind in Kind}
+    known = {int(kind) for kind in PieceKind}
     scored = zip(listed.tokens, listed.scores(), listed.kinds, strict=True)
-    pieces = [Piece(token, score, Kind(kind if kind in known else NORMAL)) for token, score, kind in scored]
+    pieces = [Piece(token, score, PieceKind(kind if kind in known else NORMAL)) for token, score, kind in scored]
     path, said = Path("tokenizer.model"), {"add_prefix_space": bool(listed.find("add_space_prefix", True))}
     source = Source(said, {"unk": "<unk>"} | listed.names, {path: Pieces(pieces, BPE, True, b"", ranked=True)})
     return llama(source, [path])

@@ -24,7 +24,7 @@ from attentif.lab.compare.board import Board, board
 from attentif.lab.compare.cache_key import MeasurementFile
 from attentif.lab.compare.plan import Planned, plan
 from attentif.lab.compare.runner import Runner
-from attentif.lab.compare.suite import Part, Suite, is_suite, load_suite, suite_layer, suite_names
+from attentif.lab.compare.suite import Suite, SuitePart, is_suite, load_suite, suite_layer, suite_names
 from attentif.plugin import load_installed
 from attentif.recipes import recipe_names
 from attentif.training.distributed import device_of
@@ -197,7 +197,7 @@ def choose_parallelism(suite: Suite, jobs: int | None, threads: int | None) -> t
     return jobs or (1 if alone else max(1, cores // max(own.values()))), own
 
 
-def _threads(part: Part) -> int:
+def _threads(part: SuitePart) -> int:
     return max(model.config.train.threads for model in part.models)
 
 

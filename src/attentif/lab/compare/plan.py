@@ -17,7 +17,7 @@ from attentif.errors import UsageError
 from attentif.lab.budget import Budget, Setting, Solved, solve
 from attentif.lab.compare.cache_key import MeasurementFile, digest, program_version
 from attentif.lab.compare.decoding import state_bytes
-from attentif.lab.compare.suite import Contestant, Part
+from attentif.lab.compare.suite import Contestant, SuitePart
 from attentif.models import ModelConfig, build
 from attentif.plugin import list_plugins
 from attentif.tasks.base import AnyPrepared, AnyTask
@@ -56,7 +56,7 @@ class Sized:
 class Planned:
     """A comparison whose data were read and whose models were sized."""
 
-    part: Part
+    part: SuitePart
     models: list[Sized]
     data: str  # SHA-256
     examples: dict[str, int]  # by split
@@ -84,7 +84,7 @@ class DataCache:
         return self.found[key]
 
 
-def plan(part: Part, *, threads: int, kept: MeasurementFile, say: Say) -> Planned:
+def plan(part: SuitePart, *, threads: int, kept: MeasurementFile, say: Say) -> Planned:
     """Read the data and size the models; `kept` are the sizes that were solved before."""
     reading = DataCache(say)
     models, prepared, task = [], None, None

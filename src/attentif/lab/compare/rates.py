@@ -26,7 +26,7 @@ EXTENSIONS = 3  # rates at most that are tried beyond the grid for a model whose
 
 
 @dataclass(frozen=True)
-class Trial:
+class RateTrial:
     """One rate for one model."""
 
     model: str
@@ -34,7 +34,7 @@ class Trial:
     wanted: RunSpec
 
 
-def list_trials(planned: Planned, folder: Path, plugins: Sequence[Path], beyond: Mapping[str, Sequence[float]]) -> list[Trial]:
+def list_trials(planned: Planned, folder: Path, plugins: Sequence[Path], beyond: Mapping[str, Sequence[float]]) -> list[RateTrial]:
     """Every short run of the search; none where nothing is searched. `beyond`: rates outside the grid, by model."""
     search = planned.part.lr
     if not isinstance(search, SearchConfig):
@@ -46,7 +46,9 @@ def list_trials(planned: Planned, folder: Path, plugins: Sequence[Path], beyond:
             label = f"{planned.part.name}: {model.name}, rate {rate:g}"
             stem = f"{model.name}-{rate:g}"
             config = model.config.replace(train=train)
-            found.append(Trial(model.name, rate, RunSpec(label, stem, folder / PLACE, config, planned.data, tuple(plugins), trial=True)))
+            found.append(
+                RateTrial(model.name, rate, RunSpec(label, stem, folder / PLACE, config, planned.data, tuple(plugins), trial=True))
+            )
     return found
 
 
@@ -59,7 +61,7 @@ def shorten(train: TrainConfig, share: float) -> TrainConfig:
 
 
 def record_search(
-    planned: Planned, found: Sequence[Trial], failed: Mapping[str, str], faults: Collection[str], root: Path
+    planned: Planned, found: Sequence[RateTrial], failed: Mapping[str, str], faults: Collection[str], root: Path
 ) -> dict[str, Any] | None:
     """All trials as plain data, and the rate chosen for each model: None where training broke down at every rate, and where a trial could
     not be completed (`faults`), for a search that tries fewer rates than that of the others is not the same search."""

@@ -19,7 +19,7 @@ from attentif.lab.compare.gather import TIMING, budget_record, model_record, run
 from attentif.lab.compare.plan import Planned
 from attentif.lab.compare.rates import FullRun, choose_metric, list_runs, list_trials, next_rates, rate_of, record_search
 from attentif.lab.compare.suite import SearchConfig, Suite
-from attentif.lab.compare.worker_pool import ClusterPool, Job, JobResult, Pool, WorkerPool
+from attentif.lab.compare.worker_pool import ClusterPool, JobResult, Pool, WorkerJob, WorkerPool
 from attentif.lab.machine import processor
 from attentif.plugin import list_plugins
 from attentif.tasks.batches import format_count
@@ -128,7 +128,7 @@ class Runner:
         self, orders: Mapping[str, dict[str, Any]], meant: Mapping[str, T], jobs: int | None = None
     ) -> Iterator[tuple[JobResult, T]]:
         """Yield the result of each order with its subject; no process outlives the iteration."""
-        jobs_to_run = [Job(label, order) for label, order in orders.items()]
+        jobs_to_run = [WorkerJob(label, order) for label, order in orders.items()]
         pool: Pool = WorkerPool(jobs or self.jobs, self.board) if self.cluster is None else ClusterPool(self.cluster, self.board)
         with closing(pool.run(jobs_to_run)) as ends:
             for ended in ends:

@@ -113,7 +113,7 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Part:
+class SuitePart:
     """One comparison, checked as far as can be without data."""
 
     name: str
@@ -129,7 +129,7 @@ class Part:
 class Suite:
     name: str
     about: str
-    parts: list[Part]
+    parts: list[SuitePart]
     values: dict[str, Any]  # as given
 
 
@@ -163,7 +163,7 @@ def load_suite(layers: Sequence[Layer], changes: Sequence[Layer] = (), name: str
     return Suite(config.name or name, layers[0].about, parts, document.values)
 
 
-def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[Layer]) -> Part:
+def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[Layer]) -> SuitePart:
     own = suite.on[place] if suite.on else suite
     where = lambda key: ("on", place, key) if suite.on and getattr(own, key) is not None else (key,)
     chosen = lambda key: value if (value := getattr(own, key)) is not None else getattr(suite, key)
@@ -187,7 +187,7 @@ def _part(document: Document, suite: SuiteConfig, place: int, changes: Sequence[
     contestants = [replace(model, evaluations=evaluations, stops="patience" in asked) for model in contestants]
     _check_sizes(document, where("models"), contestants, budget)
     name = own.name or (suite.name if not suite.on and suite.name else source_name(recipe))
-    return Part(_check_name(document, where("name"), name), str(recipe), contestants, seeds, budget, lr, notes[0])
+    return SuitePart(_check_name(document, where("name"), name), str(recipe), contestants, seeds, budget, lr, notes[0])
 
 
 # ------------------------------------------------------------------------------------------------------------ its parts

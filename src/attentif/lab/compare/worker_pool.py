@@ -31,7 +31,7 @@ COMMAND = [sys.executable, "-P", "-m", "attentif.lab.compare.worker"]
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkerJob:
     """A job for one process; `order` is sent to it as JSON."""
 
     label: str
@@ -42,7 +42,7 @@ class Job:
 class JobResult:
     """The result of a job, or its error message."""
 
-    job: Job
+    job: WorkerJob
     result: Any = None
     error: str | None = None
     fault: bool = False  # not of the configuration or the data: the process was killed, memory was short, the program broke
@@ -50,7 +50,7 @@ class JobResult:
 
 @dataclass
 class _Process:
-    job: Job
+    job: WorkerJob
     child: subprocess.Popen[bytes]
     errors: IO[bytes]
     listener: threading.Thread = field(init=False)
@@ -66,7 +66,7 @@ class _Process:
 class Pool(Protocol):
     """What runs jobs: processes of this machine, or a cluster."""
 
-    def run(self, jobs: Iterable[Job]) -> Generator[JobResult]: ...
+    def run(self, jobs: Iterable[WorkerJob]) -> Generator[JobResult]: ...
 
 
 class ClusterPool:
@@ -75,7 +75,7 @@ class ClusterPool:
     def __init__(self, cluster: Cluster, board: Board) -> None:
         self.cluster, self.board = cluster, board
 
-    def run(self, jobs: Iterable[Job]) -> Generator[JobResult]:
+    def run(self, jobs: Iterable[WorkerJob]) -> Generator[JobResult]:
         topic = f"attentif-{uuid4().hex}"
         moved = lambda event: self.board.move(*event[1])
         self.cluster.client.subscribe_topic(topic, moved)
@@ -88,7 +88,7 @@ class ClusterPool:
             self.cluster.client.unsubscribe_topic(topic)
 
 
-def run_remotely(topic: str, job: Job) -> dict[str, Any]:
+def run_remotely(topic: str, job: WorkerJob) -> dict[str, Any]:
     """One job in a process of its own, on the worker of a cluster; the last that it says."""
     from distributed import get_worker
 
@@ -115,7 +115,7 @@ class WorkerPool:
         self.messages: queue.Queue[tuple[_Process, dict[str, Any] | None]] = queue.Queue()
         self.running: list[_Process] = []
 
-    def run(self, jobs: Iterable[Job]) -> Generator[JobResult]:
+    def run(self, jobs: Iterable[WorkerJob]) -> Generator[JobResult]:
         waiting = list(jobs)
         try:
             while waiting or self.running:
@@ -134,7 +134,7 @@ class WorkerPool:
         finally:
             self._stop()
 
-    def _start(self, job: Job) -> _Process:
+    def _start(self, job: WorkerJob) -> _Process:
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         child = subprocess.Popen(
             COMMAND,

@@ -15,7 +15,7 @@ from attentif.nn.position import SinusoidalConfig
 from attentif.nn.seq import Seq
 from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock, Score
-from attentif.view.figures import Estimate, intervals
+from attentif.view.figures import IntervalEstimate, intervals
 from attentif.view.figures.axes import DIFFERENCE
 from attentif.view.words import Text
 
@@ -94,7 +94,7 @@ def verdict(found: Measurements) -> Verdict:
 
 def figures(found: Measurements) -> list[FigureBlock]:
     rows = [
-        Estimate(words, Score(found["distances"][name]["most"]), stressed=name in ("equivariant", "pooled"))
+        IntervalEstimate(words, Score(found["distances"][name]["most"]), stressed=name in ("equivariant", "pooled"))
         for name, words in NAMES.items()
     ]
     axis = DIFFERENCE

@@ -20,7 +20,7 @@ from attentif.lab.small import Generate, Rows, batch_of, exact_match, make_tick,
 from attentif.models import Model
 from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
-from attentif.view.figures import Axis, Band, Estimate, banded_curves, intervals
+from attentif.view.figures import Axis, Band, IntervalEstimate, banded_curves, intervals
 from attentif.view.words import Text, count, percent
 
 SOLVES, FAILS = 0.9, 0.5  # of the rows, every answer right: nearly all, and not even every second one
@@ -127,7 +127,10 @@ def verdict(found: Measurements) -> Verdict:
 
 
 def figures(found: Measurements) -> list[FigureBlock]:
-    rows = [Estimate(words, over_seeds(found["solved"][name]), found["solved"][name], name == "selective") for name, words in NAMES.items()]
+    rows = [
+        IntervalEstimate(words, over_seeds(found["solved"][name]), found["solved"][name], name == "selective")
+        for name, words in NAMES.items()
+    ]
     shares = Axis(Text("lignes sans faute", "rows without a fault"), share=True)
     blocks = [
         FigureBlock(

@@ -13,7 +13,7 @@ import numpy as np
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import lead, seed_band
 from attentif.lab.small import make_tick
-from attentif.lab.texts import PACKAGES, WORDS, School, Sizes
+from attentif.lab.texts import PACKAGES, WORDS, School, TextSizes
 from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
 from attentif.view.figures import Axis, Band, banded_curves
@@ -26,7 +26,7 @@ NAMES = {"with": Text("avec pré-entraînement", "with pre-training"), "without"
 
 
 def measure(settings: Settings, progress: Progress) -> Measurements:
-    sizes, seeds = Sizes.of(settings), settings.seeds(tiny=1, normal=4, full=8)
+    sizes, seeds = TextSizes.of(settings), settings.seeds(tiny=1, normal=4, full=8)
     labels = [64, 256] if settings.size == "tiny" else [16, 64, 256, 1024]
     tick = make_tick(progress, len(seeds) * (sizes.reading + sizes.teaching * len(labels) * len(NAMES)))
     right: dict[str, list[list[float]]] = {name: [] for name in NAMES}

@@ -12,7 +12,7 @@ from statistics import mean
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import lead, right_answers
 from attentif.lab.small import make_tick
-from attentif.lab.texts import SHARE, WORDS, Objective, School, Sizes
+from attentif.lab.texts import SHARE, WORDS, Objective, School, TextSizes
 from attentif.models import Model
 from attentif.tasks.base import Progress
 from attentif.view.blocks import FigureBlock
@@ -32,7 +32,7 @@ NAMES = {
 
 def measure(settings: Settings, progress: Progress) -> Measurements:
     """By way to pre-train, seed by seed: the mean over the numbers of labels."""
-    sizes, seeds = Sizes.of(settings), settings.seeds(tiny=1, normal=3, full=8)
+    sizes, seeds = TextSizes.of(settings), settings.seeds(tiny=1, normal=3, full=8)
     reading = 0 if settings.without_effect else 2 * sizes.reading
     tick = make_tick(progress, len(seeds) * (reading + len(LABELS) * len(NAMES) * sizes.teaching))
     right: dict[str, list[float]] = {name: [] for name in NAMES}

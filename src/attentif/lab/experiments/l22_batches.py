@@ -33,7 +33,7 @@ DUE = 0.1  # of this lead that larger batches take away: it is due to the batch
 NAMES = {"layer": Text("LayerNorm", "LayerNorm"), "batch": Text("BatchNorm", "BatchNorm")}
 
 
-class Reader(nn.Module):
+class PictureNetwork(nn.Module):
     """Pictures (B, 64), pre-norm feed-forward sublayers, a linear classifier."""
 
     def __init__(self, norm: str, width: int, layers: int) -> None:
@@ -67,7 +67,7 @@ def measure(settings: Settings, progress: Progress) -> Measurements:
 
     def right(norm: str, size: int, seed: int) -> float:
         torch.manual_seed(seed)
-        reader = Reader("batch" if settings.without_effect else norm, width, layers)
+        reader = PictureNetwork("batch" if settings.without_effect else norm, width, layers)
         drawn = np.random.default_rng(seed).integers(0, len(labels), (steps, size))
         loss = lambda step: F.cross_entropy(reader(pixels[drawn[step]]), labels[drawn[step]])
         optimize(reader, loss, steps=steps, tick=tick)

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from attentif.lab.budget.sizes import build_on_meta, parameters
 from attentif.lab.experiment import Experiment, Measurements, Settings, Verdict, at_least, over_seeds
 from attentif.lab.seeds import estimate, lead
-from attentif.lab.signals import Source, source
+from attentif.lab.signals import SignalSource, source
 from attentif.lab.small import Generate, answers, compare_models, reading_forwards
 from attentif.models import Model, ModelConfig, eval_mode
 from attentif.tasks.base import Progress
@@ -38,7 +38,7 @@ KINDS = {"signals": SIGNALS, "texts": TEXTS}
 DIGITS = partial(with_decimals, decimals=3)
 
 
-def contestants(read: Source, width: int, layers: int, *, blind: bool = False) -> dict[str, ModelConfig]:
+def contestants(read: SignalSource, width: int, layers: int, *, blind: bool = False) -> dict[str, ModelConfig]:
     """Each mixer in the same block, with hidden layers that give all as many parameters. `blind`: attention sees the present step alone."""
     mixers: dict[str, dict[str, Any]] = {
         ATTENTION: {"kind": "attention", "heads": 4, "causal": True, "rotary": {}},

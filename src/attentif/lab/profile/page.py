@@ -9,7 +9,7 @@ from attentif.lab.profile.crossings import Quantity, sentence
 from attentif.lab.profile.measure import PHASES, Phase
 from attentif.lab.profile.report import QUANTITIES, Fit, Profile
 from attentif.lab.timing import middle_half
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Score, Section, Table
+from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Score, Section, TableBlock
 from attentif.view.figures.axes import BYTES, LENGTH, SECONDS
 from attentif.view.figures.scaling import Growth, Law, scaling
 from attentif.view.page import Page, write
@@ -94,7 +94,7 @@ def sections(profile: Profile) -> list[Section]:
             FigureBlock(QUANTITY_NAMES[quantity], partial(scaling, growths(profile, phase, quantity), axis, AXES[quantity]), READING)
             for quantity in measured
         ]
-        tables = [Table(*table(profile, phase, quantity), QUANTITY_NAMES[quantity]) for quantity in measured]
+        tables = [TableBlock(*table(profile, phase, quantity), QUANTITY_NAMES[quantity]) for quantity in measured]
         words = [Paragraph(sentence(one)) for quantity in measured for one in profile.against_the_first(phase, quantity)]
         if measured:
             parts.append(Section(NAMES[phase], [*figures, *tables, *words]))
@@ -106,9 +106,9 @@ def _about(profile: Profile) -> list[Section]:
     if profile.left_out:
         columns = [Text("quoi", "what"), Text("étape", "phase"), Text("à partir de", "from"), Text("pourquoi", "why")]
         rows: list[list[Cell]] = [[one.subject, NAMES[one.phase], count(one.length), one.reason] for one in profile.left_out]
-        parts.append(Section(Text("Ce qui n’a pas été mesuré", "What was left out"), [Table(columns, rows)]))
+        parts.append(Section(Text("Ce qui n’a pas été mesuré", "What was left out"), [TableBlock(columns, rows)]))
     sizes: list[list[Cell]] = [[name, one["kind"], one["parameters"]] for name, one in profile.subjects.items()]
-    what = Table([Text("nom", "name"), Text("sorte", "kind"), Text("paramètres", "parameters")], sizes)
+    what = TableBlock([Text("nom", "name"), Text("sorte", "kind"), Text("paramètres", "parameters")], sizes)
     machine = Text("Machine : {machine}. Largeur {width}, {n} tours.", "Machine: {machine}. Width {width}, {n} rounds.").with_(
         machine=profile.machine, width=count(profile.settings.width), n=count(profile.settings.repeats)
     )

@@ -31,7 +31,7 @@ BUSY = 1.0  # processes for each core from which times are doubtful
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProfileSettings:
     """How it was measured."""
 
     width: int
@@ -55,7 +55,7 @@ class Fit:
 class Profile:
     """What was measured; shown by a notebook, saved as one HTML file."""
 
-    settings: Settings
+    settings: ProfileSettings
     subjects: Mapping[str, Mapping[str, Any]]  # by name: what it is, its parameters
     points: Sequence[Point]
     left_out: Sequence[LeftOut]
@@ -183,7 +183,7 @@ def profile(
     load = busy()  # before this one adds to it
     points, left = measure(built, chosen, phases, repeats=repeats, limit=limit, watch=watch)
     return Profile(
-        Settings(width, chosen, repeats, limit, causal, torch.get_num_threads()),
+        ProfileSettings(width, chosen, repeats, limit, causal, torch.get_num_threads()),
         {one.name: {"kind": one.kind, "parameters": one.parameters} for one in built},
         points,
         left,

@@ -27,7 +27,7 @@ PIECE = 2048  # tokens that a state reads at a time before the steps are measure
 
 
 @dataclass(frozen=True)
-class Decoding:
+class DecodingStep:
     """A decoding step after `length` tokens, to be run again and again at the same place."""
 
     step: Job
@@ -48,7 +48,7 @@ class Subject(ABC):
         """A forward pass over one row of random data."""
 
     @abstractmethod
-    def decoding(self, length: int) -> Decoding: ...
+    def decoding(self, length: int) -> DecodingStep: ...
 
     def forward(self, length: int) -> Job:
         read = self.read(length)
@@ -100,13 +100,13 @@ class MixerSubject(Subject):
         return self.mixer.init_state(1, capacity, device=torch.device("cpu"), dtype=torch.float32)
 
     @torch.no_grad()
-    def decoding(self, length: int) -> Decoding:
+    def decoding(self, length: int) -> DecodingStep:
         state, mixer = self.empty(length + 1), self.mixer.eval()
         for start in range(0, length, PIECE):
             width = min(PIECE, length - start)
             mixer(self._vectors(width, start), Seq.from_padded([width], start=start), state)
         x, seq = self._vectors(1, length), Seq.from_padded([1], start=length)
-        return Decoding(torch.no_grad()(lambda: mixer(x, seq, state)), state)
+        return DecodingStep(torch.no_grad()(lambda: mixer(x, seq, state)), state)
 
     def _vectors(self, length: int, seed: int = 0) -> Tensor:
         return torch.randn(1, length, self.width, generator=torch.Generator().manual_seed(seed))
@@ -128,14 +128,14 @@ class PresetSubject(Subject):
         return lambda: self.model.hidden(batch)[0]
 
     @torch.no_grad()
-    def decoding(self, length: int) -> Decoding:
+    def decoding(self, length: int) -> DecodingStep:
         model = self.model.eval()
         memory = () if model.encoder is None else model.encode(_tokens(length))
         state = model.init_state(1, length + 1, *memory)
         for start in range(0, length, PIECE):
             model.decode(_tokens(min(PIECE, length - start), start), state=state)
         last = _tokens(1, length)
-        return Decoding(torch.no_grad()(lambda: model.decode(last, state=state)), state)
+        return DecodingStep(torch.no_grad()(lambda: model.decode(last, state=state)), state)
 
 
 def _tokens(length: int, start: int = 0) -> Input:

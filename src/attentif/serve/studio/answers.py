@@ -15,7 +15,16 @@ from attentif.models import Batch, Model, eval_mode
 from attentif.models.heads import ClassifyHead, LanguageHead
 from attentif.nn.tape import record
 from attentif.serve.studio.given import open_input
-from attentif.serve.studio.messages import Answer, Changed, ChangeRequest, HeadEffect, InputRequest, Outcome, WordEffect, to_intervention
+from attentif.serve.studio.messages import (
+    AnswerOutcome,
+    Changed,
+    ChangeRequest,
+    HeadEffectRow,
+    InputAnswer,
+    InputRequest,
+    WordEffect,
+    to_intervention,
+)
 from attentif.serve.studio.reading import Reading, network_of, read_input, token_names
 
 SHOWN = 12  # names of a distribution
@@ -29,14 +38,14 @@ def reading_of(run: Run, asked: InputRequest) -> Reading:
         return read_input(run, example)
 
 
-def answer(run: Run, asked: InputRequest, *, with_words: bool = True) -> Answer:
+def answer(run: Run, asked: InputRequest, *, with_words: bool = True) -> InputAnswer:
     """The answer, and for a class what each word did: by how much its probability falls where the word is left out."""
     found = outcome(run, asked)
     words = word_effects(run, asked, found) if with_words and found.kind == "classes" and asked.text else []
-    return Answer(outcome=found, words=words, note=run.note)
+    return InputAnswer(outcome=found, words=words, note=run.note)
 
 
-def outcome(run: Run, asked: InputRequest) -> Outcome:
+def outcome(run: Run, asked: InputRequest) -> AnswerOutcome:
     """A distribution over classes, over next tokens or over hidden words; or a text."""
     if "fill" in run.capabilities:
         return _hidden(run, asked.text)
@@ -49,20 +58,20 @@ def outcome(run: Run, asked: InputRequest) -> Outcome:
             prediction = run.require(next(iter(run.capabilities))).predict(run.model, run.state, run.tokenizers, [example])[0]
     if prediction.scores:
         names, p = list(prediction.scores)[:SHOWN], list(prediction.scores.values())[:SHOWN]
-        return Outcome(kind="classes", names=names, probabilities=p, text=prediction.output)
+        return AnswerOutcome(kind="classes", names=names, probabilities=p, text=prediction.output)
     kind: Literal["series", "text"] = "series" if "forecast" in run.capabilities else "text"
-    return Outcome(kind=kind, text=prediction.output, probability=prediction.probability, details=prediction.details)
+    return AnswerOutcome(kind=kind, text=prediction.output, probability=prediction.probability, details=prediction.details)
 
 
-def _hidden(run: Run, text: str) -> Outcome:
+def _hidden(run: Run, text: str) -> AnswerOutcome:
     filled = run.fill(text, count=SHOWN)
     first = filled.places[0]
-    return Outcome(
+    return AnswerOutcome(
         kind="hidden", names=[guess.word for guess in first], probabilities=[guess.probability for guess in first], text=filled.text
     )
 
 
-def _next(run: Run, asked: InputRequest) -> Outcome:
+def _next(run: Run, asked: InputRequest) -> AnswerOutcome:
     generator = run.require("generate")
     ids = generator.prompt(run.tokenizers, asked.text)
     if isinstance(run.model, Model):  # the whole prompt at once: changes of a mask or a patch hold there
@@ -73,10 +82,10 @@ def _next(run: Run, asked: InputRequest) -> Outcome:
         logits = generator.session(run.model, ids, 1).logits[0]
     p = logits.float().softmax(-1)
     top = p.topk(min(SHOWN, len(p)))
-    return Outcome(kind="next", names=token_names(run.tokenizer, top.indices.tolist()), probabilities=top.values.tolist())
+    return AnswerOutcome(kind="next", names=token_names(run.tokenizer, top.indices.tolist()), probabilities=top.values.tolist())
 
 
-def word_effects(run: Run, asked: InputRequest, found: Outcome) -> list[WordEffect]:
+def word_effects(run: Run, asked: InputRequest, found: AnswerOutcome) -> list[WordEffect]:
     """P(answer | text) − P(answer | text without the word), for each word."""
     text, label = asked.text, found.names[0]
     words = list(WORD.finditer(text))
@@ -166,7 +175,7 @@ def _token_of(run: Run, word: str) -> int:
     return int(ids[0])
 
 
-def rank(run: Run, asked: InputRequest) -> list[HeadEffect]:
+def rank(run: Run, asked: InputRequest) -> list[HeadEffectRow]:
     """Heads by what their removal does to the answer's log-probability, with the mean over queries of each one's largest weight."""
     network_of(run)
     reading = reading_of(run, _readable(run, asked))
@@ -174,7 +183,7 @@ def rank(run: Run, asked: InputRequest) -> list[HeadEffect]:
         reading.model(reading.batch)
     largest = {path: tape.maps(path)[0].amax(-1).mean(-1) for path in tape if path in inspect.count_heads(reading.model)}
     return [
-        HeadEffect(path=one.path, head=one.head, effect=one.effect, weight=_at(largest.get(one.path), one.head))
+        HeadEffectRow(path=one.path, head=one.head, effect=one.effect, weight=_at(largest.get(one.path), one.head))
         for one in inspect.rank_heads(reading.model, measure_of(reading, mask_place(run, reading)))
     ]
 

@@ -19,7 +19,7 @@ LONGEST = 400  # characters of a text that is shown
 
 
 @dataclass
-class Difference:
+class Disagreement:
     """A row on which two runs disagree."""
 
     row: int
@@ -30,7 +30,7 @@ class Difference:
 
 
 @dataclass
-class Seen:
+class Agreement:
     """What was found so far."""
 
     total: int
@@ -38,15 +38,15 @@ class Seen:
     agree: int = 0
     labelled: int = 0
     right: list[int] = field(default_factory=lambda: [0, 0])  # of the labelled rows, by run
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[Disagreement] = field(default_factory=list)
     last: bool = False
 
 
-def compare_rows(library: Library, jobs: Jobs, asked: BothRequest) -> Iterator[Seen]:
+def compare_rows(library: Library, jobs: Jobs, asked: BothRequest) -> Iterator[Agreement]:
     """Answer the rows with both runs, some at a time, so that other requests are answered in between."""
     with library.run(asked.first) as run:
         rows, labels = _rows(run, jobs, asked)
-    seen = Seen(len(rows))
+    seen = Agreement(len(rows))
     for start in range(0, len(rows), TOGETHER):
         part = rows[start : start + TOGETHER]
         answers = []
@@ -62,7 +62,7 @@ def compare_rows(library: Library, jobs: Jobs, asked: BothRequest) -> Iterator[S
             if one.output != other.output and len(seen.differences) < SHOWN:
                 text = given if isinstance(given, str) else " · ".join(given.values())
                 chances = (one.probability, other.probability)
-                seen.differences.append(Difference(number + 1, text[:LONGEST], label, (one.output, other.output), chances))
+                seen.differences.append(Disagreement(number + 1, text[:LONGEST], label, (one.output, other.output), chances))
         seen.done = start + len(part)
         seen.last = seen.done == seen.total
         yield seen

@@ -16,7 +16,7 @@ from attentif.api import Run
 from attentif.errors import UsageError
 from attentif.models.frontends.pictures import PictureConfig
 from attentif.serve.files import with_contents
-from attentif.serve.studio.messages import MOST_EXAMPLES, Examples, InputRequest
+from attentif.serve.studio.messages import MOST_EXAMPLES, ExampleRows, InputRequest
 from attentif.serve.studio.reading import network_of, roles_of
 from attentif.tasks.base import Example, Task
 from attentif.tasks.capabilities import CAPABILITIES
@@ -89,13 +89,13 @@ def examples_of(run: Run) -> list[Example]:
     return _EXAMPLES[key]
 
 
-def list_examples(run: Run) -> Examples:
+def list_examples(run: Run) -> ExampleRows:
     """The same as a page shows them; the paths of files stay here."""
     rows = []
     for number, row in enumerate(examples_of(run)):
         shown = {role: value for role, value in row.items() if len(value) <= LONGEST and role not in ("frames", "place")}
         rows.append(shown | {role: f"{number + 1}" for role in ("audio",) if role in shown})
-    return Examples(**roles_of(run), rows=rows)
+    return ExampleRows(**roles_of(run), rows=rows)
 
 
 # ------------------------------------------------------------------------------------------------------------------ drawings

@@ -21,7 +21,7 @@ from attentif.nn.mixers.mamba2 import Mamba2
 from attentif.nn.recurrent import Gated
 from attentif.nn.tape import record
 from attentif.serve.studio.answers import reading_of, softmax_top
-from attentif.serve.studio.messages import InputRequest, Lens, Maps, PartRequest, PartView, Tokens
+from attentif.serve.studio.messages import InputRequest, Lens, MapWeights, PartRequest, PartView, Tokens
 from attentif.serve.studio.numbers import Numbers
 from attentif.serve.studio.reading import Reading, labels_of, names_at, spans_of, token_names
 from attentif.serve.studio.state_views import WIDEST, linear_attention_view, state_space_view
@@ -57,7 +57,7 @@ def frames_of(run: Run, asked: InputRequest) -> Numbers:
     return Numbers.of(data[0, :MOST_FRAMES])
 
 
-def maps_of(run: Run, asked: PartRequest) -> Maps:
+def maps_of(run: Run, asked: PartRequest) -> MapWeights:
     """The weights of one part: whole for short inputs, the largest of each query for long ones."""
     reading = reading_of(run, asked)
     with eval_mode(reading.model), record(reading.model) as tape:
@@ -69,17 +69,19 @@ def maps_of(run: Run, asked: PartRequest) -> Maps:
         first, left = (min(at, max(len(names) - TILE, 0)) for at, names in zip(asked.tile, (rows, columns), strict=True))
         part = tape.maps(asked.path, head=min(asked.head, heads - 1))[0, :, first : first + TILE, left : left + TILE]
         names = (rows[first : first + TILE], columns[left : left + TILE])
-        return Maps(path=asked.path, rows=names[0], columns=names[1], weights=Numbers.of(part), tile=(first, left), signed=signed)
+        return MapWeights(path=asked.path, rows=names[0], columns=names[1], weights=Numbers.of(part), tile=(first, left), signed=signed)
     if max(len(rows), len(columns)) <= WIDEST:
         weights = tape.maps(asked.path)[0]
-        return Maps(path=asked.path, rows=rows, columns=columns, weights=Numbers.of(weights), signed=signed)
+        return MapWeights(path=asked.path, rows=rows, columns=columns, weights=Numbers.of(weights), signed=signed)
     best, places = [], []
     for head in range(heads):  # one head at a time: n² numbers are never held for all of them
         top = tape.maps(asked.path, head=head)[0, 0].abs().topk(min(BEST, len(columns)))
         best.append(top.values)
         places.append(top.indices)
     kept = torch.stack(best)
-    return Maps(path=asked.path, rows=rows, columns=columns, weights=Numbers.of(kept), keys=Numbers.of(torch.stack(places)), signed=signed)
+    return MapWeights(
+        path=asked.path, rows=rows, columns=columns, weights=Numbers.of(kept), keys=Numbers.of(torch.stack(places)), signed=signed
+    )
 
 
 def _heads(tape: Any, path: str) -> int:

@@ -30,7 +30,7 @@ SAMPLE, MOST_FILES, MOST_LETTERS = 6, 200, 300
 
 
 @dataclass
-class Job:
+class StudioJob:
     """One training."""
 
     run: str  # id of its run
@@ -47,7 +47,7 @@ class Jobs:
 
     def __init__(self, runs: Path, data: Path | None = None) -> None:
         self.runs, self.data = runs, data
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, StudioJob] = {}
         self.lock = threading.Lock()
 
     def files(self) -> list[Path]:
@@ -79,13 +79,13 @@ class Jobs:
             return words
         return [*words, f"train.minutes={asked.minutes:g}", "train.follow=true"]
 
-    def start(self, asked: TrainRequest, lang: Lang = "en") -> Job:
+    def start(self, asked: TrainRequest, lang: Lang = "en") -> StudioJob:
         with self.lock:
             self._refuse_crowd()
             out = self._place(asked.name or asked.recipe)
             return self._launch(out.name, self.command(asked, out), lang)
 
-    def resume(self, id: str, path: Path, lang: Lang = "en") -> Job:
+    def resume(self, id: str, path: Path, lang: Lang = "en") -> StudioJob:
         with self.lock:
             self._refuse_crowd()
             if (job := self.jobs.get(id)) is not None and job.is_running:
@@ -94,7 +94,7 @@ class Jobs:
                 raise UsageError(f"{id} is finished")
             return self._launch(id, ["train", "--resume", str(path)], lang)
 
-    def measure(self, name: str, lang: Lang = "en") -> Job:
+    def measure(self, name: str, lang: Lang = "en") -> StudioJob:
         """Run an experiment of the laboratory; its page lies beside the runs."""
         with self.lock:
             id = f"lab-{name}"
@@ -146,7 +146,7 @@ class Jobs:
         if sum(job.is_running for job in self.jobs.values()) >= MOST_JOBS:
             raise UsageError(f"{MOST_JOBS} trainings run already: stop one, or wait")
 
-    def _launch(self, id: str, words: Sequence[str], lang: Lang) -> Job:
+    def _launch(self, id: str, words: Sequence[str], lang: Lang) -> StudioJob:
         self.runs.mkdir(parents=True, exist_ok=True)
         with (self.runs / f".{id}.{LOG}").open("wb") as log:
             process = subprocess.Popen(
@@ -157,7 +157,7 @@ class Jobs:
                 start_new_session=True,
                 env=_environment(lang),
             )
-        self.jobs[id] = Job(id, ["attentif", *words], process)
+        self.jobs[id] = StudioJob(id, ["attentif", *words], process)
         return self.jobs[id]
 
 

@@ -31,7 +31,7 @@ MOST_RUNS = 2000  # listed
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunEntry:
     """One run of the table."""
 
     id: str
@@ -52,19 +52,19 @@ class Library:
         self.lock = threading.RLock()
         self.opened: OrderedDict[tuple[str, int | None], api.Run] = OrderedDict()
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, RunEntry]:
         """Every run by id, in the order of their names."""
-        found: dict[str, Entry] = {}
+        found: dict[str, RunEntry] = {}
         for root in self.roots:
             folders = [root] if _is_run(root) else sorted(path for path in _children(root) if _is_run(path))
             for path in folders[:MOST_RUNS]:
                 name, number = path.name, 2
                 while name in found:
                     name, number = f"{path.name}~{number}", number + 1
-                found[name] = Entry(name, path)
+                found[name] = RunEntry(name, path)
         return found
 
-    def entry(self, id: str) -> Entry:
+    def entry(self, id: str) -> RunEntry:
         found = self.entries().get(id)
         if found is None:
             raise UsageError(f"there is no run {id!r} here")
@@ -114,7 +114,7 @@ def steps_of(path: Path) -> list[int]:
     return list(RunFolder(path).weights_by_step())
 
 
-def summarise(entry: Entry, lang: Lang = "en") -> dict[str, Any]:
+def summarise(entry: RunEntry, lang: Lang = "en") -> dict[str, Any]:
     """A line of the table, read from the folder alone: no weights are opened."""
     line: dict[str, Any] = {"id": entry.id, "modified": entry.modified, "state": "imported", "error": None, "scores": []}
     try:

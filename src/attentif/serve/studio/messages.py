@@ -56,13 +56,13 @@ class WriteRequest(NextRequest):
     seed: int | None = Field(None, ge=0, lt=2**63)
 
 
-class HeadsOff(Closed):
+class HeadsOffRequest(Closed):
     kind: Literal["heads"]
     path: ModulePath
     heads: list[Place] = Field(min_length=1, max_length=256)
 
 
-class PartOff(Closed):
+class PartOffRequest(Closed):
     kind: Literal["part", "residual"]
     path: ModulePath
 
@@ -76,13 +76,13 @@ class Sharpen(Closed):
     factor: float = Field(gt=0, le=100)
 
 
-class ExpertOff(Closed):
+class ExpertOffRequest(Closed):
     kind: Literal["expert"]
     path: ModulePath
     expert: Place
 
 
-class TokenVector(Closed):
+class TokenVectorRequest(Closed):
     kind: Literal["vector"]
     place: Place
     word: str | None = Field(None, max_length=200, description="take the vector of this word's first token; none: zeros")
@@ -96,14 +96,16 @@ class PatchFrom(Closed):
     place_there: Place
 
 
-AnyChange = Annotated[HeadsOff | PartOff | Switch | Sharpen | ExpertOff | TokenVector | PatchFrom, Field(discriminator="kind")]
+AnyChange = Annotated[
+    HeadsOffRequest | PartOffRequest | Switch | Sharpen | ExpertOffRequest | TokenVectorRequest | PatchFrom, Field(discriminator="kind")
+]
 
 
 class ChangeRequest(InputRequest):
     changes: list[AnyChange] = Field(default_factory=list, max_length=64)
 
 
-class NeighboursRequest(Closed):
+class NearestWordsRequest(Closed):
     word: str = Field(min_length=1, max_length=200)
     count: int = Field(12, ge=1, le=100)
 
@@ -139,7 +141,7 @@ class TrainRequest(Closed):
 # ---------------------------------------------------------------------------------------------------------------- responses
 
 
-class Outcome(BaseModel):
+class AnswerOutcome(BaseModel):
     """What a run answers: a distribution over a few names, or a text, or both."""
 
     kind: Literal["classes", "next", "text", "hidden", "series"]
@@ -158,13 +160,13 @@ class WordEffect(BaseModel):
     effect: float | None
 
 
-class Answer(BaseModel):
-    outcome: Outcome
+class InputAnswer(BaseModel):
+    outcome: AnswerOutcome
     words: list[WordEffect] = []
     note: str = ""
 
 
-class Examples(BaseModel):
+class ExampleRows(BaseModel):
     """Rows of the run's own test split, by role; files are named, not sent."""
 
     reads: str
@@ -182,7 +184,7 @@ class Tokens(BaseModel):
     maps: list[str]  # parts whose weights can be shown
 
 
-class Maps(BaseModel):
+class MapWeights(BaseModel):
     """Weights (heads, queries, keys); of a long text only the largest of each query: `keys` are their places."""
 
     path: str
@@ -257,12 +259,12 @@ class Next(BaseModel):
 
 
 class Changed(BaseModel):
-    before: Outcome
-    after: Outcome
+    before: AnswerOutcome
+    after: AnswerOutcome
     measure: list[float]  # log-probability of the original answer, before and after
 
 
-class HeadEffect(BaseModel):
+class HeadEffectRow(BaseModel):
     path: str
     head: int
     effect: float
@@ -272,11 +274,11 @@ class HeadEffect(BaseModel):
 def to_intervention(change: Any, other: Any, token_of: Any) -> interventions.Change:
     """The change of the model that a request asks for; `other(text)` reads another text, `token_of(word)` finds a token."""
     match change:
-        case HeadsOff():
+        case HeadsOffRequest():
             return interventions.HeadsOff(change.path, tuple(change.heads))
-        case PartOff(kind="part"):
+        case PartOffRequest(kind="part"):
             return interventions.PartOff(change.path)
-        case PartOff():
+        case PartOffRequest():
             return interventions.ResidualOff(change.path or None)
         case Switch(kind="positions"):
             return interventions.PositionsOff()
@@ -286,9 +288,9 @@ def to_intervention(change: Any, other: Any, token_of: Any) -> interventions.Cha
             return interventions.MaskOff()
         case Sharpen():
             return interventions.AttentionScale(change.factor)
-        case ExpertOff():
+        case ExpertOffRequest():
             return interventions.ExpertOff(change.path, change.expert)
-        case TokenVector():
+        case TokenVectorRequest():
             return interventions.TokenVector(change.place, None if change.word is None else token_of(change.word))
         case PatchFrom():
             return interventions.Patch(change.path, change.place, other(change.text), change.place_there)

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from attentif.serve.errors import ApiError
 from attentif.serve.security import COOKIE, read_cookie
-from attentif.serve.settings import Settings
+from attentif.serve.settings import ServerSettings
 from attentif.serve.studio.jobs import Jobs
 from attentif.serve.studio.library import Library
 from attentif.version import __version__
@@ -25,7 +25,7 @@ from attentif.view.page import policy as page_policy
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json"}
 
 
-def studio_pages(settings: Settings) -> APIRouter:
+def studio_pages(settings: ServerSettings) -> APIRouter:
     pages = APIRouter(include_in_schema=False)
     known = hmac.compare_digest
 

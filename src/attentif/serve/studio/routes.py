@@ -25,7 +25,7 @@ from attentif.models.presets import preset_names
 from attentif.recipes import recipe_names
 from attentif.serve.errors import ApiError
 from attentif.serve.security import TOKEN_HEADER, read_cookie
-from attentif.serve.settings import Settings
+from attentif.serve.settings import ServerSettings
 from attentif.serve.studio import answers, inside, vectors, writing
 from attentif.serve.studio import messages as m
 from attentif.serve.studio.both import compare_rows
@@ -46,7 +46,7 @@ WATCH_SECONDS = 1.0  # between two looks at a training
 STOPPED = (0, 130, 143)  # exit codes of a training that ended, or was stopped and saved itself
 
 
-def install_studio(app: FastAPI, settings: Settings, library: Library, jobs: Jobs) -> None:
+def install_studio(app: FastAPI, settings: ServerSettings, library: Library, jobs: Jobs) -> None:
     """Add the studio to a server."""
 
     def session(request: Request) -> None:
@@ -138,7 +138,7 @@ def _add_runs(api: APIRouter, library: Library, jobs: Jobs) -> None:
 
 def _add_inside(api: APIRouter, library: Library) -> None:
     @api.post("/runs/{id}/answer")
-    async def answer(id: str, asked: m.InputRequest, lang: PageLang) -> m.Answer:
+    async def answer(id: str, asked: m.InputRequest, lang: PageLang) -> m.InputAnswer:
         """What the run answers, and what each word did for it."""
         found = await _answer(_on_run(library, id, asked.step, lambda run: answers.answer(run, asked)))
         if found.outcome.kind == "series":  # a summary of the table, and no text that a model wrote
@@ -146,7 +146,7 @@ def _add_inside(api: APIRouter, library: Library) -> None:
         return found.model_copy(update={"note": localize_for(lang, found.note)})
 
     @api.get("/runs/{id}/examples")
-    async def examples(id: str) -> m.Examples:
+    async def examples(id: str) -> m.ExampleRows:
         """Rows of the run's own test split."""
         return await _answer(_on_run(library, id, None, list_examples))
 
@@ -161,7 +161,7 @@ def _add_inside(api: APIRouter, library: Library) -> None:
         return await _answer(_on_run(library, id, asked.step, lambda run: inside.tokens_of(run, asked)))
 
     @api.post("/runs/{id}/maps")
-    async def maps(id: str, asked: m.PartRequest) -> m.Maps:
+    async def maps(id: str, asked: m.PartRequest) -> m.MapWeights:
         """Weights of one part, all heads."""
         return await _answer(_on_run(library, id, asked.step, lambda run: inside.maps_of(run, asked)))
 
@@ -186,7 +186,7 @@ def _add_inside(api: APIRouter, library: Library) -> None:
         return await _answer(_on_run(library, id, asked.step, lambda run: answers.change(run, asked)))
 
     @api.post("/runs/{id}/heads")
-    async def heads(id: str, asked: m.InputRequest) -> list[m.HeadEffect]:
+    async def heads(id: str, asked: m.InputRequest) -> list[m.HeadEffectRow]:
         """Every head by the effect of its removal."""
         return await _answer(_on_run(library, id, asked.step, lambda run: answers.rank(run, asked)))
 
@@ -207,7 +207,7 @@ def _add_inside(api: APIRouter, library: Library) -> None:
         return _events(writing.write(library, id, asked), lang)
 
     @api.post("/runs/{id}/neighbours")
-    async def neighbours(id: str, asked: m.NeighboursRequest) -> list[vectors.Near]:
+    async def neighbours(id: str, asked: m.NearestWordsRequest) -> list[vectors.Near]:
         """Words near a word."""
         return await _answer(_on_run(library, id, None, lambda run: vectors.near(run, asked)))
 

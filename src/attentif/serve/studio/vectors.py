@@ -4,7 +4,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from attentif.api import Run
-from attentif.serve.studio.messages import MapRequest, NeighboursRequest
+from attentif.serve.studio.messages import MapRequest, NearestWordsRequest
 
 
 class Near(BaseModel):
@@ -18,7 +18,7 @@ class WordMap(BaseModel):
     explained: float  # share of the variance that the plane shows
 
 
-def near(run: Run, asked: NeighboursRequest) -> list[Near]:
+def near(run: Run, asked: NearestWordsRequest) -> list[Near]:
     """The words nearest to a word, by cosine."""
     return [Near(word=found.word, cosine=float(found.cosine)) for found in run.vectors.neighbours(asked.word, asked.count)]
 

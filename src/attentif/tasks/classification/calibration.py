@@ -24,7 +24,7 @@ from attentif.errors import RunError
 from attentif.files import write_json
 from attentif.tasks.batches import format_count
 from attentif.tasks.classification.imbalance import Metric, choose_offsets, decide, usual_offsets
-from attentif.tasks.classification.linear import Floats, Ints, Linear
+from attentif.tasks.classification.linear import Floats, Ints, LinearModel
 
 ANSWERS, LINEAR = "answers.json", "linear.safetensors"  # inside a run's folder
 FEWEST = 20  # examples of validation from which numbers are fitted
@@ -55,7 +55,7 @@ class Answers:
     network_weight: float = 1.0  # of a network that is stacked on a linear model, z = a z_net + b z_lin
     linear_weight: float = 1.0
     temperature: float = 1.0
-    linear: Linear | None = None
+    linear: LinearModel | None = None
     linear_temperature: float = 1.0
     weight: float = 1.0  # α, the network's
     mixed_temperature: float = 1.0
@@ -72,7 +72,7 @@ class Answers:
         labels: Ints,
         *,
         calibrate: bool,
-        linear: Linear | None,
+        linear: LinearModel | None,
         beneath: NDArray[np.floating[Any]] | None = None,
         shares: Floats | None = None,
         weighted: bool = False,
@@ -111,7 +111,14 @@ class Answers:
 
     @classmethod
     def alone(
-        cls, linear: Linear, texts: Sequence[str], labels: Ints, classes: int, *, shares: Floats | None = None, metric: Metric = "accuracy"
+        cls,
+        linear: LinearModel,
+        texts: Sequence[str],
+        labels: Ints,
+        classes: int,
+        *,
+        shares: Floats | None = None,
+        metric: Metric = "accuracy",
     ) -> "Answers":
         """Of a linear model without a network: temperature and thresholds chosen on validation as for a network."""
         made = cls(several=labels.ndim == 2, linear=linear, weight=0.0, chosen_on=len(labels))
@@ -220,7 +227,7 @@ class Answers:
             made = cls(**kept)
         except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
             raise RunError(f"is damaged: {error}", file=path) from None
-        return replace(made, linear=Linear.load(folder / LINEAR)) if linear else made
+        return replace(made, linear=LinearModel.load(folder / LINEAR)) if linear else made
 
 
 def _temperature(logits: Floats, labels: Ints, several: bool, weights: Floats | None = None) -> float:

@@ -52,7 +52,7 @@ from attentif.tasks.classification.calibration import TINY, Answers, log_loss, p
 from attentif.tasks.classification.corrections import find_corrections
 from attentif.tasks.classification.data import LabelledTexts, all_logits, encode_inputs, encode_texts, show_error
 from attentif.tasks.classification.imbalance import Balance, Metric, ScoredBy, Weighting, balance_of, shares_of
-from attentif.tasks.classification.linear import Floats, Linear
+from attentif.tasks.classification.linear import Floats, LinearModel
 from attentif.tasks.classification.linear_features import LinearFeatures, LinearReading, count_features
 from attentif.tasks.classification.report import ClassDetails, PartScores, TextDetails, TextError, classify_sections
 from attentif.tasks.classification.scores import check_pooling, class_details, number_labels, score_classes
@@ -278,7 +278,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
         linear = None
         if config.linear == "averaged":
             say("fitting the linear part on the training split")
-            linear = Linear.fit(train.joined_texts(), train.labels, len(state.labels))
+            linear = LinearModel.fit(train.joined_texts(), train.labels, len(state.labels))
         if config.calibrate or linear or config.several or state.metric != "accuracy":
             logits, beneath = (
                 all_logits(model, valid, EvalOptions(budget, progress=progress)),
@@ -426,7 +426,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
         state = prepared.state
         return classification_baselines(train, valid, test, len(state.labels), say, linear=self._fit_linear(prepared), metric=state.metric)
 
-    def _fit_linear(self, prepared: Prepared[ClassifyState, LabelledTexts]) -> Linear | None:
+    def _fit_linear(self, prepared: Prepared[ClassifyState, LabelledTexts]) -> LinearModel | None:
         """The naive-Bayes-weighted model of the training split, where there is one already."""
         if (features := prepared.train.linear_features) is not None:
             return features().linear

@@ -9,7 +9,7 @@ n: how often a term stands in the text; N_t: in how many of the N training texts
 in its place was better wherever it was tried here. Letters know words that training never had by their stems and endings: on French reviews
 of series kept apart they took the loss from 0.29 to 0.25. A single answer among more than two classes has p_c = σ(s_c) / Σ σ(s).
 
-What is fitted is kept as numbers and words (safetensors): w ∘ r is one vector a class, and `Linear.load` needs nothing else.
+What is fitted is kept as numbers and words (safetensors): w ∘ r is one vector a class, and `LinearModel.load` needs nothing else.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearModel:
     """Log-odds of each class: for two classes with one answer, those of the second (one column)."""
 
     terms: list[Terms]
@@ -62,14 +62,14 @@ class Linear:
     bias: Floats  # (columns,)
 
     @classmethod
-    def fit(cls, texts: Sequence[str], labels: Ints, classes: int, reads: Sequence[str] = ()) -> "Linear":
+    def fit(cls, texts: Sequence[str], labels: Ints, classes: int, reads: Sequence[str] = ()) -> "LinearModel":
         """`labels`: (N,) numbers of classes, or (N, classes) of 0 and 1 where a text may have several; `reads`: keys of READS."""
         return next(cls.fits(texts, labels, classes, [np.arange(len(texts))], reads))
 
     @classmethod
     def fits(
         cls, texts: Sequence[str], labels: Ints, classes: int, choices: Sequence[Ints], reads: Sequence[str] = ()
-    ) -> "Iterator[Linear]":
+    ) -> "Iterator[LinearModel]":
         """A model of each choice of rows, all over the terms of all texts, one after the other."""
         terms, parts = [], []
         for own in reads or reads_of(len(texts)):
@@ -81,7 +81,7 @@ class Linear:
             yield cls(terms, np.stack([column[0] for column in columns], axis=1), np.array([column[1] for column in columns]))
 
     @classmethod
-    def fit_plain(cls, texts: Sequence[str], labels: Ints, classes: int) -> "Linear":
+    def fit_plain(cls, texts: Sequence[str], labels: Ints, classes: int) -> "LinearModel":
         """TF-IDF of words and pairs, unweighted: the baseline that everybody knows."""
         vectorizer = _vectorizer("pairs")
         x = vectorizer.fit_transform(texts)
@@ -89,10 +89,10 @@ class Linear:
         terms = Terms("pairs", vectorizer.get_feature_names_out().tolist(), vectorizer.idf_)
         return cls([terms], np.stack([column[0] for column in columns], axis=1), np.array([column[1] for column in columns]))
 
-    def again(self, texts: Sequence[str], labels: Ints, classes: int) -> "Linear":
+    def again(self, texts: Sequence[str], labels: Ints, classes: int) -> "LinearModel":
         """Of other texts, read in the same way."""
         reads = [own.reads for own in self.terms]
-        return Linear.fit_plain(texts, labels, classes) if reads == ["pairs"] else Linear.fit(texts, labels, classes, reads)
+        return LinearModel.fit_plain(texts, labels, classes) if reads == ["pairs"] else LinearModel.fit(texts, labels, classes, reads)
 
     def log_odds(self, texts: Sequence[str]) -> Floats:
         """(N, columns)"""
@@ -117,7 +117,7 @@ class Linear:
             temporary.chmod(0o644)
 
     @classmethod
-    def load(cls, path: Path) -> "Linear":
+    def load(cls, path: Path) -> "LinearModel":
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from attentif.errors import RunError
 from attentif.tasks.base import Say
-from attentif.tasks.classification.linear import READS, WORDS_AND_MARKS, Floats, Ints, Linear, Terms, as_logits, reads_of, sides
+from attentif.tasks.classification.linear import READS, WORDS_AND_MARKS, Floats, Ints, LinearModel, Terms, as_logits, reads_of, sides
 from attentif.tasks.ragged import Ragged
 from attentif.text import Tokenizer
 
@@ -52,7 +52,7 @@ class LinearReading:
 
 @dataclass(frozen=True)
 class LinearFeatures:
-    linear: Linear
+    linear: LinearModel
     scale: Floats  # (E,): 2σ
     several: bool
 
@@ -65,7 +65,7 @@ class LinearFeatures:
         part = np.random.default_rng(SEED).permutation(len(texts)) % FOLDS
         choices = [np.arange(len(texts)), *(np.flatnonzero(part != own) for own in range(FOLDS))]
         models = []
-        for model in Linear.fits(texts, labels, classes, choices):
+        for model in LinearModel.fits(texts, labels, classes, choices):
             models.append(model)
             say(f"fitted {len(models)} of {len(choices)}")
         whole, *others = models
@@ -99,7 +99,7 @@ class LinearFeatures:
         path = folder / FILE
         if not path.is_file():
             raise RunError("no such file: the linear model that the network is stacked on is missing", file=path)
-        linear = Linear.load(path)
+        linear = LinearModel.load(path)
         from safetensors.numpy import load_file
 
         try:
@@ -108,7 +108,7 @@ class LinearFeatures:
             raise RunError(f"this linear model cannot be used: {error}", file=path) from None
 
 
-def _score_held_out(texts: Sequence[str], models: Sequence[Linear], part: Ints, classes: int, *, several: bool) -> LinearReading:
+def _score_held_out(texts: Sequence[str], models: Sequence[LinearModel], part: Ints, classes: int, *, several: bool) -> LinearReading:
     """Out-of-fold logits: each text by the model that was not fitted on it."""
     logits = np.zeros((len(texts), classes), dtype=np.float32)
     for own, model in enumerate(models):
@@ -128,7 +128,7 @@ def kinds_of(reads: str) -> int:
     return int(READS[reads]["ngram_range"][1]) if reads == "words" else 1
 
 
-def _score_tokens(texts: Sequence[str], models: Sequence[Linear], tokenizer: Tokenizer, ids: Ragged) -> tuple[Single, Floats]:
+def _score_tokens(texts: Sequence[str], models: Sequence[LinearModel], tokenizer: Tokenizer, ids: Ragged) -> tuple[Single, Floats]:
     """√T e of every token (all tokens, E), and the log-odds of every text (N, columns); each text is read by its own model."""
     columns = models[0].weights.shape[1]
     spotters = [Spotter(own) for own in models[0].terms]

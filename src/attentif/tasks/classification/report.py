@@ -10,7 +10,7 @@ from attentif.tasks.base import Evaluation
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.metrics import Interval, f1_by_class, never_answered
 from attentif.tasks.report import WHERE_WRONG, WORST_ERRORS, slices
-from attentif.view.blocks import Block, Cell, FigureBlock, Legend, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, FigureBlock, Legend, Paragraph, Section, TableBlock, TokensBlock
 from attentif.view.words import Text, Words, count, metric, number, percent
 
 MAX_CHARACTERS = 1200  # of a text shown among the worst errors
@@ -31,7 +31,7 @@ class CalibrationError(TypedDict):
     after: float
 
 
-class Choice(TypedDict):
+class ValidationChoice(TypedDict):
     """What was chosen on validation."""
 
     temperature: float
@@ -84,7 +84,7 @@ class TextDetails(Sliced):
 
     labels: list[str]
     worst: list[TextError]
-    answers: NotRequired[Choice]
+    answers: NotRequired[ValidationChoice]
     ece: NotRequired[CalibrationError]
     parts: NotRequired[Parts]
     overturned: NotRequired[Corrections]
@@ -155,7 +155,8 @@ def _parts(details: TextDetails, scores: Mapping[str, float]) -> list[Section]:
     rows: list[list[Cell]] = [[name, *(metric(key).write(own[key]) for key in keys)] for name, own in scored]
     return [
         Section(
-            Text("Une moyenne de deux modèles", "An average of two models"), [Paragraph(about), Table(heads, rows, strong={len(rows) - 1})]
+            Text("Une moyenne de deux modèles", "An average of two models"),
+            [Paragraph(about), TableBlock(heads, rows, strong={len(rows) - 1})],
         )
     ]
 
@@ -191,7 +192,7 @@ def _corrections(details: TextDetails) -> list[Section]:
         legend = Legend(
             Text("parle pour la réponse du réseau", "speaks for the network's answer"), Text("parle contre", "speaks against it")
         )
-        blocks += [Paragraph(shading, "note"), legend, Table(heads, rows)]
+        blocks += [Paragraph(shading, "note"), legend, TableBlock(heads, rows)]
     return [Section(Text("Ce que le réseau change au modèle linéaire", "What the network makes of the linear model"), blocks)]
 
 
@@ -214,7 +215,7 @@ def _labels(details: LabelDetails) -> list[Block]:
         "Une étiquette est donnée quand sa probabilité atteint son seuil, choisi sur la validation là où F1 est le meilleur.",
         "A label is given where its probability reaches its threshold, chosen on validation where F1 is best.",
     )
-    return [Paragraph(about), Table(heads, rows), *_calibration_note(details)]
+    return [Paragraph(about), TableBlock(heads, rows), *_calibration_note(details)]
 
 
 def _calibration_note(details: TextDetails) -> list[Block]:
@@ -258,7 +259,7 @@ def _classes(details: ClassDetails) -> list[Block]:
     )
     drawn = FigureBlock(Text("Matrice de confusion", "Confusion matrix"), partial(confusion_matrix, table, labels), about)
     warned: list[Block] = [Paragraph(warning, "note") for warning in never_answered(details)]
-    return [*warned, drawn, Table(heads, rows), *_curves(details)]
+    return [*warned, drawn, TableBlock(heads, rows), *_curves(details)]
 
 
 def _curves(details: ClassDetails) -> list[Block]:
@@ -311,7 +312,7 @@ def _worst(errors: Sequence[TextError]) -> list[Block]:
     legend = Legend(
         Text("parle pour la réponse donnée", "speaks for the answer given"), Text("parle pour la vraie classe", "speaks for the true class")
     )
-    return [Paragraph(about), legend, Table(heads, rows)]
+    return [Paragraph(about), legend, TableBlock(heads, rows)]
 
 
 def shade(tokens: list[str], values: list[float]) -> Cell:
@@ -320,6 +321,6 @@ def shade(tokens: list[str], values: list[float]) -> Cell:
     for token in tokens:
         length += len(token)
         if length > MAX_CHARACTERS:
-            return Tokens([*shown, " …"], [*values[: len(shown)], 0.0])
+            return TokensBlock([*shown, " …"], [*values[: len(shown)], 0.0])
         shown.append(token)
-    return Tokens(shown, values)
+    return TokensBlock(shown, values)

@@ -36,7 +36,7 @@ STRUCTURE = 0.25  # mean silhouette that says there are groups
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class WordUse:
     """One occurrence of the word."""
 
     sentence: str
@@ -53,7 +53,7 @@ class Senses:
     """The vectors of a word's uses, and what they say."""
 
     word: str
-    uses: tuple[Use, ...]
+    uses: tuple[WordUse, ...]
     static: Vectors  # (uses, E): of the embedding, before any context
     layers: tuple[Vectors, ...]  # (uses, D) after each block; the last is what the head reads
     groups: tuple[int, ...]  # the sense of each use, from 0; all 0 where there are too few uses, or one sense
@@ -105,7 +105,7 @@ def find_senses(
         raise UsageError("the word is empty")
     tokenizer, longest = tokenizers["tokenizer"], longest_of(task, model)
     frame = frame_of(task, tokenizer)
-    uses: list[Use] = []
+    uses: list[WordUse] = []
     rows: list[list[Tensor]] = []  # of each use: its embedding, and its vector after each block
     for number, sentence in enumerate(sentences, 1):
         spans = [match.span() for match in word_pattern(word).finditer(sentence)]
@@ -124,7 +124,7 @@ def find_senses(
                 way_out = "its vector would be that of any unknown word; ask for another one"
                 raise UsageError(f"the tokenizer does not know {word!r}: {way_out}", code="unknown-word")
             places = [len(frame.before) + place for place in own]
-            uses.append(Use(sentence, start, end, tuple(readable_tokens(tokenizer, [encoding.ids[place] for place in own]))))
+            uses.append(WordUse(sentence, start, end, tuple(readable_tokens(tokenizer, [encoding.ids[place] for place in own]))))
             rows.append([state[places].mean(0) for state in states])
     if len(uses) < 2:
         raise UsageError("a comparison takes two uses of the word at least: give another sentence")

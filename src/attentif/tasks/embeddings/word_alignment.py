@@ -15,7 +15,7 @@ from attentif.tasks.metrics import mean_interval, perplexity
 from attentif.tasks.tokenizers import TokenizerSource, fit_tokenizer
 from attentif.text import Tokenizer
 from attentif.text.ibm1 import IBM1, IBM1Config, PairedText
-from attentif.view.blocks import AttentionMaps, Block, FigureBlock, Paragraph, Section, Table
+from attentif.view.blocks import AttentionMaps, Block, FigureBlock, Paragraph, Section, TableBlock
 from attentif.view.words import Text, percent
 
 EMPTY = "∅"  # how the empty word is shown
@@ -94,7 +94,7 @@ class Aligning(FittedTask):
         heads = [Text("mot source", "source word"), Text("se traduit par", "translates to")]
         return [
             Section(Text("Alignements", "Alignments"), drawn),
-            Section(Text("Traductions apprises", "Learned translations"), [Table(heads, rows)]),
+            Section(Text("Traductions apprises", "Learned translations"), [TableBlock(heads, rows)]),
         ]
 
 

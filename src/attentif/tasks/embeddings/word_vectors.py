@@ -33,7 +33,7 @@ from attentif.text.judgements import (
 )
 from attentif.text.vectors import BREAK, WordStream, WordVectors, is_word
 from attentif.text.word2vec import FittedVectors, Word2VecConfig, cooccurrence_accuracy
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table
+from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, TableBlock
 from attentif.view.words import IN_WORDS, Text, with_decimals
 
 PIECE = 1 << 20  # tokens that are worked on at once
@@ -52,7 +52,7 @@ class WordDetails(TypedDict):
 
 
 @register_fitted("words")
-class Words(FittedTask):
+class WordVectorsTask(FittedTask):
     config: Word2VecConfig | GloveConfig
     metric = "together"
     unit = IN_WORDS
@@ -220,7 +220,7 @@ def words_sections(evaluation: Evaluation) -> list[Section]:
         )
     rows: list[list[Cell]] = [[word, _neighbours(near)] for word, near in details["neighbours"]]
     about = Text("Du mot le plus fréquent au plus rare, avec le cosinus.", "From the most frequent word to the rarest, with the cosine.")
-    blocks.append(Table([Text("mot", "word"), Text("ses voisins", "its neighbours")], rows, about))
+    blocks.append(TableBlock([Text("mot", "word"), Text("ses voisins", "its neighbours")], rows, about))
     about = Text(
         "Les mots les plus fréquents sur le plan qui garde le plus de leurs différences. Deux axes sur cent : proches ici ne dit pas tout.",
         "The most frequent words on the plane that keeps most of their differences. Two axes of a hundred: near here is not all.",

@@ -87,7 +87,7 @@ class LanguageConfig(TaskConfig):
 
 
 @dataclass(frozen=True)
-class Windows:
+class TextWindows:
     """One split, a window a row."""
 
     name: str
@@ -130,7 +130,7 @@ class Windows:
         return f"{self.name}, tokens {start:,} to {start + int(self.lengths[row]):,}"
 
 
-class Language(Task[TaskState, Windows]):
+class Language(Task[TaskState, TextWindows]):
     config: LanguageConfig
     offers = ("generate", "chat")
     metric = "bits_per_byte"
@@ -138,7 +138,7 @@ class Language(Task[TaskState, Windows]):
     begins_texts = True
     evaluates_by_block = True
 
-    def count(self, part: Windows) -> int:
+    def count(self, part: TextWindows) -> int:
         return len(part.stream)
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
@@ -154,14 +154,14 @@ class Language(Task[TaskState, Windows]):
 
     def prepare(
         self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: TaskState | None = None
-    ) -> Prepared[TaskState, Windows]:
+    ) -> Prepared[TaskState, TextWindows]:
         streams = read_streams(data, text, say)
         context = min_limit(self.config.context, model.max_len)
         notes = [*streams.notes, *note_unknown(streams.test, streams.tokenizer)]
         if context < self.config.context:
             notes.append(f"windows of {context} tokens, the longest that the model can read (task.context asks for {self.config.context})")
         tokenizer = streams.tokenizer
-        train, valid, test = (Windows(name, getattr(streams, name), tokenizer, context) for name in ("train", "valid", "test"))
+        train, valid, test = (TextWindows(name, getattr(streams, name), tokenizer, context) for name in ("train", "valid", "test"))
         say_all(notes, say)
         return Prepared(
             state or TaskState(),
@@ -174,11 +174,11 @@ class Language(Task[TaskState, Windows]):
             notes,
         )
 
-    def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> "Windows":
+    def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> "TextWindows":
         stream = read_stream(data, tokenizers["tokenizer"], say)
         for note in (*note_ends(stream, tokenizers["tokenizer"]), *note_unknown(stream, tokenizers["tokenizer"])):
             say(note)
-        return Windows("test", stream, tokenizers["tokenizer"], min_limit(self.config.context, model.max_len))
+        return TextWindows("test", stream, tokenizers["tokenizer"], min_limit(self.config.context, model.max_len))
 
     def step(self, model: Model, batch: Batch) -> Loss:
         if self.config.truncate is None or batch.source.seq.max_len <= self.config.truncate:
@@ -200,7 +200,7 @@ class Language(Task[TaskState, Windows]):
             yield Batch(Input(source.data[:, part], seq), labels=labels[:, part]), state
             state = state.detach()
 
-    def score(self, model: Model, state: TaskState, dataset: Windows, options: EvalOptions) -> Evaluation:
+    def score(self, model: Model, state: TaskState, dataset: TextWindows, options: EvalOptions) -> Evaluation:
         rows = np.arange(len(dataset))
         if options.quick and 0 < self.config.eval_tokens < len(dataset.stream):
             rows = pick_evenly(len(dataset), max(1, self.config.eval_tokens // dataset.context))
@@ -228,7 +228,7 @@ class Language(Task[TaskState, Windows]):
         return Evaluation(scores, intervals, int(counts.sum()), details, dataset.name)
 
     def _nats(
-        self, model: Model, dataset: Windows, rows: Ints, options: EvalOptions
+        self, model: Model, dataset: TextWindows, rows: Ints, options: EvalOptions
     ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], list[Slice]]:
         """The summed loss of each window, and the mean loss after few and after many tokens of context."""
         totals = torch.zeros(len(dataset), dtype=torch.float64)
@@ -247,7 +247,7 @@ class Language(Task[TaskState, Windows]):
         ]
         return totals.numpy()[rows], by_place
 
-    def _excerpt(self, model: Model, dataset: Windows) -> Excerpt:
+    def _excerpt(self, model: Model, dataset: TextWindows) -> Excerpt:
         """A piece of the text, and how surprised the model is by each token of it, in bits."""
         batch = dataset.batch([len(dataset) // 2])
         with eval_mode(model):
@@ -256,7 +256,7 @@ class Language(Task[TaskState, Windows]):
         tokens = readable_tokens(dataset.tokenizer, labels.tolist()[:EXCERPT])
         return {"tokens": [_space_tokens(token) for token in tokens], "bits": [round(value, 3) for value in bits[:EXCERPT]]}
 
-    def _samples(self, model: Model, dataset: Windows) -> list[Sample]:
+    def _samples(self, model: Model, dataset: TextWindows) -> list[Sample]:
         """Pieces of the split, and what the model writes after them."""
         if model.caps.streaming == "none":
             return []
@@ -267,7 +267,7 @@ class Language(Task[TaskState, Windows]):
         decode = dataset.tokenizer.decode
         return [{"prompt": decode(prompt), "written": decode(found.tokens)} for prompt, found in zip(prompts, written, strict=True)]
 
-    def baselines(self, prepared: Prepared[TaskState, Windows], say: Say) -> list[Baseline]:
+    def baselines(self, prepared: Prepared[TaskState, TextWindows], say: Say) -> list[Baseline]:
         train, test = prepared.train, prepared.test
         known = min(len(train.stream), MOST_NGRAM_TOKENS)
         if known < len(train.stream):
@@ -319,7 +319,7 @@ class Language(Task[TaskState, Windows]):
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return language_sections(evaluation)
 
-    def examples(self, prepared: Prepared[TaskState, Windows], count: int = 3) -> list[Example]:
+    def examples(self, prepared: Prepared[TaskState, TextWindows], count: int = 3) -> list[Example]:
         test = prepared.test
         rows = np.linspace(0, len(test) - 1, count + 2).astype(np.int64)[1:-1]
         return [{"text": test.tokenizer.decode(test.tokens(row)[1 : PROMPT + 1])} for row in rows.tolist()]

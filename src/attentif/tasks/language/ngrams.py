@@ -24,7 +24,7 @@ from attentif.tasks.streams import note_unknown, read_stream, read_streams
 from attentif.tasks.tokenizers import TokenizerSource
 from attentif.text import Tokenizer
 from attentif.text.ngram import NGram, NGramConfig, TokenText
-from attentif.view.blocks import Cell, Section, Table
+from attentif.view.blocks import Cell, Section, TableBlock
 from attentif.view.words import IN_TOKENS, Text, Words, count
 
 PIECE = 256  # tokens that are drawn together for an interval: within a passage they are not independent
@@ -37,7 +37,7 @@ class NGramDetails(LanguageDetails):
     discounts: list[list[float]]
 
 
-class Writing:
+class NGramWriting:
     """Texts in the middle of being written by n-grams; see `decode.session.Writing`."""
 
     limit: int | None = None
@@ -128,8 +128,8 @@ class NGrams(FittedTask):
         session = self.session(model, ids, options.max_tokens)
         return write(session, [ids], options, stop_tokens={tokenizer.eos}, decode=tokenizer.decode, alternatives=alternatives)
 
-    def session(self, model: NGram, ids: Sequence[int], room: int) -> Writing:
-        return Writing(model, [ids])
+    def session(self, model: NGram, ids: Sequence[int], room: int) -> NGramWriting:
+        return NGramWriting(model, [ids])
 
     def baselines(self, prepared: FittedData, say: Say) -> list[Baseline]:
         train, test = prepared.train.of, prepared.test.of
@@ -151,7 +151,10 @@ class NGrams(FittedTask):
             "Ce qui a été compté, et ce que Kneser-Ney retire à chaque compte pour le donner à ce qui n'a pas été vu.",
             "What was counted, and what Kneser-Ney takes from each count to give to what was not seen.",
         )
-        return [Section(Text("Ce qui a été compté", "What was counted"), [Table(heads, rows, caption)]), *language_sections(evaluation)]
+        return [
+            Section(Text("Ce qui a été compté", "What was counted"), [TableBlock(heads, rows, caption)]),
+            *language_sections(evaluation),
+        ]
 
 
 def _examples(name: str, stream: TokenStream, tokenizer: Tokenizer) -> Examples:
@@ -172,6 +175,6 @@ def _samples(model: NGram, ids: NDArray[Any], tokenizer: Tokenizer) -> list[Samp
     places = np.unique(np.linspace(0, max(len(ids) - PROMPT, 0), SAMPLES + 2).astype(np.int64)[1:-1])
     prompts = [ids[place : place + PROMPT].tolist() for place in places.tolist()]
     options = GenerateOptions(max_tokens=CONTINUATION, temperature=0.8, top_p=0.95, seed=0)
-    written = collect(write(Writing(model, prompts), prompts, options, stop_tokens=[tokenizer.eos]), len(prompts), False)
+    written = collect(write(NGramWriting(model, prompts), prompts, options, stop_tokens=[tokenizer.eos]), len(prompts), False)
     decode = tokenizer.decode
     return [{"prompt": decode(prompt), "written": decode(found.tokens)} for prompt, found in zip(prompts, written, strict=True)]

@@ -7,7 +7,7 @@ from attentif.tasks.base import Evaluation
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.metrics import Slice
 from attentif.tasks.report import WHERE, slices
-from attentif.view.blocks import Block, Cell, FigureBlock, Section, Table
+from attentif.view.blocks import Block, Cell, FigureBlock, Section, TableBlock
 from attentif.view.words import Text, metric
 
 
@@ -31,7 +31,7 @@ def recall_sections(evaluation: Evaluation) -> list[Section]:
     if details["errors"]:
         rows: list[list[Cell]] = [[entry["text"], entry["given"], entry["wanted"]] for entry in details["errors"]]
         heads = [Text("texte", "text"), Text("réponses du modèle", "the model's answers"), Text("réponses justes", "right answers")]
-        sections.append(Section(Text("Erreurs", "Errors"), [Table(heads, rows)]))
+        sections.append(Section(Text("Erreurs", "Errors"), [TableBlock(heads, rows)]))
     return sections
 
 

@@ -7,7 +7,7 @@ from attentif.tasks.details import Excerpt as Excerpt
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import Slice
 from attentif.tasks.report import length_figure
-from attentif.view.blocks import Block, Code, Paragraph, Section, Tokens
+from attentif.view.blocks import Block, CodeBlock, Paragraph, Section, TokensBlock
 from attentif.view.words import Text
 
 
@@ -40,7 +40,7 @@ def _surprise(details: LanguageDetails) -> list[Block]:
         "A passage of the test. The darker a token, the less the model expected it, in bits: 1 bit, it wavered between two tokens; "
         "10 bits, between a thousand.",
     )
-    blocks: list[Block] = [Paragraph(about), Tokens(details["excerpt"]["tokens"], details["excerpt"]["bits"], whole=12.0)]
+    blocks: list[Block] = [Paragraph(about), TokensBlock(details["excerpt"]["tokens"], details["excerpt"]["bits"], whole=12.0)]
     if len(details["by_place"]) > 1:
         title = Text("Plus le modèle a lu, moins il se trompe ?", "The more it has read, the less it errs?")
         blocks.append(length_figure("loss", details["by_place"], title))
@@ -55,7 +55,7 @@ def _samples(samples: list[Sample]) -> list[Block]:
     blocks: list[Block] = [Paragraph(about)]
     for sample in samples:
         blocks += [
-            Code(sample["prompt"], caption=Text("le début", "the beginning")),
-            Code(sample["written"], caption=Text("la suite", "the rest")),
+            CodeBlock(sample["prompt"], caption=Text("le début", "the beginning")),
+            CodeBlock(sample["written"], caption=Text("la suite", "the rest")),
         ]
     return blocks

@@ -20,7 +20,7 @@ from attentif.nn.seq import Seq
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import Example, Inputs, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers, check_one_stack, say_all
 from attentif.tasks.batches import as_examples, build_meta, min_limit
-from attentif.tasks.pretraining.passages import Noise, Pairs, Passages
+from attentif.tasks.pretraining.passages import Noise, PassagePairs, Passages
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged, Rows
 from attentif.tasks.streams import read_stream, read_streams
 from attentif.tasks.tokenizers import TokenizerSource
@@ -76,7 +76,7 @@ class Spoiled:
         return near[np.linspace(0, len(near) - 1, min(count, len(near))).astype(np.int64)].tolist()
 
 
-class Reading(Task[TaskState, Passages]):
+class PretrainingTask(Task[TaskState, Passages]):
     """What tasks share that learn from texts read as wholes."""
 
     config: ReadingConfig
@@ -128,7 +128,7 @@ class Reading(Task[TaskState, Passages]):
         assert dataset.noise is not None
         rows = dataset.pick(self.config.eval_tokens) if quick else np.arange(len(dataset))
         generator = torch.Generator().manual_seed(SEED)
-        batch = (dataset.with_generator(generator) if isinstance(dataset, Pairs) else dataset).read(rows, packed=True)
+        batch = (dataset.with_generator(generator) if isinstance(dataset, PassagePairs) else dataset).read(rows, packed=True)
         ids, labels = dataset.noise(batch.source.data, generator)
         lengths = batch.source.seq.lengths.numpy()
         ragged = lambda values: Ragged(values.numpy(), np.cumsum(lengths) - lengths, lengths)

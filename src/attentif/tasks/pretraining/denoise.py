@@ -79,7 +79,7 @@ class DenoiseConfig(TaskConfig):
 
 
 @dataclass(frozen=True)
-class Pieces:
+class TextPieces:
     """One split, a piece of text a row. A batch holds the whole text, or, of the training split, one with gaps drawn anew."""
 
     name: str
@@ -133,7 +133,7 @@ class Pieces:
         return f"{self.name}, tokens {start:,} to {start + int(self.sizes[row]):,}"
 
 
-class Denoise(Task[TaskState, Pieces]):
+class Denoise(Task[TaskState, TextPieces]):
     config: DenoiseConfig
     metric = "token_accuracy"
 
@@ -145,12 +145,14 @@ class Denoise(Task[TaskState, Pieces]):
 
     def prepare(
         self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: TaskState | None = None
-    ) -> Prepared[TaskState, Pieces]:
+    ) -> Prepared[TaskState, TextPieces]:
         context = self._context(model)
         streams = read_streams(data, self._with_sentinels(text, context), say)
         tokenizer, notes = streams.tokenizer, list(streams.notes)
         marks = self._marks(tokenizer, context)
-        train, valid, test = (Pieces(name, getattr(streams, name), tokenizer, self.config, context) for name in ("train", "valid", "test"))
+        train, valid, test = (
+            TextPieces(name, getattr(streams, name), tokenizer, self.config, context) for name in ("train", "valid", "test")
+        )
         for split in (train, valid, test):
             if not len(split):
                 raise DataError(f"{split.name} has {len(split.stream)} token: there is nothing to hide")
@@ -162,10 +164,10 @@ class Denoise(Task[TaskState, Pieces]):
             state or TaskState(), replace(train, live=True), valid, test, {"tokenizer": tokenizer}, sizes, streams.digest, notes
         )
 
-    def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Pieces:
+    def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> TextPieces:
         tokenizer, context = tokenizers["tokenizer"], self._context(model)
         self._marks(tokenizer, context)
-        return Pieces("test", read_stream(data, tokenizer, say), tokenizer, self.config, context)
+        return TextPieces("test", read_stream(data, tokenizer, say), tokenizer, self.config, context)
 
     def _context(self, model: ModelConfig) -> int:
         """Tokens of a piece: what is read is never longer, once something is hidden."""
@@ -199,7 +201,7 @@ class Denoise(Task[TaskState, Pieces]):
     def step(self, model: Model, batch: Batch) -> Loss:
         return Loss(*token_loss(model, batch))
 
-    def score(self, model: Model, state: TaskState, dataset: Pieces, options: EvalOptions) -> Evaluation:
+    def score(self, model: Model, state: TaskState, dataset: TextPieces, options: EvalOptions) -> Evaluation:
         rows = np.arange(len(dataset))
         if options.quick and 0 < self.config.eval_tokens < len(dataset.stream):
             rows = pick_evenly(len(dataset), max(1, self.config.eval_tokens // dataset.context))
@@ -222,7 +224,7 @@ class Denoise(Task[TaskState, Pieces]):
         details: DenoiseDetails = {"by_span": _by_span(by_span), "gaps": self._gaps(model, dataset), "tokens": total}
         return Evaluation(scores, {"token_accuracy": around}, len(rows), details, dataset.name)
 
-    def _gaps(self, model: Model, dataset: Pieces) -> list[Gaps]:
+    def _gaps(self, model: Model, dataset: TextPieces) -> list[Gaps]:
         """Pieces of the split in words: what was read, what stood in the gaps, what the model put there."""
         rows = pick_evenly(len(dataset), SHOWN)
         batch = dataset.hide(dataset.batch(rows.tolist()).to(device_of(model)))
@@ -238,7 +240,7 @@ class Denoise(Task[TaskState, Pieces]):
             shown.append({"texts": texts, "fills": fills})
         return shown
 
-    def baselines(self, prepared: Prepared[TaskState, Pieces], say: Say) -> list[Baseline]:
+    def baselines(self, prepared: Prepared[TaskState, TextPieces], say: Say) -> list[Baseline]:
         train, test = prepared.train, prepared.test
         known = np.concatenate([train.tokens(row) for row in range(len(train))])
         asked, before = [], []
@@ -267,7 +269,7 @@ class Denoise(Task[TaskState, Pieces]):
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return denoise_sections(evaluation)
 
-    def examples(self, prepared: Prepared[TaskState, Pieces], count: int = 3) -> list[Example]:
+    def examples(self, prepared: Prepared[TaskState, TextPieces], count: int = 3) -> list[Example]:
         """Beginnings of test pieces, with one gap."""
         test = prepared.test
         decode = test.tokenizer.decode

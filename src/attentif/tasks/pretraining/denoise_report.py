@@ -10,7 +10,7 @@ from attentif.tasks.baselines import measure_time
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import Slice, share
 from attentif.tasks.report import WHERE, length_figure
-from attentif.view.blocks import Block, Cell, Legend, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, Legend, Paragraph, Section, TableBlock, TokensBlock
 from attentif.view.words import Text, Words
 
 Ints = NDArray[np.int64]
@@ -81,7 +81,7 @@ def denoise_sections(evaluation: Evaluation) -> list[Section]:
     )
     heads: list[Words] = [Text("texte, trous remplis par le modèle", "text, gaps filled by the model")]
     rows: list[list[Cell]] = [[_show_fills(entry)] for entry in details["gaps"]]
-    sections = [Section(Text("Les trous du texte", "The gaps of the text"), [Paragraph(about), legend, Table(heads, rows)])]
+    sections = [Section(Text("Les trous du texte", "The gaps of the text"), [Paragraph(about), legend, TableBlock(heads, rows)])]
     return [Section(WHERE, blocks), *sections] if blocks else sections
 
 
@@ -95,4 +95,4 @@ def _show_fills(entry: Gaps) -> Cell:
             right = fill["true"] == fill["found"]
             tokens.append(fill["found"] if right else f"{fill['found'].rstrip()} ⟨{fill['true'].strip()}⟩")
             values.append(0.5 if right else -0.8)
-    return Tokens(tokens, values, whole=1.0)
+    return TokensBlock(tokens, values, whole=1.0)

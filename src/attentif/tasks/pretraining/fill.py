@@ -23,7 +23,7 @@ SPACES = ("Ġ", "▁")  # with what a token begins that begins a word, where spa
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class TokenGuess:
     """One token for one hidden place."""
 
     word: str  # as people read it; ## before a piece that goes on with a word
@@ -38,7 +38,7 @@ class Filled:
 
     input: str
     text: str  # with the likeliest token at each
-    places: tuple[tuple[Guess, ...], ...]  # the guesses for each, likeliest first
+    places: tuple[tuple[TokenGuess, ...], ...]  # the guesses for each, likeliest first
 
 
 def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int, seen: Seen = Model.hidden) -> Filled:
@@ -58,24 +58,24 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int
     if p.isnan().any():
         raise NonFiniteError
     best = p.topk(min(count, p.shape[-1]))
-    pieces = [Piece.of(tokenizer, token) for token in best.indices[:, 0].tolist()]
+    pieces = [TokenSpan.of(tokenizer, token) for token in best.indices[:, 0].tolist()]
     places = []
     for number, (tokens, shares) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True)):
         others = (pieces[:number], pieces[number + 1 :])
-        texts = [join_pieces(around, [*others[0], Piece.of(tokenizer, token), *others[1]]) for token in tokens]
-        places.append(tuple(map(Guess, readable_tokens(tokenizer, tokens), shares, texts, tokens)))
+        texts = [join_pieces(around, [*others[0], TokenSpan.of(tokenizer, token), *others[1]]) for token in tokens]
+        places.append(tuple(map(TokenGuess, readable_tokens(tokenizer, tokens), shares, texts, tokens)))
     return Filled(text, join_pieces(around, pieces), tuple(places))
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TokenSpan:
     """A token as a part of a text."""
 
     text: str
     goes_on: bool  # with the word before it
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, token: int) -> "Piece":
+    def of(cls, tokenizer: Tokenizer, token: int) -> "TokenSpan":
         name = str(tokenizer.rust.id_to_token(token) or "")
         if name.startswith(CONTINUES):
             return cls(name.removeprefix(CONTINUES), True)
@@ -83,7 +83,7 @@ class Piece:
         return cls(tokenizer.decode([token]).strip() or name, spaced and not name.startswith(SPACES))
 
 
-def join_pieces(around: Sequence[str], pieces: Sequence[Piece]) -> str:
+def join_pieces(around: Sequence[str], pieces: Sequence[TokenSpan]) -> str:
     """The parts of a text with a token between each two."""
     whole = around[0]
     for piece, after in zip(pieces, around[1:], strict=True):

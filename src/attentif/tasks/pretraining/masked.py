@@ -21,11 +21,11 @@ from attentif.tasks.base import TASKS, Baseline, EvalOptions, Evaluation, Inputs
 from attentif.tasks.batches import as_examples, iterate_batches
 from attentif.tasks.metrics import mean_interval, perplexity, share
 from attentif.tasks.narrow import labels_of, narrow
-from attentif.tasks.pretraining.base import Reading, ReadingConfig, Spoiled
+from attentif.tasks.pretraining.base import PretrainingTask, ReadingConfig, Spoiled
 from attentif.tasks.pretraining.fill import Filled, fill, probabilities
 from attentif.tasks.pretraining.masked_report import HiddenPassage, MaskedDetails, masked_baselines, masked_sections
 from attentif.tasks.pretraining.masking import Vocabulary, choose, hide
-from attentif.tasks.pretraining.passages import Noise, NoisyBatch, Pairs, Passages
+from attentif.tasks.pretraining.passages import Noise, NoisyBatch, PassagePairs, Passages
 from attentif.tasks.ragged import UNSCORED
 from attentif.tasks.token_loss import select_scored
 from attentif.text import Tokenizer
@@ -47,7 +47,7 @@ class MaskedConfig(ReadingConfig):
         return Masked(self)
 
 
-class Masked(Reading):
+class Masked(PretrainingTask):
     config: MaskedConfig
     offers = ("fill",)
     evaluates_by_block = True
@@ -67,7 +67,7 @@ class Masked(Reading):
 
     @property
     def rows(self) -> type[Passages]:
-        return Pairs if self.config.next_sentence else Passages
+        return PassagePairs if self.config.next_sentence else Passages
 
     def noise(self, train: Passages) -> Noise:
         vocabulary, config = Vocabulary(train.tokenizer), self.config

@@ -13,7 +13,7 @@ from attentif.tasks.pretraining.masking import Vocabulary
 from attentif.tasks.pretraining.neighbours import Neighbours
 from attentif.tasks.pretraining.passages import Passages
 from attentif.tasks.ragged import UNSCORED
-from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, Paragraph, Section, TableBlock, TokensBlock
 from attentif.view.words import Text, Words, percent
 
 ABOUT = Text(
@@ -71,14 +71,14 @@ def masked_sections(evaluation: Evaluation, about: Text = ABOUT) -> list[Section
     return [Section(Text("Ce que le modèle devine", "What the model guesses"), body)]
 
 
-def _passage(passage: HiddenPassage) -> Tokens:
+def _passage(passage: HiddenPassage) -> TokensBlock:
     values = [0.0] * len(passage["tokens"])
     for place, p in zip(passage["places"], passage["probability"], strict=True):
         values[place] = p
-    return Tokens([token.replace("␣", " ").replace("⏎", "⏎\n") for token in passage["tokens"]], values, whole=1.0)
+    return TokensBlock([token.replace("␣", " ").replace("⏎", "⏎\n") for token in passage["tokens"]], values, whole=1.0)
 
 
-def _guesses(passage: HiddenPassage) -> Table:
+def _guesses(passage: HiddenPassage) -> TableBlock:
     heads: list[Words] = [Text("lu", "read"), Text("vrai", "true"), Text("ses chances", "its chances"), Text("propositions", "guesses")]
     rows: list[list[Cell]] = []
     for place, true, p, names, likely in zip(
@@ -88,4 +88,4 @@ def _guesses(passage: HiddenPassage) -> Table:
         together = Text(*(" · ".join(guess[lang] for guess in guesses) for lang in ("fr", "en")))
         rows.append([passage["tokens"][place], true, percent(p), together])
     right = [row for row, (true, names) in enumerate(zip(passage["true"], passage["guesses"], strict=True)) if names[0] == true]
-    return Table(heads, rows, strong=right)
+    return TableBlock(heads, rows, strong=right)

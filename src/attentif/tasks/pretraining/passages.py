@@ -118,7 +118,7 @@ class Passages:
 
 
 @dataclass(frozen=True)
-class Pairs(Passages):
+class PassagePairs(Passages):
     """Beginnings of passages, and rests that follow them (`Batch.labels` 0, as in BERT) or come from elsewhere (1)."""
 
     blank_lines: ClassVar[bool] = True  # or no second text could come from another document of the same file

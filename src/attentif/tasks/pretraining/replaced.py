@@ -30,7 +30,7 @@ from attentif.tasks.attention import readable_tokens
 from attentif.tasks.base import TASKS, Baseline, EvalOptions, Evaluation, Inputs, Loss, Prediction, Prepared, Say, TaskState, Tokenizers
 from attentif.tasks.batches import as_examples, device_of, iterate_batches
 from attentif.tasks.narrow import labels_of, narrow
-from attentif.tasks.pretraining.base import Reading, ReadingConfig, Spoiled
+from attentif.tasks.pretraining.base import PretrainingTask, ReadingConfig, Spoiled
 from attentif.tasks.pretraining.masking import Vocabulary, choose
 from attentif.tasks.pretraining.neighbours import Neighbours
 from attentif.tasks.pretraining.passages import Passages
@@ -65,7 +65,7 @@ class ReplacedConfig(ReadingConfig):
         return Replaced(self)
 
 
-class Replaced(Reading):
+class Replaced(PretrainingTask):
     config: ReplacedConfig
     metric = "auc"
     unit, scored_unit = Text("passages", "passages"), IN_TOKENS

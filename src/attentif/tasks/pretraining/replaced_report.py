@@ -15,7 +15,7 @@ from attentif.tasks.metrics import Interval, mean_interval
 from attentif.tasks.pretraining.base import Spoiled
 from attentif.tasks.pretraining.neighbours import Neighbours
 from attentif.tasks.ragged import UNSCORED
-from attentif.view.blocks import Block, Cell, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, Paragraph, Section, TableBlock, TokensBlock
 from attentif.view.words import Text, Words, percent
 
 Floats = NDArray[np.float64]
@@ -111,10 +111,10 @@ def replaced_sections(evaluation: Evaluation) -> list[Section]:
             for place, true in zip(passage["places"], passage["true"], strict=True)
         ]
         found = [row for row, place in enumerate(passage["places"]) if passage["probability"][place] > 0.5]
-        body.append(Table(heads, rows, strong=found))
+        body.append(TableBlock(heads, rows, strong=found))
     return [Section(Text("Ce que le modèle soupçonne", "What the model suspects"), body)]
 
 
-def _passage(passage: ReplacedPassage) -> Tokens:
+def _passage(passage: ReplacedPassage) -> TokensBlock:
     tokens = [token.replace("␣", " ").replace("⏎", "⏎\n") for token in passage["tokens"]]
-    return Tokens(tokens, passage["probability"], whole=1.0)
+    return TokensBlock(tokens, passage["probability"], whole=1.0)

@@ -98,7 +98,7 @@ class AnswerState(TaskState):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(EncodedRows):
+class QuestionWindows(EncodedRows):
     """One split, a window a row: a question of the table may have several."""
 
     windows: list[Window]
@@ -124,7 +124,7 @@ class Questions(EncodedRows):
         return [[answer.text for answer in parse_answers(text)] for text in self.table["answers"]]
 
 
-class Answer(Task[AnswerState, Questions]):
+class Answer(Task[AnswerState, QuestionWindows]):
     config: AnswerConfig
     state_type = AnswerState
     offers = ("answer",)
@@ -146,7 +146,7 @@ class Answer(Task[AnswerState, Questions]):
 
     def prepare(
         self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: AnswerState | None = None
-    ) -> Prepared[AnswerState, Questions]:
+    ) -> Prepared[AnswerState, QuestionWindows]:
         splits = load_table(data, ANSWER, say, open_rows=squad_rows)
         notes = list(splits.notes)
         tables = (splits.train, splits.valid, splits.test)
@@ -163,13 +163,13 @@ class Answer(Task[AnswerState, Questions]):
         sizes = Sizes(tokenizer.vocab, max_len=longest, frontend={"features": 1} if self.config.match else {})
         return Prepared(state, train, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
 
-    def read(self, state: AnswerState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Questions:
+    def read(self, state: AnswerState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> QuestionWindows:
         table, notes = load_rows(data, ANSWER, say, open_rows=squad_rows)
         encoded = self._encode(table, tokenizers["tokenizer"], model, notes)
         say_all(notes, say)
         return encoded
 
-    def _encode(self, table: Table, tokenizer: Tokenizer, model: ModelConfig, notes: list[str]) -> Questions:
+    def _encode(self, table: Table, tokenizer: Tokenizer, model: ModelConfig, notes: list[str]) -> QuestionWindows:
         config = self.config
         room = min_limit(config.max_len, model.max_len)
         cut = cut_windows(
@@ -187,7 +187,7 @@ class Answer(Task[AnswerState, Questions]):
                 f"{table.name}: {format_count(cut.lost, 'answer')} too long for any window: task.stride or task.max_len could be larger"
             )
         shared = Ragged.of(cut.shared) if config.match else None
-        return Questions(table=table, ids=Ragged.of(cut.ids), windows=cut.windows, shared=shared, tokenizer=tokenizer)
+        return QuestionWindows(table=table, ids=Ragged.of(cut.ids), windows=cut.windows, shared=shared, tokenizer=tokenizer)
 
     # ------------------------------------------------------------------------------------------------------------- the loop
 
@@ -209,7 +209,7 @@ class Answer(Task[AnswerState, Questions]):
         right = (scores.detach().argmax(-1) == labels_of(batch)).all(1).sum()
         return Loss(total, len(labels_of(batch)), {"exact_match": right})
 
-    def score(self, model: Model, state: AnswerState, dataset: Questions, options: EvalOptions) -> Evaluation:
+    def score(self, model: Model, state: AnswerState, dataset: QuestionWindows, options: EvalOptions) -> Evaluation:
         found, loss = self._find_spans(model, dataset, options)
         answers = [self._text(state, span, dataset.table["context"][row]) for row, span in enumerate(found)]
         references = dataset.references
@@ -237,7 +237,7 @@ class Answer(Task[AnswerState, Questions]):
             )
         return Evaluation(scores, intervals, len(answers), details, dataset.name)
 
-    def _entry(self, dataset: Questions, row: int, span: Span, answer: str, references: list[str]) -> ShownAnswer:
+    def _entry(self, dataset: QuestionWindows, row: int, span: Span, answer: str, references: list[str]) -> ShownAnswer:
         return {
             "question": dataset.table["question"][row],
             "context": dataset.table["context"][row],
@@ -258,7 +258,7 @@ class Answer(Task[AnswerState, Questions]):
             "rightly_silent": counts[False, False],
         }
 
-    def _find_spans(self, model: Model, dataset: Questions, options: EvalOptions) -> tuple[list[Span], float]:
+    def _find_spans(self, model: Model, dataset: QuestionWindows, options: EvalOptions) -> tuple[list[Span], float]:
         """The best span of each question over its windows, and the mean loss of a window."""
         best: list[Span | None] = [None] * len(dataset.table)
         nats, count = 0.0, 0
@@ -278,7 +278,7 @@ class Answer(Task[AnswerState, Questions]):
         silent = state.impossible and span.nothing - span.score > self.config.threshold
         return "" if silent else context[span.start : span.end].strip()
 
-    def baselines(self, prepared: Prepared[AnswerState, Questions], say: Say) -> list[Baseline]:
+    def baselines(self, prepared: Prepared[AnswerState, QuestionWindows], say: Say) -> list[Baseline]:
         test = prepared.test
         return answer_baselines(test.table["question"], test.table["context"], test.references, self.config.language, say)
 
@@ -306,7 +306,7 @@ class Answer(Task[AnswerState, Questions]):
             answers.append(Prediction(example["question"], text, sure, details=place))
         return answers
 
-    def _read_inputs(self, model: Model, tokenizers: Tokenizers, asked: Sequence[Example]) -> Questions:
+    def _read_inputs(self, model: Model, tokenizers: Tokenizers, asked: Sequence[Example]) -> QuestionWindows:
         columns = {role: [example[role] for example in asked] for role in ("question", "context")} | {
             "answers": [write_answers([])] * len(asked)
         }
@@ -315,7 +315,7 @@ class Answer(Task[AnswerState, Questions]):
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return answer_sections(evaluation)
 
-    def examples(self, prepared: Prepared[AnswerState, Questions], count: int = 3) -> list[Example]:
+    def examples(self, prepared: Prepared[AnswerState, QuestionWindows], count: int = 3) -> list[Example]:
         """Short test passages: long ones make maps that nobody can read."""
         test = prepared.test
         order: NDArray[np.int64] = np.argsort(test.lengths, kind="stable")[: 20 * count]

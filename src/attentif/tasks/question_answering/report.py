@@ -12,7 +12,7 @@ from attentif.tasks.baselines import measure_time
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.report import WHERE, slices
 from attentif.tasks.text_metrics import Language, answer_f1, answer_scores, exact_match, normalise_answer
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, TableBlock, TokensBlock
 from attentif.view.words import IN_WORDS, Text, Words, percent
 
 SENTENCE = re.compile(r"[^.!?]+(?:[.!?]+(?=\s|$)|[.!?](?!\s|$)|$)*")
@@ -137,7 +137,7 @@ def _answers(entries: Sequence[ShownAnswer], *, right: bool) -> list[Block]:
         "La réponse du modèle est teintée dans le passage ; sans teinte, il a dit qu'il n'y en avait pas.",
         "The model's answer is shaded in the passage; where nothing is, it said that there was none.",
     )
-    return [Paragraph(about), Table(heads, rows)]
+    return [Paragraph(about), TableBlock(heads, rows)]
 
 
 def _passage(entry: ShownAnswer, *, right: bool) -> Cell:
@@ -146,4 +146,4 @@ def _passage(entry: ShownAnswer, *, right: bool) -> Cell:
     before, after = ("… " if low else "") + context[low:start], context[end:high] + (" …" if high < len(context) else "")
     parts = [(before, 0.0), (context[start:end], 0.8 if right else -0.8), (after, 0.0)]
     tokens, shades = zip(*(part for part in parts if part[0]), strict=True)
-    return Tokens(tokens, shades, whole=1.0)
+    return TokensBlock(tokens, shades, whole=1.0)

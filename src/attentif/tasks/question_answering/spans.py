@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attentif.data.squad import Answer
+from attentif.data.squad import ContextAnswer
 from attentif.text import Tokenizer
 
 Offsets = Sequence[tuple[int, int]]
@@ -87,7 +87,7 @@ def cut_windows(
     tokenizer: Tokenizer,
     questions: Sequence[str],
     contexts: Sequence[str],
-    answers: Sequence[Sequence[Answer]],
+    answers: Sequence[Sequence[ContextAnswer]],
     *,
     longest: int,
     stride: int,

@@ -47,7 +47,7 @@ from attentif.tasks.base import (
 )
 from attentif.tasks.batches import as_examples, format_count, min_limit
 from attentif.tasks.classification.data import all_logits, encode_inputs, encode_texts
-from attentif.tasks.classification.linear import Floats, Linear
+from attentif.tasks.classification.linear import Floats, LinearModel
 from attentif.tasks.classification.word_dropout import drop_words
 from attentif.tasks.details import EstimateAnswer
 from attentif.tasks.predictors import LinearBatch, Predictor, Stacked, networks_of
@@ -90,7 +90,7 @@ class RegressState(TaskState):
 
     mean: float = 0.0
     deviation: float = 1.0
-    linear: Linear | None = None
+    linear: LinearModel | None = None
     network_weight: float = 1.0
     linear_weight: float = 1.0
     margin: float | None = None  # half the interval, in the unit of the data
@@ -331,7 +331,7 @@ def _with_value(data: DataConfig) -> DataConfig:
     return data.replace(columns={**data.columns, "value": data.label}) if data.label and "value" not in data.columns else data
 
 
-def _linear_of(linear: Linear, texts: Sequence[str]) -> Floats:
+def _linear_of(linear: LinearModel, texts: Sequence[str]) -> Floats:
     return linear.log_odds(texts)[:, 0]
 
 

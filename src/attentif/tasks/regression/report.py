@@ -15,7 +15,7 @@ from attentif.tasks.classification.report import shade
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import Interval, interval
 from attentif.tasks.report import WORST_ERRORS
-from attentif.view.blocks import Block, Cell, FigureBlock, Legend, Paragraph, Section, Table
+from attentif.view.blocks import Block, Cell, FigureBlock, Legend, Paragraph, Section, TableBlock
 from attentif.view.words import Text, Words, number, percent
 
 WORST = 12  # errors shown in the report
@@ -90,4 +90,4 @@ def _worst(errors: Sequence[NumberError]) -> list[Block]:
     heads: list[Words] = [Text("valeur", "value"), Text("réponse", "answer"), Text("texte", "text"), Text("où", "where")]
     rows: list[list[Cell]] = [[number(e["true"], 3), number(e["answer"], 3), shade(e["tokens"], e["values"]), e["place"]] for e in errors]
     legend = Legend(Text("tire la réponse vers le haut", "pushes the answer up"), Text("vers le bas", "pushes it down"))
-    return [Paragraph(about), legend, Table(heads, rows)]
+    return [Paragraph(about), legend, TableBlock(heads, rows)]

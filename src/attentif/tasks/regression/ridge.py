@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from attentif.tasks.classification.linear import Floats, Ints, Linear, Terms, count_terms, reads_of
+from attentif.tasks.classification.linear import Floats, Ints, LinearModel, Terms, count_terms, reads_of
 
 STRENGTHS = (0.3, 1.0, 3.0)  # λ
 FOLDS, SEED = 5, 0
 
 
-def fit_ridge(texts: Sequence[str], values: Floats) -> tuple[Linear, Floats]:
+def fit_ridge(texts: Sequence[str], values: Floats) -> tuple[LinearModel, Floats]:
     """A model of all rows, and for each row what a model of the other rows says of it."""
     from scipy.sparse import hstack
 
@@ -28,7 +28,7 @@ def fit_ridge(texts: Sequence[str], values: Floats) -> tuple[Linear, Floats]:
     said = {strength: _predict_left_out(x, values, part, strength) for strength in STRENGTHS}
     best = min(STRENGTHS, key=lambda strength: float(np.square(said[strength] - values).mean()))
     model = _ridge(x, values, best)
-    return Linear(terms, np.asarray(model.coef_).reshape(-1, 1), np.array([float(model.intercept_)])), said[best]
+    return LinearModel(terms, np.asarray(model.coef_).reshape(-1, 1), np.array([float(model.intercept_)])), said[best]
 
 
 def _predict_left_out(x: Any, values: Floats, part: Ints, strength: float) -> Floats:

@@ -6,7 +6,7 @@ from typing import TypedDict
 from attentif.tasks.base import Evaluation
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.report import GROUP, NOTHING, WHERE, slices
-from attentif.view.blocks import Paragraph, Section, Table
+from attentif.view.blocks import Paragraph, Section, TableBlock
 from attentif.view.words import Text, Words
 
 
@@ -33,7 +33,7 @@ def written_sections(evaluation: Evaluation, title: Text, heads: Sequence[Words]
     for entries, shown in ((details["wrong"], Text("Erreurs", "Errors")), (details["answers"], title)):
         if entries:
             rows = [[entry["source"], entry["written"] or NOTHING, entry["reference"]] for entry in entries]
-            sections.append(Section(shown, [Table(heads, rows)]))
+            sections.append(Section(shown, [TableBlock(heads, rows)]))
     tool = "sacrebleu: " if "bleu" in details["signatures"] else ""
     signatures = tool + ", ".join(f"{name} {value}" for name, value in details["signatures"].items())
     sections[-1] = Section(sections[-1].title, [*sections[-1].body, Paragraph(signatures, "note")])

@@ -16,7 +16,7 @@ from attentif.data import DataConfig
 from attentif.data.dates import parts_problem
 from attentif.data.series import Series, load_series
 from attentif.data.series_rows import Decimal, Fill, Wanted
-from attentif.data.steps import Step
+from attentif.data.steps import TimeStep
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.frontends.series import SeriesConfig
@@ -241,7 +241,7 @@ class Forecast(Task[ForecastState, Windows]):
     def load_series(self, state: ForecastState, data: DataConfig, say: Say | None = None) -> tuple[Series, list[str]]:
         """Other rows, as far apart as those of training, without the series that it left out."""
         series, notes = load_series(data, self.request(state), say)
-        trained = Step(*state.step) if state.step else series.step
+        trained = TimeStep(*state.step) if state.step else series.step
         if series.step != trained and not self.config.uneven:
             raise DataError(f"rows are {series.step.name} apart, and those of training {trained.name}", file=series.files[0])
         kept = [number for number, name in enumerate(series.names) if name not in state.left_out]

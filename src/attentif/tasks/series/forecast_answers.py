@@ -7,7 +7,7 @@ import numpy as np
 
 from attentif.data import DataConfig
 from attentif.data.series import Series
-from attentif.data.steps import Step, calendar
+from attentif.data.steps import TimeStep, calendar
 from attentif.errors import DataError
 from attentif.models import Batch, Model
 from attentif.tasks.base import Example, Prediction
@@ -58,7 +58,7 @@ def read_input(task: "Forecast", state: "ForecastState", given: str | Example) -
         values=values,
         dates=dates,
         columns=list(state.columns),
-        step=Step(*json.loads(given["step"])),
+        step=TimeStep(*json.loads(given["step"])),
         files=["example"],
         places=np.zeros((len(dates), 2), np.int64),
         names=[given["series"]],

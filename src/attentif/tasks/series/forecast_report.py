@@ -6,7 +6,7 @@ from typing import Literal, NotRequired, TypedDict
 
 from attentif.tasks.base import Evaluation
 from attentif.tasks.details import details_of
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table
+from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, TableBlock
 from attentif.view.words import Text, Words, count, metric, number
 
 RANKS = {
@@ -97,10 +97,10 @@ def _forecasts(details: ForecastDetails) -> list[Block]:
 
 
 def _every_series(details: ForecastDetails) -> list[Block]:
-    from attentif.view.figures.forecast import Choice, Panel, choose_series
+    from attentif.view.figures.forecast import Panel, SeriesChoice, choose_series
 
     choices = [
-        Choice(Panel(", ".join(filter(None, (shown["series"], own["name"]))), own["values"], own["given"]), shown["dates"])
+        SeriesChoice(Panel(", ".join(filter(None, (shown["series"], own["name"]))), own["values"], own["given"]), shown["dates"])
         for shown in details.get("every", ())
         for own in shown["channels"]
     ]
@@ -148,7 +148,7 @@ def _channels(details: ForecastDetails) -> list[Block]:
     heads: list[Words] = [Text("série", "channel"), *(metric(key).name for key in keys)]
     rows: list[list[Cell]] = [[entry["channel"], *(number(entry[key], 3) for key in keys)] for entry in details["by_channel"]]
     return [
-        Table(
+        TableBlock(
             heads,
             rows,
             Text("Échelle réduite par l'apprentissage ; le plus bas est le meilleur.", "Scale standardised by training; lower is better."),

@@ -268,11 +268,11 @@ class Signal(Task[SignalState, Signals]):
     def sections(self, evaluation: Evaluation) -> list[Section]:
         from functools import partial
 
-        from attentif.view.figures.forecast import Drawn, signals
+        from attentif.view.figures.forecast import ClassifiedSignal, signals
 
         sections = classify_sections(evaluation)
         if (details := details_of(evaluation, SignalDetails)) and (worst := details["worst_signals"]):
-            shown = [Drawn(e["values"], f"{e['true']} → {e['predicted']}", e["probability"], e["place"]) for e in worst]
+            shown = [ClassifiedSignal(e["values"], f"{e['true']} → {e['predicted']}", e["probability"], e["place"]) for e in worst]
             about = Text(
                 "Les erreurs dont le modèle était le plus sûr : vraie classe → réponse. Certaines étiquettes sont peut-être fausses.",
                 "The errors that the model was surest of: true class → answer. Some labels may be wrong themselves.",

@@ -19,7 +19,7 @@ from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.report import NOTHING, WHERE_WRONG, WORST_ERRORS, slices
 from attentif.tasks.speech.data import Objective, Utterances, sound_input
 from attentif.tasks.speech.prompt import transcript_ids
-from attentif.view.blocks import Block, Cell, FigureBlock, Legend, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, FigureBlock, Legend, Paragraph, Section, TableBlock, TokensBlock
 from attentif.view.words import IN_WORDS, Text, Words
 
 MOST_COLUMNS = 300  # of a spectrogram: longer sounds are shown coarser
@@ -39,7 +39,7 @@ class AlignedToken(TypedDict):
     end: NotRequired[float]
 
 
-class Alignment(TypedDict):
+class SoundAlignment(TypedDict):
     """One sound, and when each token of its transcript was heard."""
 
     written: str
@@ -53,7 +53,7 @@ class Alignment(TypedDict):
 class SpeechDetails(Sliced):
     wrong: list[ShownTranscript]
     transcripts: list[ShownTranscript]
-    aligned: NotRequired[list[Alignment]]
+    aligned: NotRequired[list[SoundAlignment]]
     classes: NotRequired[list[str]]
     confusion: NotRequired[list[list[int]]]
 
@@ -81,11 +81,11 @@ def _transcripts(entries: Sequence[ShownTranscript]) -> list[Block]:
     )
     heads: list[Words] = [Text("dit", "said"), Text("écrit", "written"), Text("son", "sound")]
     rows: list[list[Cell]] = [[_space_words(e["said"], e["missed"]), _space_words(e["heard"], e["wrong"]), e["audio"]] for e in entries]
-    return [Paragraph(about), legend, Table(heads, rows)]
+    return [Paragraph(about), legend, TableBlock(heads, rows)]
 
 
 def _space_words(words: list[str], values: list[float]) -> Cell:
-    return Tokens([f"{word} " for word in words], values, whole=1.0) if words else NOTHING
+    return TokensBlock([f"{word} " for word in words], values, whole=1.0) if words else NOTHING
 
 
 def _confusion(details: SpeechDetails) -> list[Block]:
@@ -104,7 +104,7 @@ def _confusion(details: SpeechDetails) -> list[Block]:
 # ----------------------------------------------------------------------------------------------------------- alignments
 
 
-def _alignments(aligned: Sequence[Alignment], objective: Objective) -> list[Block]:
+def _alignments(aligned: Sequence[SoundAlignment], objective: Objective) -> list[Block]:
     from attentif.view.figures.speech import sound_alignment
 
     ctc = Text(
@@ -127,7 +127,7 @@ def _alignments(aligned: Sequence[Alignment], objective: Objective) -> list[Bloc
     return blocks
 
 
-def align_transcript(model: Model, dataset: Utterances, row: int, written: str) -> Alignment:
+def align_transcript(model: Model, dataset: Utterances, row: int, written: str) -> SoundAlignment:
     """One sound, and when each token of its transcript was heard: plain data for `sound_alignment`."""
     sound, tokenizer, features = dataset.frames[row], dataset.tokenizer, dataset.features
     frames = features.spectrum(sound)
@@ -136,7 +136,7 @@ def align_transcript(model: Model, dataset: Utterances, row: int, written: str) 
     picture = frames[: len(frames) // coarse * coarse].unflatten(0, (-1, coarse)).mean(1).numpy()
     low, high = np.quantile(picture, [0.05, 1.0])
     shades = np.rint(100 * np.clip((picture - low) / max(high - low, 1e-6), 0, 1)).astype(int)
-    entry: Alignment = {"written": written, "seconds": len(sound) * features.step, "spectrogram": shades.T.tolist(), "tokens": []}
+    entry: SoundAlignment = {"written": written, "seconds": len(sound) * features.step, "spectrogram": shades.T.tolist(), "tokens": []}
     source = sound_input([sound], whole=dataset.whole).to(device_of(model))
     share = len(sound) / source.seq.max_len  # the rest is silence
     if dataset.objective == "seq2seq":

@@ -67,7 +67,7 @@ from attentif.tasks.speech.data import (
     write_frames,
 )
 from attentif.tasks.speech.prompt import OpeningConfig, build_prompts, transcript_ids
-from attentif.tasks.speech.report import Alignment, align_transcript, speech_sections
+from attentif.tasks.speech.report import SoundAlignment, align_transcript, speech_sections
 from attentif.tasks.speech.scores import speech_baselines, speech_details, speech_scores
 from attentif.tasks.token_loss import token_loss
 from attentif.tasks.tokenizers import TokenizerSource, fit_tokenizer
@@ -315,7 +315,7 @@ class Speech(Task[SpeechState, Utterances]):
         loss = Loss(torch.zeros(()), 0) if batch.labels is None else Loss(*ctc_total(logits, seq, batch.labels))
         return [text.strip() for text in tokenizer.decode_batch(tokens)], loss
 
-    def _align(self, model: Model, dataset: Utterances, written: list[str]) -> list[Alignment]:
+    def _align(self, model: Model, dataset: Utterances, written: list[str]) -> list[SoundAlignment]:
         """A few sounds with where in them the model heard what; short and long ones."""
         if self.config.objective == "label":
             return []

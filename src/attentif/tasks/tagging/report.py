@@ -9,7 +9,7 @@ from attentif.data.conll import OUTSIDE, find_entities
 from attentif.tasks.base import Evaluation
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.report import RIGHT_OR_WRONG, WHERE, slices
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, Table, Tokens
+from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, TableBlock, TokensBlock
 from attentif.view.words import IN_WORDS, Text, Words, count, metric, percent
 
 Span = tuple[str, int, int]  # type, first, last
@@ -112,19 +112,19 @@ def _types(details: EntityDetails, scheme: str) -> list[Block]:
         "Étiquettes du modèle qui ne respectent pas le schéma {scheme} : {broken} ; {how}.",
         "Tags of the model that break the scheme {scheme}: {broken}; {how}.",
     ).with_(scheme=scheme, broken=count(details["broken"]), how=how)
-    return [drawn, Table(heads, rows), Paragraph(broken, "note")]
+    return [drawn, TableBlock(heads, rows), Paragraph(broken, "note")]
 
 
 def _sentences(entries: Sequence[TaggedExample], *, both: bool) -> list[Block]:
     heads: list[Words] = [Text("réponse du modèle", "the model's answer")]
     if not both:
-        return [Table(heads, [[_show_tags(entry["words"], entry["found"], entry["true"])] for entry in entries])]
+        return [TableBlock(heads, [[_show_tags(entry["words"], entry["found"], entry["true"])] for entry in entries])]
     about = Text("Le type d'une entité suit son dernier mot.", "The type of an entity follows its last word.")
     heads = [*heads, Text("référence", "reference"), Text("où", "where")]
     rows: list[list[Cell]] = [
         [_show_tags(e["words"], e["found"], e["true"]), _show_tags(e["words"], e["true"], e["found"]), e["place"]] for e in entries
     ]
-    return [Paragraph(about), RIGHT_OR_WRONG, Table(heads, rows)]
+    return [Paragraph(about), RIGHT_OR_WRONG, TableBlock(heads, rows)]
 
 
 def _show_tags(words: list[str], tags: list[str], other: list[str]) -> Cell:
@@ -132,10 +132,10 @@ def _show_tags(words: list[str], tags: list[str], other: list[str]) -> Cell:
     spans, rest = find_entities(tags), set(find_entities(other))
     if not spans and not rest and any("-" not in tag and tag != OUTSIDE for tag in tags):
         shown = [f"{word}⟨{tag}⟩ " if tag != own else f"{word} " for word, tag, own in zip(words, tags, other, strict=True)]
-        return Tokens(shown, [0.0 if tag == own else -1.0 for tag, own in zip(tags, other, strict=True)], whole=1.0)
+        return TokensBlock(shown, [0.0 if tag == own else -1.0 for tag, own in zip(tags, other, strict=True)], whole=1.0)
     texts, values = [f"{word} " for word in words], [0.0] * len(words)
     for span in spans:
         kind, first, last = span
         texts[last] = f"{words[last]}⟨{kind}⟩ "
         values[first : last + 1] = [0.5 if span in rest else -1.0] * (last + 1 - first)
-    return Tokens(texts, values, whole=1.0)
+    return TokensBlock(texts, values, whole=1.0)

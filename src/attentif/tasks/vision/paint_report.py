@@ -23,7 +23,7 @@ from attentif.tasks.base import Baseline, Evaluation, Say
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import share
 from attentif.tasks.vision.codebook import Codebook, Ints
-from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Score, Section, Table
+from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Score, Section, TableBlock
 from attentif.view.words import Text, Words, count, metric, percent, with_decimals
 
 MOST_FITTED = 8_000  # pictures that the judge learns from: its time grows with their square
@@ -214,8 +214,8 @@ def _drawings(details: PaintDetails) -> list[Block]:
     shown = [(entry["prompt"], entry["drawn"]) for entry in classes]
     return [
         FigureBlock(Text("Ce que le modèle dessine", "What the model draws"), partial(drawings, shown), about),
-        Table(heads, rows),
-        Table([Text("demande", "asked for"), Text("encre (moyenne des pixels)", "ink (mean of the pixels)")], amounts),
+        TableBlock(heads, rows),
+        TableBlock([Text("demande", "asked for"), Text("encre (moyenne des pixels)", "ink (mean of the pixels)")], amounts),
     ]
 
 

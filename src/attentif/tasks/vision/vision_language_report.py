@@ -18,7 +18,7 @@ from attentif.tasks.details import details_of
 from attentif.tasks.metrics import mean_interval
 from attentif.tasks.report import NOTHING
 from attentif.tasks.vision.image import make_thumbnail
-from attentif.view.blocks import Block, Contender, FigureBlock, Paragraph, Score, Section, Table
+from attentif.view.blocks import Block, Contender, FigureBlock, Paragraph, Score, Section, TableBlock
 from attentif.view.words import Text, Words, count, metric, percent
 
 WRONG = 16  # wrong answers shown in the report
@@ -216,7 +216,7 @@ def _kinds(kinds: Sequence[KindScore]) -> list[Block]:
         "“Most frequent answer”: what the same answer to all these questions would be worth, without looking.",
     )
     title = Text("Exactitude par genre de question", "Exact answers by kind of question")
-    return [FigureBlock(title, partial(contenders, of.key, bars), about), Table(heads, rows, note)]
+    return [FigureBlock(title, partial(contenders, of.key, bars), about), TableBlock(heads, rows, note)]
 
 
 def _wrong_answers(wrong: Sequence[WrongAnswer]) -> list[Block]:
@@ -229,4 +229,4 @@ def _wrong_answers(wrong: Sequence[WrongAnswer]) -> list[Block]:
     shown = [Shown(entry["picture"], f"{number}", place=entry["place"]) for number, entry in enumerate(wrong, 1)]
     heads: list[Words] = ["", Text("question", "question"), Text("réponse", "answer"), Text("réponse du modèle", "the model's answer")]
     rows = [[str(number), entry["question"], entry["answer"], entry["written"] or NOTHING] for number, entry in enumerate(wrong, 1)]
-    return [Paragraph(about), FigureBlock(Text("Les images", "The pictures"), partial(gallery, shown)), Table(heads, rows)]
+    return [Paragraph(about), FigureBlock(Text("Les images", "The pictures"), partial(gallery, shown)), TableBlock(heads, rows)]

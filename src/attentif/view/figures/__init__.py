@@ -7,16 +7,16 @@ from attentif.view.figures.accumulation import error_accumulation
 from attentif.view.figures.attention import alignment, attention_map, head_grid
 from attentif.view.figures.axes import Axis
 from attentif.view.figures.bands import Band, banded_curves
-from attentif.view.figures.beam import Hypothesis, beam_tree, hypotheses_of
+from attentif.view.figures.beam import BeamToken, beam_tree, hypotheses_of
 from attentif.view.figures.classify import Reliability, calibration, confusion_matrix, reliability
 from attentif.view.figures.cost import cost_bars
 from attentif.view.figures.gates import gates_over_time
 from attentif.view.figures.gradients import gradient_by_distance, gradient_flow
 from attentif.view.figures.heat import heat_map
-from attentif.view.figures.intervals import Estimate, intervals
+from attentif.view.figures.intervals import IntervalEstimate, intervals
 from attentif.view.figures.lengths import Bucket, by_length
 from attentif.view.figures.merges import bpe_merges, merge_steps
-from attentif.view.figures.pareto import Choice, front, pareto
+from attentif.view.figures.pareto import ParetoPoint, front, pareto
 from attentif.view.figures.positions import position_encodings, position_similarity
 from attentif.view.figures.projection import embedding_projection, principal
 from attentif.view.figures.routing import expert_shares, token_routing
@@ -27,12 +27,12 @@ from attentif.view.figures.training import Points, learning_rate, loss_curves, m
 __all__ = [
     "Axis",
     "Band",
+    "BeamToken",
     "Bucket",
-    "Choice",
-    "Estimate",
     "Growth",
-    "Hypothesis",
+    "IntervalEstimate",
     "Law",
+    "ParetoPoint",
     "Points",
     "Reliability",
     "alignment",

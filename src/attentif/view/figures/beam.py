@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from attentif.decode import Search
+from attentif.decode import BeamSearch
 from attentif.view.figures.axes import require_data
 from attentif.view.figures.labels import plain
 from attentif.view.theme import LINE, MARKER, NEUTRAL, SERIES, figure
@@ -13,7 +13,7 @@ from attentif.view.words import Lang, Text, number
 
 
 @dataclass(frozen=True, slots=True)
-class Hypothesis:
+class BeamToken:
     """A token written after `parent` (its place in the list; None: the beginning), with the score of the whole up to here."""
 
     token: str
@@ -23,7 +23,7 @@ class Hypothesis:
     chosen: bool = False  # part of the answer
 
 
-def hypotheses_of(search: Search, name: Callable[[int], str]) -> list[Hypothesis]:
+def hypotheses_of(search: BeamSearch, name: Callable[[int], str]) -> list[BeamToken]:
     """The tree that a search kept (`search_trees(..., tree=True)`); its best text is the answer. `name` writes a token."""
     nodes = search.tree or []
     require_data(nodes, "the search kept no tree: search_trees(..., tree=True)")
@@ -34,12 +34,12 @@ def hypotheses_of(search: Search, name: Callable[[int], str]) -> list[Hypothesis
         branch.add(place)
         place = nodes[place].parent
     return [
-        Hypothesis(name(node.token), node.parent if node.parent >= 0 else None, node.log_prob, node.fate != "dropped", place in branch)
+        BeamToken(name(node.token), node.parent if node.parent >= 0 else None, node.log_prob, node.fate != "dropped", place in branch)
         for place, node in enumerate(nodes)
     ]
 
 
-def beam_tree(hypotheses: Sequence[Hypothesis], *, lang: Lang = "en") -> go.Figure:
+def beam_tree(hypotheses: Sequence[BeamToken], *, lang: Lang = "en") -> go.Figure:
     """Steps from the left to the right; hypotheses given up end in grey, the answer is drawn thick."""
     require_data(hypotheses, "a beam needs a hypothesis at least")
     depth = _depths(hypotheses)
@@ -75,7 +75,7 @@ def beam_tree(hypotheses: Sequence[Hypothesis], *, lang: Lang = "en") -> go.Figu
     return fig
 
 
-def _depths(hypotheses: Sequence[Hypothesis]) -> list[int]:
+def _depths(hypotheses: Sequence[BeamToken]) -> list[int]:
     depth: list[int] = []
     for place, one in enumerate(hypotheses):
         if one.parent is not None and not 0 <= one.parent < place:
@@ -84,7 +84,7 @@ def _depths(hypotheses: Sequence[Hypothesis]) -> list[int]:
     return depth
 
 
-def _heights(hypotheses: Sequence[Hypothesis]) -> list[float]:
+def _heights(hypotheses: Sequence[BeamToken]) -> list[float]:
     """Leaves one under the other, a parent in the middle of its children."""
     children: list[list[int]] = [[] for _ in hypotheses]
     for place, one in enumerate(hypotheses):

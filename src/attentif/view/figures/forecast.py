@@ -65,14 +65,14 @@ def forecasts(dates: Sequence[str], panels: Sequence[Panel], quantiles: Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SeriesChoice:
     """One series to choose, with its own dates."""
 
     panel: Panel
     dates: Sequence[str]
 
 
-def choose_series(choices: Sequence[Choice], quantiles: Sequence[float], *, lang: Lang = "en") -> go.Figure:
+def choose_series(choices: Sequence[SeriesChoice], quantiles: Sequence[float], *, lang: Lang = "en") -> go.Figure:
     """The forecast of one series, chosen from a list."""
     drawn = [forecasts(one.dates, [one.panel], quantiles, lang=lang) for one in choices]
     fig = drawn[0]
@@ -104,7 +104,7 @@ def error_by_step(curves: Mapping[Text, Sequence[float]], *, lang: Lang = "en") 
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class ClassifiedSignal:
     """A signal, what it is taken for, how surely, and where it stands."""
 
     values: Sequence[float]
@@ -113,7 +113,7 @@ class Drawn:
     place: str
 
 
-def signals(shown: Sequence[Drawn], *, lang: Lang = "en") -> go.Figure:
+def signals(shown: Sequence[ClassifiedSignal], *, lang: Lang = "en") -> go.Figure:
     """Signals one above the other, each on a scale of its own."""
     fig = figure(lang, height=80 + 110 * max(1, len(shown)), showlegend=False, margin={"t": 36})  # room for the first name
     share = (1 - GAP * (len(shown) - 1)) / max(1, len(shown))

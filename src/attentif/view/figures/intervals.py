@@ -16,7 +16,7 @@ ABOVE = 0.2  # of a row: where its name stands
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class IntervalEstimate:
     """What was measured of one model: the mean, its interval, and each seed's own value."""
 
     name: Words
@@ -33,7 +33,7 @@ def format_interval(score: Score, axis: Axis) -> Number:
     return Number(f"{value.fr} [{low.fr} ; {high.fr}]", f"{value.en} [{low.en}; {high.en}]")
 
 
-def intervals(estimates: Sequence[Estimate], axis: Axis, *, reference: float | None = None, lang: Lang = "en") -> go.Figure:
+def intervals(estimates: Sequence[IntervalEstimate], axis: Axis, *, reference: float | None = None, lang: Lang = "en") -> go.Figure:
     """Rows in the order given, the first on top; a dotted line at `reference`: 0 for differences, chance for scores."""
     require_data(estimates, "intervals need an estimate at least")
     if axis.share:
@@ -59,7 +59,7 @@ def intervals(estimates: Sequence[Estimate], axis: Axis, *, reference: float | N
     return fig
 
 
-def _means(rows: Sequence[tuple[int, Estimate]], axis: Axis, lang: Lang) -> go.Scatter:
+def _means(rows: Sequence[tuple[int, IntervalEstimate]], axis: Axis, lang: Lang) -> go.Scatter:
     return go.Scatter(
         x=axis.plottable(estimate.score.value for _, estimate in rows),
         y=[row for row, _ in rows],
@@ -71,7 +71,7 @@ def _means(rows: Sequence[tuple[int, Estimate]], axis: Axis, lang: Lang) -> go.S
     )
 
 
-def _seeds(rows: Sequence[tuple[int, Estimate]], axis: Axis) -> go.Scatter:
+def _seeds(rows: Sequence[tuple[int, IntervalEstimate]], axis: Axis) -> go.Scatter:
     """Each seed's own value, below the interval."""
     places = [(row, value) for row, estimate in rows for value in estimate.seeds]
     return go.Scatter(

@@ -23,7 +23,7 @@ LETTER = 0.55 * FONT_SIZE  # width of one, on average
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ParetoPoint:
     """A system: what it costs and what it is worth."""
 
     name: Words
@@ -31,11 +31,11 @@ class Choice:
     worth: Score
 
 
-def front(choices: Sequence[Choice], worth: Axis) -> list[Choice]:
+def front(choices: Sequence[ParetoPoint], worth: Axis) -> list[ParetoPoint]:
     """Those that none dominates, the cheapest first; whoever was not measured is not among them."""
     sign = 1 if worth.higher_is_better else -1
     known = [one for one in choices if math.isfinite(one.cost.value) and math.isfinite(one.worth.value)]
-    best, kept = -math.inf, list[Choice]()
+    best, kept = -math.inf, list[ParetoPoint]()
     for one in sorted(known, key=lambda one: (one.cost.value, -sign * one.worth.value)):
         value = sign * one.worth.value
         if value > best or (kept and value == best and one.cost.value == kept[-1].cost.value):
@@ -44,7 +44,7 @@ def front(choices: Sequence[Choice], worth: Axis) -> list[Choice]:
     return kept
 
 
-def pareto(choices: Sequence[Choice], cost: Axis, worth: Axis, *, lang: Lang = "en") -> go.Figure:
+def pareto(choices: Sequence[ParetoPoint], cost: Axis, worth: Axis, *, lang: Lang = "en") -> go.Figure:
     """The front in colour, joined by steps; what it dominates in grey; intervals as whiskers."""
     require_data(choices, "a Pareto front needs a system at least")
     best = front(choices, worth)
@@ -65,7 +65,7 @@ def pareto(choices: Sequence[Choice], cost: Axis, worth: Axis, *, lang: Lang = "
     return fig
 
 
-def _dots(choices: Sequence[Choice], cost: Axis, worth: Axis, lang: Lang) -> go.Scatter:
+def _dots(choices: Sequence[ParetoPoint], cost: Axis, worth: Axis, lang: Lang) -> go.Scatter:
     costs, worths = [one.cost for one in choices], [one.worth for one in choices]
     about = [
         f"{plain(one.name, lang)}<br>{format_interval(one.worth, worth)[lang]}<br>{format_interval(one.cost, cost)[lang]}"
@@ -83,7 +83,7 @@ def _dots(choices: Sequence[Choice], cost: Axis, worth: Axis, lang: Lang) -> go.
     )
 
 
-def _name(fig: go.Figure, choices: Sequence[Choice], cost: Axis, worth: Axis, lang: Lang) -> None:
+def _name(fig: go.Figure, choices: Sequence[ParetoPoint], cost: Axis, worth: Axis, lang: Lang) -> None:
     """A name beside each point, where it covers no other name and no other point."""
     known = [one for one in choices if None not in (*cost.plottable([one.cost.value]), *worth.plottable([one.worth.value]))]
     known.sort(key=lambda one: one.cost.value)

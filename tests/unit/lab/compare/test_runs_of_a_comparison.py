@@ -12,8 +12,8 @@ from attentif.config import Layer
 from attentif.lab.compare.cache_key import DIGITS, MeasurementFile, RunSpec, digest
 from attentif.lab.compare.gather import curve_of, timeless
 from attentif.lab.compare.plan import Planned
-from attentif.lab.compare.rates import Trial, best_rate, next_rates, record_search, shorten
-from attentif.lab.compare.suite import Part, SearchConfig
+from attentif.lab.compare.rates import RateTrial, best_rate, next_rates, record_search, shorten
+from attentif.lab.compare.suite import SearchConfig, SuitePart
 from attentif.training.config import RunConfig, TrainConfig
 from attentif.training.load import run_config
 from attentif.training.rundir import RunFolder
@@ -146,8 +146,8 @@ def test_rates_at_which_no_score_has_moved_yet_are_told_apart_by_their_loss(
         finish(one)
         valid = {"exact_match": 0.0} | ({} if loss is None else {"loss": loss})
         one.folder.results.write_text(json.dumps({"valid": valid, "steps": 10}))
-        found.append(Trial("transformer", rate, one))
-    part = Part("numbers", "numbers", [], [0], budget=None, lr=SearchConfig(rates=list(rates)), notes=[])
+        found.append(RateTrial("transformer", rate, one))
+    part = SuitePart("numbers", "numbers", [], [0], budget=None, lr=SearchConfig(rates=list(rates)), notes=[])
     planned = Planned(part, [], "d", {}, "translate", "exact_match", higher_is_better=True, notes=[])
     made = record_search(planned, found, {}, set(), tmp_path)
     assert made is not None

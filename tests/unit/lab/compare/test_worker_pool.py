@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from attentif.lab.compare.board import BarBoard, PlainBoard, SilentBoard, board
-from attentif.lab.compare.worker_pool import Job, JobResult, WorkerPool
+from attentif.lab.compare.worker_pool import JobResult, WorkerJob, WorkerPool
 
 
-def done(jobs: int, *jobs_to_run: Job) -> dict[str, JobResult]:
+def done(jobs: int, *jobs_to_run: WorkerJob) -> dict[str, JobResult]:
     return {ended.job.label: ended for ended in WorkerPool(jobs, SilentBoard()).run(jobs_to_run)}
 
 
-def plugin(folder: Path, name: str, code: str) -> Job:
+def plugin(folder: Path, name: str, code: str) -> WorkerJob:
     """A process whose first act is to import this file."""
     (folder / name).write_text(code)
-    return Job(name, {"kind": "train", "plugins": [str(folder / name)]})
+    return WorkerJob(name, {"kind": "train", "plugins": [str(folder / name)]})
 
 
 def test_a_process_that_fails_says_why_and_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_process_that_fails_says_why_and_does_not_stop_the_others(tmp_path: Pa
         plugin(tmp_path, "killed.py", "import os; os.kill(os.getpid(), 9)"),
         plugin(tmp_path, "left.py", "import os, sys; print('no more', file=sys.stderr, flush=True); os._exit(3)"),
         plugin(tmp_path, "wrong.py", "from attentif.errors import RunError\nraise RunError('the loss is not finite')"),
-        Job("unknown", {"kind": "nothing", "plugins": []}),
+        WorkerJob("unknown", {"kind": "nothing", "plugins": []}),
     )
     assert ends["killed.py"].error == (
         "the process was killed; where memory is short, the system does that: try a smaller model, or --jobs 1"

@@ -10,7 +10,7 @@ from attentif.errors import UsageError
 from attentif.lab.profile import Profile, lengths_of
 from attentif.lab.profile.crossings import crossing, round_length, sentence
 from attentif.lab.profile.measure import LeftOut, Point, extrapolate, first_look
-from attentif.lab.profile.report import Settings
+from attentif.lab.profile.report import ProfileSettings
 from attentif.lab.profile.subjects import subject
 from attentif.view.words import Text
 
@@ -26,7 +26,7 @@ def made(**laws) -> Profile:
         points += [Point(name, "training", n, tuple(factor * law(n) for factor in noise), 1000 * n) for n in LENGTHS]
     left = [LeftOut("slow", "training", 8192, Text("trop long", "too long"))]
     subjects = {name: {"kind": "mixer", "parameters": 10} for name in laws}
-    return Profile(Settings(64, LENGTHS, 3, 2.0, True, 1), subjects, points, left, "a machine")
+    return Profile(ProfileSettings(64, LENGTHS, 3, 2.0, True, 1), subjects, points, left, "a machine")
 
 
 QUADRATIC_AND_LINEAR = made(attention=lambda n: 1e-9 * n**2, mamba=lambda n: 1.5e-6 * n)

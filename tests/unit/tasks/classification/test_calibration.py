@@ -6,7 +6,7 @@ import pytest
 
 from attentif.errors import RunError
 from attentif.tasks.classification.calibration import Answers, best_thresholds, log_loss, probabilities
-from attentif.tasks.classification.linear import STRENGTH, Linear
+from attentif.tasks.classification.linear import STRENGTH, LinearModel
 
 GOOD, BAD = ["bon film", "très bon", "bon jeu", "un bon moment"], ["film nul", "très nul", "jeu nul", "un moment nul"]
 TEXTS = [f"{text} {n}" for n in range(8) for text in (*GOOD, *BAD)]
@@ -52,16 +52,16 @@ def test_too_few_examples_to_choose_by_choose_nothing() -> None:
 
 
 def test_the_weight_goes_to_the_part_that_knows_more() -> None:
-    linear = Linear.fit(TEXTS, LABELS, 2)
+    linear = LinearModel.fit(TEXTS, LABELS, 2)
     random = np.random.default_rng(0)
     chance, knowing = random.normal(size=(len(TEXTS), 2)), 9.0 * np.eye(2)[LABELS]
     assert Answers.fit(chance, TEXTS, LABELS, calibrate=True, linear=linear).weight < 0.1
-    blind = Linear(linear.terms, 0 * linear.weights, 0 * linear.bias)
+    blind = LinearModel(linear.terms, 0 * linear.weights, 0 * linear.bias)
     assert Answers.fit(knowing, TEXTS, LABELS, calibrate=False, linear=blind).weight > 0.9
 
 
 def test_the_average_is_of_probabilities() -> None:
-    linear = Linear.fit(TEXTS, LABELS, 2)
+    linear = LinearModel.fit(TEXTS, LABELS, 2)
     logits = np.random.default_rng(0).normal(size=(len(TEXTS), 2))
     answers = Answers(linear=linear, weight=0.3)
     theirs = np.exp(linear.logits(TEXTS, 2))
@@ -71,7 +71,7 @@ def test_the_average_is_of_probabilities() -> None:
 
 
 def test_the_average_is_calibrated_as_a_whole_without_another_answer() -> None:
-    linear = Linear.fit(TEXTS, LABELS, 2)
+    linear = LinearModel.fit(TEXTS, LABELS, 2)
     logits = np.random.default_rng(0).normal(size=(len(TEXTS), 2)) + np.eye(2)[LABELS]
     answers = Answers.fit(logits, TEXTS, LABELS, calibrate=True, linear=linear)
     before = replace(answers, mixed_temperature=1.0)
@@ -83,7 +83,7 @@ def test_the_average_is_calibrated_as_a_whole_without_another_answer() -> None:
 def test_what_is_saved_and_loaded_answers_the_same_to_the_last_bit(tmp_path: Path) -> None:
     labels = np.stack([LABELS, 1 - LABELS, np.arange(len(LABELS)) % 2], axis=1)
     logits = np.random.default_rng(0).normal(size=labels.shape)
-    answers = Answers.fit(logits, TEXTS, labels, calibrate=True, linear=Linear.fit(TEXTS, labels, 3))
+    answers = Answers.fit(logits, TEXTS, labels, calibrate=True, linear=LinearModel.fit(TEXTS, labels, 3))
     answers.save(tmp_path)
     again = Answers.load(tmp_path, several=True)
     asked = ["un film ni bon ni nul", "Ça ! C'est l'été…", ""]
@@ -98,7 +98,7 @@ def test_a_run_without_answers_has_the_network_s_own(tmp_path: Path) -> None:
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:
-    Answers(linear=Linear.fit(TEXTS, LABELS, 2)).save(tmp_path)
+    Answers(linear=LinearModel.fit(TEXTS, LABELS, 2)).save(tmp_path)
     whole = (tmp_path / "linear.safetensors").read_bytes()
     (tmp_path / "linear.safetensors").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(RunError, match=r"linear\.safetensors"):
@@ -134,7 +134,7 @@ def test_log_odds_are_the_equation_written_out() -> None:
     from sklearn.linear_model import LogisticRegression
 
     texts, labels = ["a bon", "a a c", "bon bien c", "c"], np.array([1, 1, 0, 0])
-    found = Linear.fit(texts, labels, 2)
+    found = LinearModel.fit(texts, labels, 2)
     split = [text.split() for text in texts]
     runs = [[" ".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words) - n + 1)] for words in split]
     padded = [[f" {word} " for word in words] for words in split]
@@ -155,7 +155,7 @@ def test_log_odds_are_the_equation_written_out() -> None:
 
 def test_words_that_training_never_had_are_known_by_their_letters() -> None:
     texts = [f"un film {word}" for word in ("magnifique", "magnifiques", "horrible", "horribles") for _ in range(9)]
-    found = Linear.fit(texts, np.repeat([1, 1, 0, 0], 9), 2)
+    found = LinearModel.fit(texts, np.repeat([1, 1, 0, 0], 9), 2)
     magnificent, horrible = found.log_odds(["magnifiquement", "horriblement"])[:, 0]
     assert magnificent > 0.5 > -0.5 > horrible
 
@@ -166,26 +166,26 @@ def test_texts_of_one_long_word_each_are_read_by_their_letters(monkeypatch: pyte
     random = np.random.default_rng(0)
     drawn = lambda: "".join(random.choice(list("ACGT"), 30))
     texts = [drawn() + ("TATAAT" if label else "") + drawn() for label in (0, 1) for _ in range(40)]
-    found = Linear.fit(texts, np.repeat([0, 1], 40), 2)
+    found = LinearModel.fit(texts, np.repeat([0, 1], 40), 2)
     assert (found.log_odds([drawn() + "TATAAT" + drawn(), drawn() + drawn()])[:, 0] > 0).tolist() == [True, False]
 
 
 def test_letters_are_left_out_where_texts_are_plenty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("attentif.tasks.classification.linear.PLENTY", len(TEXTS))
-    found = Linear.fit(TEXTS, LABELS, 2)
+    found = LinearModel.fit(TEXTS, LABELS, 2)
     assert [own.reads for own in found.terms] == ["words"]
     found.save(tmp_path / "linear.safetensors")
-    assert np.allclose(Linear.load(tmp_path / "linear.safetensors").log_odds(TEXTS), found.log_odds(TEXTS))
+    assert np.allclose(LinearModel.load(tmp_path / "linear.safetensors").log_odds(TEXTS), found.log_odds(TEXTS))
 
 
 def test_probabilities_of_more_than_two_classes_add_up_to_one() -> None:
     labels = np.arange(len(TEXTS)) % 3
-    log_p = Linear.fit(TEXTS, labels, 3).logits(TEXTS, 3)
+    log_p = LinearModel.fit(TEXTS, labels, 3).logits(TEXTS, 3)
     assert np.allclose(np.exp(log_p).sum(1), 1)
 
 
 def test_a_label_that_nobody_has_or_everybody_is_answered_by_its_share() -> None:
     labels = np.stack([np.zeros_like(LABELS), np.ones_like(LABELS), LABELS], axis=1)
-    p = probabilities(Linear.fit(TEXTS, labels, 3).log_odds(["bon", "inconnu"]), several=True)
+    p = probabilities(LinearModel.fit(TEXTS, labels, 3).log_odds(["bon", "inconnu"]), several=True)
     assert (p[:, 0] < 0.02).all()
     assert (p[:, 1] > 0.98).all()

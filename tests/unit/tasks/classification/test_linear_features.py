@@ -14,7 +14,7 @@ from attentif.tasks import ClassifyConfig
 from attentif.tasks.classification.classify import ClassifyState
 from attentif.tasks.classification.corrections import find_corrections
 from attentif.tasks.classification.data import encode_texts
-from attentif.tasks.classification.linear import Linear, as_logits
+from attentif.tasks.classification.linear import LinearModel, as_logits
 from attentif.tasks.classification.linear_features import LinearFeatures, Spotter, count_features
 from attentif.tasks.predictors import Stacked
 from attentif.tasks.ragged import Ragged
@@ -43,7 +43,7 @@ def fitted(labels: np.ndarray = LABELS, classes: int = 2) -> tuple[LinearFeature
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_said_of_the_tokens_adds_up_to_what_is_said_of_the_text(kind: str) -> None:
-    linear = Linear.fit(TEXTS, LABELS, 2)
+    linear = LinearModel.fit(TEXTS, LABELS, 2)
     asked = ["Un beau film raté, quel ennui !", "😀", "jamais vu", "İ beau"]
     tokenizer, ids = tokens_of(asked, kind)
     told = LinearFeatures(linear, np.full(count_features(1, LABELS, 2), 1e3), several=False).of(asked, 2, tokenizer, ids)  # nothing is cut
@@ -54,7 +54,7 @@ def test_what_is_said_of_the_tokens_adds_up_to_what_is_said_of_the_text(kind: st
 
 
 def test_terms_are_counted_as_the_linear_model_counts_them() -> None:
-    linear = Linear.fit(TEXTS, LABELS, 2)
+    linear = LinearModel.fit(TEXTS, LABELS, 2)
     for terms in linear.terms:
         spotter = Spotter(terms)
         for text in TEXTS[:10]:
@@ -140,12 +140,14 @@ def test_once_all_is_chosen_the_linear_model_learns_from_validation_too_and_neve
     state = task.finalize(model, prepared, budget=4096, say=said.append)
     both = [*prepared.train.joined_texts(), *prepared.valid.joined_texts()]
     labels = np.concatenate([prepared.train.labels, prepared.valid.labels])
-    expected = Linear.fit(both, labels, 2).log_odds(TEXTS)
+    expected = LinearModel.fit(both, labels, 2).log_odds(TEXTS)
     assert any("once more, on training and validation texts" in line for line in said)
     own = task.prepare(DataConfig(**source), prepared.tokenizers, model.config, print, state)
     np.testing.assert_allclose(own.state.linear_features.linear.log_odds(TEXTS), expected, atol=1e-9)  # sums of floats, in float64
     np.testing.assert_allclose(
-        own.test.reading().logits, as_logits(Linear.fit(both, labels, 2).log_odds(own.test.joined_texts()), 2, several=False), atol=1e-5
+        own.test.reading().logits,
+        as_logits(LinearModel.fit(both, labels, 2).log_odds(own.test.joined_texts()), 2, several=False),
+        atol=1e-5,
     )
     for valid in (prepared.valid, own.valid):  # in float32
         np.testing.assert_allclose(valid.reading().logits, as_logits(before.log_odds(valid.joined_texts()), 2, several=False), atol=1e-5)
@@ -162,7 +164,7 @@ def test_an_opened_run_reads_its_own_data_without_fitting_again(write_csv: Any, 
     _, prepared, model = ready(task, "encoder-tiny", source)
     before = task.evaluate(model, prepared.state, prepared.test)
     own = task.prepare(DataConfig(**source), prepared.tokenizers, model.config, print, prepared.state)
-    monkeypatch.setattr(Linear, "fits", lambda *_: pytest.fail("fitted again"))
+    monkeypatch.setattr(LinearModel, "fits", lambda *_: pytest.fail("fitted again"))
     assert task.evaluate(model, prepared.state, own.test).scores == before.scores
 
 

@@ -5,7 +5,7 @@ import torch
 
 from attentif.errors import UsageError
 from attentif.models import Model, build, resolve
-from attentif.tasks.pretraining.fill import Piece, fill, join_pieces
+from attentif.tasks.pretraining.fill import TokenSpan, fill, join_pieces
 from attentif.text import Tokenizer
 from attentif.text.kinds import BPE, WordPiece
 
@@ -33,18 +33,18 @@ def test_a_text_keeps_what_its_writer_wrote(tokenizer: Tokenizer) -> None:
 
 
 def test_a_piece_that_goes_on_with_a_word_is_joined_to_it() -> None:
-    assert join_pieces(["Le ", " dort, ", "."], [Piece("chat", False), Piece("ez", True)]) == "Le chat dort,ez."
+    assert join_pieces(["Le ", " dort, ", "."], [TokenSpan("chat", False), TokenSpan("ez", True)]) == "Le chat dort,ez."
 
 
 def test_tokens_know_whether_they_begin_a_word(tokenizer: Tokenizer) -> None:
-    assert Piece.of(tokenizer, tokenizer.encode("chatssss", wrap="none").ids[-1]).goes_on
-    assert not Piece.of(tokenizer, tokenizer.encode("chatssss", wrap="none").ids[0]).goes_on
-    assert Piece.of(tokenizer, tokenizer.mask) == Piece("[MASK]", False)
+    assert TokenSpan.of(tokenizer, tokenizer.encode("chatssss", wrap="none").ids[-1]).goes_on
+    assert not TokenSpan.of(tokenizer, tokenizer.encode("chatssss", wrap="none").ids[0]).goes_on
+    assert TokenSpan.of(tokenizer, tokenizer.mask) == TokenSpan("[MASK]", False)
     merged = BPE(vocab=300).fit(TEXTS)
     space = [merged.rust.id_to_token(token).startswith("Ġ") for token in range(merged.vocab)]
     if any(space):
-        assert not Piece.of(merged, space.index(True)).goes_on
-    assert Piece.of(merged, merged.encode("zz", wrap="none").ids[-1]).goes_on
+        assert not TokenSpan.of(merged, space.index(True)).goes_on
+    assert TokenSpan.of(merged, merged.encode("zz", wrap="none").ids[-1]).goes_on
 
 
 def test_more_guesses_than_tokens_are_all_there_are(tokenizer: Tokenizer) -> None:

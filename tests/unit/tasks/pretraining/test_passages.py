@@ -9,7 +9,7 @@ import torch
 from attentif.data.corpus import Documents
 from attentif.data.shards import token_stream
 from attentif.errors import DataError
-from attentif.tasks.pretraining.passages import Pairs, Passages, _outside
+from attentif.tasks.pretraining.passages import PassagePairs, Passages, _outside
 from attentif.text import TOKENIZERS
 
 LETTERS = "abcdefghijklmnopqrst"
@@ -78,7 +78,7 @@ def pairs_of(pairs, draws):
 
 
 def test_half_of_the_pairs_follow_and_the_others_come_from_another_document(documents, tokenizer, stream):
-    pairs = Pairs.of("train", stream, tokenizer, 40)
+    pairs = PassagePairs.of("train", stream, tokenizer, 40)
     seen = total = 0
     for first, second, follows in pairs_of(pairs, 60):
         letters = [next((word[0] for word in side if word[0].isalpha()), None) for side in (first, second)]
@@ -97,7 +97,7 @@ def test_half_of_the_pairs_follow_and_the_others_come_from_another_document(docu
 
 
 def test_texts_are_cut_where_sentences_end(tokenizer, stream):
-    pairs = Pairs.of("train", stream, tokenizer, 40)
+    pairs = PassagePairs.of("train", stream, tokenizer, 40)
     ends = [first[-1] == "." for first, _, _ in pairs_of(pairs, 3)]
     assert np.mean(ends) == 1.0  # every passage of these documents has a sentence that ends inside it
 
@@ -112,4 +112,4 @@ def test_every_passage_of_another_document_is_as_likely():
 def test_one_document_alone_makes_no_pairs(tokenizer, tmp_path_factory):
     stream = stream_of(["a1 a2 a3 a4"], tokenizer, tmp_path_factory)
     with pytest.raises(DataError, match=r"valid: .* one document only"):
-        Pairs.of("valid", stream, tokenizer, 40)
+        PassagePairs.of("valid", stream, tokenizer, 40)

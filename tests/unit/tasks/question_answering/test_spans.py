@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from attentif.data.squad import Answer
+from attentif.data.squad import ContextAnswer
 from attentif.tasks.question_answering.spans import Cut, Place, Span, best_spans, cut_windows, token_span, trim_offsets
 from attentif.text import TOKENIZERS, Tokenizer
 
@@ -15,7 +15,7 @@ def tokenizer(kind: str = "bpe") -> Tokenizer:
 
 def cut(context: str, answer: tuple[str, int] | None, *, longest: int = 200, stride: int = 4, kind: str = "bpe") -> tuple[Cut, Tokenizer]:
     own = tokenizer(kind)
-    answers = [] if answer is None else [Answer(*answer)]
+    answers = [] if answer is None else [ContextAnswer(*answer)]
     return cut_windows(own, ["Où ?"], [context], [answers], longest=longest, stride=stride, max_question=8), own
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from attentif.errors import UsageError
 from attentif.view import Score, Text
-from attentif.view.figures import Axis, Band, Choice, Estimate, banded_curves, front, intervals, pareto
+from attentif.view.figures import Axis, Band, IntervalEstimate, ParetoPoint, banded_curves, front, intervals, pareto
 from attentif.view.figures.axes import SECONDS, STEPS, log_ticks
 from attentif.view.figures.pareto import sides
 from attentif.view.words import LANGS, THIN_SPACE, metric
@@ -16,12 +16,15 @@ from attentif.view.words import LANGS, THIN_SPACE, metric
 ACCURACY, LOSS = Axis.of(metric("accuracy")), Axis.of(metric("loss"))
 NAN = math.nan
 BANDS = [Band("<b>lstm", [1, 2, 4], [3.0, NAN, 1.0], [2.0, 1.0, NAN], [4.0, 2.0, 2.0]), Band("n-gram", [1, 2], [2, 2], baseline=True)]
-ESTIMATES = [Estimate(Text("nôtre", "ours"), Score(0.9, 0.8, 0.95), [0.88, 0.92]), Estimate("other", Score(NAN), stressed=False)]
+ESTIMATES = [
+    IntervalEstimate(Text("nôtre", "ours"), Score(0.9, 0.8, 0.95), [0.88, 0.92]),
+    IntervalEstimate("other", Score(NAN), stressed=False),
+]
 CHOICES = [
-    Choice("slow and bad", Score(9.0), Score(0.5)),
-    Choice("cheap", Score(1.0, 0.5, 2.0), Score(0.6)),
-    Choice("dear", Score(10.0), Score(0.9, 0.8, 0.95)),
-    Choice("not measured", Score(NAN), Score(0.99)),
+    ParetoPoint("slow and bad", Score(9.0), Score(0.5)),
+    ParetoPoint("cheap", Score(1.0, 0.5, 2.0), Score(0.6)),
+    ParetoPoint("dear", Score(10.0), Score(0.9, 0.8, 0.95)),
+    ParetoPoint("not measured", Score(NAN), Score(0.99)),
 ]
 FIGURES = {
     "bands": lambda lang: banded_curves(BANDS, STEPS.logarithmic(), LOSS, lang=lang),
@@ -76,7 +79,7 @@ def test_the_first_estimate_stands_on_top_with_its_interval_in_words():
 def test_the_front_holds_those_that_no_other_beats_at_both():
     assert [one.name for one in front(CHOICES, ACCURACY)] == ["cheap", "dear"]
     assert [one.name for one in front(CHOICES, LOSS)] == ["cheap", "slow and bad"]  # where less is better
-    twins = [Choice("a", Score(1.0), Score(0.5)), Choice("b", Score(1.0), Score(0.5))]
+    twins = [ParetoPoint("a", Score(1.0), Score(0.5)), ParetoPoint("b", Score(1.0), Score(0.5))]
     assert front(twins, ACCURACY) == twins
 
 
@@ -116,7 +119,7 @@ def test_ticks_of_a_logarithmic_axis_are_few_and_round():
 
 
 def test_intervals_of_shares_end_at_none_and_at_all_of_them() -> None:
-    fig = intervals([Estimate("post-norm", Score(0.6, -0.2, 1.3))], ACCURACY)
+    fig = intervals([IntervalEstimate("post-norm", Score(0.6, -0.2, 1.3))], ACCURACY)
     whisker = next(trace for trace in fig.data if trace.error_x.array).error_x
     assert (whisker.array[0], whisker.arrayminus[0]) == pytest.approx((40, 60))
     between = banded_curves([Band("post-norm", [1, 2], [0.6, 0.7], [-0.2, 0.5], [1.3, 0.9])], STEPS, ACCURACY).data[0]

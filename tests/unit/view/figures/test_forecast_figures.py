@@ -2,7 +2,7 @@
 
 import pytest
 
-from attentif.view.figures.forecast import Drawn, Panel, error_by_step, forecasts, signals
+from attentif.view.figures.forecast import ClassifiedSignal, Panel, error_by_step, forecasts, signals
 from attentif.view.words import Lang, Text
 
 DATES = [f"2024-01-{day:02d}" for day in range(1, 9)]
@@ -35,6 +35,6 @@ def test_errors_begin_at_the_first_step() -> None:
 
 
 def test_signals_stand_one_above_the_other() -> None:
-    fig = signals([Drawn([1, 2, 3], "a → b", 0.9, "s.csv:3"), Drawn([3, 2, 1], "b → a", 0.8, "s.csv:9")], lang="fr")
+    fig = signals([ClassifiedSignal([1, 2, 3], "a → b", 0.9, "s.csv:3"), ClassifiedSignal([3, 2, 1], "b → a", 0.8, "s.csv:9")], lang="fr")
     assert [list(trace.y) for trace in fig.data] == [[1, 2, 3], [3, 2, 1]]
     assert "90\u202f%" in fig.layout.annotations[0].text

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models
 
+from attentif.decode import BeamSearch, Node
 from attentif.decode import Hypothesis as Found
-from attentif.decode import Node, Search
 from attentif.errors import UsageError
 from attentif.view.blocks import Score
 from attentif.view.figures import (
+    BeamToken,
     Growth,
-    Hypothesis,
     Law,
     attention_map,
     beam_tree,
@@ -39,10 +39,10 @@ from attentif.view.words import LANGS, Text
 NAN = math.nan
 RNG = np.random.default_rng(0)
 BEAM = [
-    Hypothesis("le", None, -0.5, chosen=True),
-    Hypothesis("un", None, -1.0),
-    Hypothesis("<b>", 0, -2.0, kept=False),
-    Hypothesis("chat", 0, -0.9, chosen=True),
+    BeamToken("le", None, -0.5, chosen=True),
+    BeamToken("un", None, -1.0),
+    BeamToken("<b>", 0, -2.0, kept=False),
+    BeamToken("chat", 0, -0.9, chosen=True),
 ]
 GROWTH = Growth("a", [(1, Score(1.0, 0.9, 1.1)), (2, Score(NAN)), (4, Score(16.0))], Law(1.0, 2.0, 1, 4))
 MERGES = [("l", "o"), ("lo", "w"), ("e", "r")]
@@ -154,7 +154,7 @@ def test_a_beam_s_parent_stands_in_the_middle_of_its_children():
     assert dots["chat"][0] == 2
     assert dots["&lt;b&gt;"] == (2, 0)
     with pytest.raises(ValueError, match="before its parent"):
-        beam_tree([Hypothesis("a", 3, 0.0)])
+        beam_tree([BeamToken("a", 3, 0.0)])
 
 
 def test_the_tree_of_a_search_marks_the_branch_of_its_best_text():
@@ -166,12 +166,12 @@ def test_the_tree_of_a_search_marks_the_branch_of_its_best_text():
         Node(1, 2, 9, -3.0, "dropped"),
     ]
     found = [Found([6, 8], -0.5, -1.0, "length"), Found([5, 7], -1.0, -2.0, "length")]
-    tree = hypotheses_of(Search(2, "length", [], complete=found, tree=nodes), name=str)
+    tree = hypotheses_of(BeamSearch(2, "length", [], complete=found, tree=nodes), name=str)
     assert [one.token for one in tree if one.chosen] == ["6", "8"]
     assert [one.token for one in tree if not one.kept] == ["9"]
     assert [one.parent for one in tree] == [None, None, 0, 1, 1]
     with pytest.raises(UsageError, match="tree=True"):
-        hypotheses_of(Search(2, "length", [], complete=found), name=str)
+        hypotheses_of(BeamSearch(2, "length", [], complete=found), name=str)
 
 
 def test_independent_errors_follow_the_power_law():
