@@ -14,6 +14,7 @@ EXTRAS = {
     "onnxscript": "onnx",
     "onnxruntime": "onnx",
     "openpyxl": "excel",
+    "rouge_score": "summaries",
 }  # import name -> extra
 
 

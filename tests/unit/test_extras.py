@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import attentif
 from attentif.errors import UsageError
 from attentif.extras import EXTRAS, require_extra
 
@@ -47,3 +48,10 @@ def test_a_missing_package_is_one_line_with_the_command_to_type(monkeypatch) -> 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"attentif\[pictures\]"):
         require_extra("PIL")
+
+
+def test_summaries_are_refused_before_anything_is_read_where_their_scores_cannot_be_computed(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("attentif.extras.is_installed", lambda module: module != "rouge_score")
+    with pytest.raises(UsageError, match=r"attentif\[summaries\]"):
+        attentif.train("summarise", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

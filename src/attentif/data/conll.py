@@ -237,10 +237,15 @@ def _explain_break(mark: str, before: str, scheme: Scheme, *, goes_on: bool) -> 
 
 
 def find_entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """(type, first word, last word) of each entity, broken tags read as generously as seqeval and conlleval do."""
-    from seqeval.metrics.sequence_labeling import get_entities
-
-    return [(kind, first, last) for kind, first, last in get_entities([tag if ENTITY.fullmatch(tag) else OUTSIDE for tag in tags])]
+    """(type, first word, last word) of each entity, broken tags read as generously as conlleval and seqeval do."""
+    found: list[tuple[str, int, int]] = []
+    before = OUTSIDE, ""
+    for place, (mark, kind) in enumerate(map(split_tag, tags)):
+        if mark != OUTSIDE:
+            begins = mark in "BS" or before[0] in "ESO" or kind != before[1]
+            found.append((kind, place if begins else found.pop()[1], place))
+        before = mark, kind
+    return found
 
 
 def repair_tags(tags: Sequence[str], scheme: Scheme) -> list[str]:

@@ -1,7 +1,7 @@
 """Scores of tagged, extracted and summarised text, each by the field's own definition.
 
     entity F1 = 2PR / (P + R)     P right entities among those found, R among those there are; right: same type, same first and last word
-                                  (by seqeval, which agrees with the conlleval script of Tjong Kim Sang & De Meulder 2003)
+                                  (as the conlleval script of Tjong Kim Sang & De Meulder 2003, and seqeval)
     exact match, answer F1        of normalised answers, by SQuAD's rules (Rajpurkar et al. 2016); the best of several references counts
     ROUGE-1, -2, -L               F of common words, pairs of words, longest common subsequence (Lin 2004), by rouge-score
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.data.conll import find_entities
+from attentif.extras import require_extra
 from attentif.tasks.metrics import Floats, Interval, TextScores, interval
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
@@ -63,15 +64,6 @@ def entity_intervals(counts: NDArray[np.int64], draws: int = DRAWS) -> dict[str,
     drawn = [entity_f1(counts[rng.integers(0, len(counts), len(counts))]) for _ in range(draws)]
     telling = int(counts.any(1).sum())  # sentences with an entity, true or found
     return {key: interval([scores[key] for scores in drawn], telling) for key in drawn[0]}
-
-
-def entity_scores(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> dict[str, float]:
-    """The same by seqeval."""
-    from seqeval.metrics import f1_score, precision_score, recall_score
-
-    known, given = ([list(tags) for tags in side] for side in (true, found))
-    names = {"entity_f1": f1_score, "entity_precision": precision_score, "entity_recall": recall_score}
-    return {name: float(score(known, given, zero_division=0)) for name, score in names.items()}
 
 
 # -------------------------------------------------------------------------------------------------------------- answers
@@ -125,6 +117,7 @@ class RougeWords:
 
 def rouge_rows(written: Sequence[str], references: Sequence[str]) -> dict[str, Floats]:
     """The F of each answer."""
+    require_extra("rouge_score")
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(list(ROUGE), tokenizer=RougeWords())

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from attentif.data import SUMMARISE
+from attentif.data import SUMMARISE, DataConfig
+from attentif.extras import require_extra
 from attentif.models import ModelConfig
 from attentif.tasks.base import TASKS, Baseline, Evaluation, Prepared, Say, TaskState
 from attentif.tasks.baselines import measure_time, nearest
@@ -16,6 +17,7 @@ from attentif.tasks.metrics import TextScores
 from attentif.tasks.seq2seq.base import DRAWS, Pairs, Seq2Seq, Seq2SeqConfig, Slice
 from attentif.tasks.seq2seq.report import written_sections
 from attentif.tasks.text_metrics import bootstrap_mean, rouge_rows, rouge_scores
+from attentif.tasks.tokenizers import TokenizerSource
 from attentif.view.blocks import Section
 from attentif.view.words import Text
 
@@ -43,6 +45,12 @@ class Summarise(Seq2Seq[TaskState]):
     roles = SUMMARISE
     limited_by = "task.max_summary"
     cuts_sources = True
+
+    def prepare(
+        self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: TaskState | None = None
+    ) -> Prepared[TaskState, Pairs]:
+        require_extra("rouge_score")  # before anything is trained that could not be scored
+        return super().prepare(data, text, model, say, state)
 
     def limits(self, model: ModelConfig) -> tuple[int, int]:
         return min_limit(self.config.max_len, model.max_len), min_limit(self.config.max_summary, model.max_target_len)

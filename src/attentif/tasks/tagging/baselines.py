@@ -10,7 +10,7 @@ import numpy as np
 from attentif.tasks.base import Baseline, Say
 from attentif.tasks.baselines import measure_time
 from attentif.tasks.metrics import share
-from attentif.tasks.text_metrics import entity_counts, entity_intervals, entity_scores
+from attentif.tasks.text_metrics import entity_counts, entity_f1, entity_intervals
 from attentif.view.words import Text
 
 MOST_WORDS = 100_000  # of the training split that the regression is fitted on
@@ -38,8 +38,9 @@ def tagging_baselines(train: Tagged, test: Tagged, *, entities: bool, say: Say) 
         accuracy, around = share(right, sum(map(len, found)))
         scores, intervals, said = {"accuracy": accuracy}, {"accuracy": around}, f"accuracy {100 * accuracy:.1f} %"
         if entities:
-            scores = entity_scores(test.tags, found) | scores
-            intervals |= entity_intervals(entity_counts(test.tags, found))
+            counts = entity_counts(test.tags, found)
+            scores = entity_f1(counts) | scores
+            intervals |= entity_intervals(counts)
             said = f"entity F1 {100 * scores['entity_f1']:.1f} %"
         baselines.append(Baseline(name, scores, intervals, clock.seconds))
         say(f"baseline {name.en}: {said} ({clock.seconds:.1f} s)")

@@ -65,7 +65,7 @@ from attentif.tasks.rows import LabelledTokens
 from attentif.tasks.tagging.baselines import Tagged, tagging_baselines
 from attentif.tasks.tagging.report import TagDetails, TaggedExample, in_brackets, outcomes, tag_sections
 from attentif.tasks.tagging.word_tokens import encode_words, find_words
-from attentif.tasks.text_metrics import entity_counts, entity_f1, entity_intervals, entity_scores
+from attentif.tasks.text_metrics import entity_counts, entity_f1, entity_intervals
 from attentif.tasks.token_loss import scored_vectors
 from attentif.tasks.tokenizers import TokenizerSource, fit_tokenizer
 from attentif.text import Tokenizer
@@ -226,7 +226,7 @@ class Tag(Task[TagState, TaggedSentences]):
         accuracy, around = share(int(right.sum()), int(sizes.sum()))
         scores, intervals = {"accuracy": accuracy, "loss": loss}, {"accuracy": around}
         if state.scheme != "none":
-            scores = entity_scores(dataset.tags, found) | scores
+            scores = entity_f1(entity_counts(dataset.tags, found)) | scores
         if options.quick:
             return Evaluation(scores, examples=len(dataset), split=dataset.name)
         counts = entity_counts(dataset.tags, found)
