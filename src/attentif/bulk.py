@@ -15,10 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attentif.data import DataConfig, Roles
 from attentif.data.answer_file import TABLES, AnswerFile, SkippedRow
-from attentif.data.input_rows import AskedRow, SkippingTolerance, split_bad
-from attentif.errors import DataError
-from attentif.tasks.base import Prediction, Progress, Say
+from attentif.data.columns import ASKED, OPTIONS, find_columns
+from attentif.data.input_rows import AskedRow, SkippingTolerance, choose_kept, count_rows, iterate_rows, split_bad
+from attentif.data.readers import PlainText, open_reader
+from attentif.errors import DataError, UsageError
+from attentif.tasks.base import AnyTask, Prediction, Progress, Say
+from attentif.training.load import other_rows
 
 CHUNK = 1024  # rows answered together: enough for batches of similar length
 FIRST = 64  # rows of the first chunk, so that progress is seen soon
@@ -35,6 +39,33 @@ class InputRows:
     total: int
     tolerance: SkippingTolerance
     read: frozenset[str] = frozenset()  # columns that the answers were made from
+
+
+def open_questions(
+    task: AnyTask,
+    file: Path,
+    column: str | None,
+    config: DataConfig | None,
+    *,
+    keep: Sequence[str] | None,
+    tolerance: SkippingTolerance,
+) -> InputRows:
+    """The rows of a file that a task is to answer; `config` is that of the training data, whose keys for reading files hold here too."""
+    if (own := task.inputs(file, column)) is not None:
+        if keep:
+            raise UsageError(f"--keep names columns of a table, and a run of {task.config.kind} reads whole files", code="no-column")
+        rows = (AskedRow(number, asked) for number, asked in enumerate(own, 1) if number > tolerance.after)
+        return InputRows(file, rows, len(own), tolerance)
+    role, beside = task.reads, task.beside
+    reader = open_reader(file, tolerance)
+    names = {role: "line"}
+    if not isinstance(reader, PlainText):
+        read = other_rows(config, {"train": str(file)} | ({role: column} if column else {}))
+        roles = Roles((role,), optional=beside, ways={role: ASKED, **{other: f"--set {OPTIONS[other]}" for other in beside}})
+        names = find_columns(reader.columns, file, read, roles)
+    kept = choose_kept(reader.columns, keep, file)
+    found = iterate_rows(reader, names, kept, after=tolerance.after, blank=task.begins_texts)
+    return InputRows(file, found, count_rows(file), tolerance, frozenset(names.values()))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Limit:
         if not given:
             return self.default
         if not (given.isascii() and given.isdigit() and len(given) < 19 and int(given)):
-            raise UsageError(f"the environment variable {self.variable} is {given!r}; a whole number above 0 is wanted")
+            raise UsageError(f"the environment variable {self.variable} is {given!r}; a whole number above 0 is expected")
         return int(given)
 
     @property

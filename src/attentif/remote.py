@@ -14,7 +14,7 @@ from attentif.bulk import Ahead, Answer
 from attentif.cluster import Cluster
 from attentif.data.input_rows import AskedRow
 from attentif.run import Run
-from attentif.tasks.base import Prediction, Progress
+from attentif.tasks.base import Prediction
 
 TEXTS = 2048  # embedded together
 
@@ -74,14 +74,7 @@ def answer_ahead(cluster: Cluster, remote: RemoteRun) -> Ahead:
     return ahead
 
 
-def embed_on(cluster: Cluster, remote: RemoteRun, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+def embed_on(cluster: Cluster, remote: RemoteRun, texts: Sequence[str]) -> NDArray[np.float32]:
     """(N, D): the vectors of all texts, as `Run.embed` gives them."""
     parts = (list(texts[start : start + TEXTS]) for start in range(0, len(texts), TEXTS))
-    vectors = []
-    done = 0
-    for part, outcome in cluster.map_ordered(partial(embed_texts, remote), parts):
-        vectors.append(outcome.get())
-        done += len(part)
-        if progress is not None:
-            progress(done, len(texts))
-    return np.concatenate(vectors)
+    return np.concatenate([outcome.get() for _, outcome in cluster.map_ordered(partial(embed_texts, remote), parts)])

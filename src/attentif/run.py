@@ -1,8 +1,7 @@
 """A model, trained, fitted or imported, with all that goes with it: `attentif.Run`."""
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -10,21 +9,20 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.bulk import Ahead, BulkResult, InputRows, answer_into, embed_into
-from attentif.data import DataConfig, Roles
+from attentif.bulk import Ahead, BulkResult, InputRows, answer_into, embed_into, open_questions
+from attentif.data import DataConfig
 from attentif.data.answer_file import AnswerFile, check_unfinished, describe_job
-from attentif.data.columns import ASKED, OPTIONS, find_columns
 from attentif.data.file_format import check_encoding, describe_file
 from attentif.data.in_memory import name_frames, save_frame
-from attentif.data.input_rows import AskedRow, SkippingTolerance, choose_kept, count_rows, iterate_rows
-from attentif.data.readers import PlainText, open_reader
+from attentif.data.input_rows import SkippingTolerance, count_rows
 from attentif.data.sentences import check_vectors_path, iterate_sentences
 from attentif.data.vector_file import open_vector_file
 from attentif.decode import Generated, Token
 from attentif.errors import AttentifError, RunError, UsageError
 from attentif.models import Model
 from attentif.tasks import Evaluation, Task, TaskState
-from attentif.tasks.base import AnyBaseTask, AnyTask, Dataset, Example, Predictions, Progress, Say, Tokenizers, refuse_non_finite
+from attentif.tasks.answers import Predictions, refuse_non_finite
+from attentif.tasks.base import AnyBaseTask, AnyTask, Dataset, Example, Progress, Say, Tokenizers
 from attentif.tasks.batches import format_count, refuse_blank
 from attentif.tasks.capabilities import CAPABILITIES, Aligner, Capability, Filler, Generator, Painter
 from attentif.tasks.embeddings.senses import Senses, find_senses
@@ -42,10 +40,10 @@ from attentif.training.rundir import RunFolder, read_results
 from attentif.training.stored_config import find_data
 from attentif.training.vectors import embedding_vectors, is_word_level
 from attentif.view.blocks import AttentionMaps, Block, Cell, Paragraph, Section, TableBlock
-from attentif.view.maps import maps_page
-from attentif.view.notebook import score_cells
+from attentif.view.maps import Maps, choose_layers
+from attentif.view.notebook import compare_with_baselines
 from attentif.view.page import Fragment
-from attentif.view.words import Text, count, metric
+from attentif.view.words import Text, count
 
 MOST_NEIGHBOURS = 4000  # training rows among which the nearest are looked for
 BUDGET = 8192  # tokens read at once while scoring, where no training says how many
@@ -265,24 +263,9 @@ class Run:
         tolerance: SkippingTolerance | None = None,
     ) -> InputRows:
         """The rows of a file that are to be answered: its lines, or the rows of a table, whose column of texts is named or detected."""
-        task, tolerance = self._answering(), tolerance or SkippingTolerance(0, [])
+        given = None if self.config is None else self.config.data
         path = describe_file(Path(file), check_encoding(encoding))
-        if (own := task.inputs(path, column)) is not None:
-            if keep:
-                raise UsageError(f"--keep names columns of a table, and a run of {self.kind} reads whole files", code="no-column")
-            rows = (AskedRow(number, asked) for number, asked in enumerate(own, 1) if number > tolerance.after)
-            return InputRows(path, rows, len(own), tolerance)
-        role = task.reads
-        reader = open_reader(path, tolerance)
-        names = {role: "line"}
-        if not isinstance(reader, PlainText):
-            config = other_rows(self.config.data if self.config else None, {"train": str(file)} | ({role: column} if column else {}))
-            beside = task.beside
-            roles = Roles((role,), optional=beside, ways={role: ASKED, **{other: f"--set {OPTIONS[other]}" for other in beside}})
-            names = find_columns(reader.columns, path, config, roles)
-        kept = choose_kept(reader.columns, keep, path)
-        found = iterate_rows(reader, names, kept, after=tolerance.after, blank=task.begins_texts)
-        return InputRows(path, found, count_rows(path), tolerance, frozenset(names.values()))
+        return open_questions(self._answering(), path, column, given, keep=keep, tolerance=tolerance or SkippingTolerance(0, []))
 
     def predict_file(
         self,
@@ -414,7 +397,7 @@ class Run:
         labels = table.columns.get("label") or table.columns.get("labels") or [""] * len(texts)
         return [Neighbour(texts[row], labels[row], similarity, table.place(row)) for row, similarity in near]
 
-    def maps(self, text: str, *, target: str | None = None, pair: str | None = None, layers: Collection[int] | None = None) -> "Maps":
+    def maps(self, text: str, *, target: str | None = None, pair: str | None = None, layers: Collection[int] | None = None) -> Maps:
         """Attention weights of a text (and its translation, or the second text of a pair), by layer and head, counted from 1."""
         task: AnyTask = self.require("inspect")
         if target is not None and "target" not in task.optional_inputs:
@@ -427,7 +410,7 @@ class Run:
         refuse_blank([example], task.reads)
         found = task.maps(self.model, self.state, self.tokenizers, [example])
         if layers is not None:
-            found = [chosen for shown in found if (chosen := _only(shown, layers)).weights]
+            found = [chosen for shown in found if (chosen := choose_layers(shown, layers)).weights]
         if not found:
             raise UsageError("there is no attention map to show: no such layer, or no mixer of this model has maps", file=self.path)
         return Maps(text, found)
@@ -439,39 +422,9 @@ class Run:
         rows.append([Text("paramètres", "parameters"), count(sum(self.model.sizes().values()))])
         body: list[Block] = [TableBlock(["", ""], rows)]
         if self.results:
-            body.append(self._results_table())
+            body.append(compare_with_baselines(self.results))
             body.append(Paragraph(Text("Rapport : {path}", "Report: {path}").with_(path=str(self.folder.report)), "note"))
         return Fragment([Section(str(self.path), body)])._repr_html_()
 
-    def _results_table(self) -> TableBlock:
-        """The run beside its baselines, scores with their intervals."""
-        results = self.results
-        rivals = [(Text(**rival["name"]), rival["scores"], rival["intervals"]) for rival in results.get("baselines", [])]
-        keys = [key for key in results["scores"] if not rivals or any(key in scores for _, scores, _ in rivals)]
-        systems = [*rivals, (Text("ce modèle", "this run"), results["scores"], results.get("intervals", {}))]
-        table: list[list[Cell]] = [[name, *score_cells(scores, intervals, keys)] for name, scores, intervals in systems]
-        return TableBlock(["", *(metric(key).title for key in keys)], table, strong=[len(table) - 1])
-
     def __repr__(self) -> str:
         return f"<Run {self.path}: {self.kind}, {sum(self.model.sizes().values()):,} parameters>"
-
-
-@dataclass(frozen=True)
-class Maps:
-    """Attention maps of a text: shown by a notebook, or saved as one HTML file."""
-
-    text: str
-    maps: list[AttentionMaps]
-
-    def save(self, path: str | Path) -> Path:
-        maps_page(Path(path), self.maps, title=self.text)
-        return Path(path)
-
-    def _repr_html_(self) -> str:
-        return Fragment([Section(shown.title, [shown]) for shown in self.maps])._repr_html_()
-
-
-def _only(shown: AttentionMaps, layers: Collection[int]) -> AttentionMaps:
-    """The weights of some layers; their names hold their numbers: "encoder 1 attn"."""
-    weights = {name: value for name, value in shown.weights.items() if (n := re.search(r" (\d+)( |$)", name)) and int(n[1]) in layers}
-    return replace(shown, weights=weights)

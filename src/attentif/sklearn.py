@@ -78,7 +78,7 @@ class AttentifClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """Train on texts and their labels; a tenth of the rows is kept to choose by, a tenth to be scored on (`run_.results`)."""
         labels = np.asarray(y)
         if labels.ndim != 1 or len(labels) != len(X):
-            raise ValueError(f"y has shape {labels.shape} where X has {len(X)} rows: one label a row is wanted")
+            raise ValueError(f"y has shape {labels.shape} where X has {len(X)} rows: expected one label per row")
         self.classes_ = np.unique(labels)
         self._fit({"train": (_as_texts(X), labels)})
         return self
@@ -124,7 +124,7 @@ class AttentifRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         """Train on texts and their numbers."""
         values = np.asarray(y, dtype=np.float64)
         if values.ndim != 1 or len(values) != len(X):
-            raise ValueError(f"y has shape {values.shape} where X has {len(X)} rows: one number a row is wanted")
+            raise ValueError(f"y has shape {values.shape} where X has {len(X)} rows: expected one number per row")
         self._fit({"train": (_as_texts(X), values)})
         return self
 
@@ -168,7 +168,7 @@ def _as_texts(data: Any) -> Any:
     """A table with columns `text` and, of pairs, `pair`; texts as they are."""
     width = 1 if getattr(data, "ndim", 1) == 1 or isinstance(data, list) else data.shape[1]
     if width > 2:
-        raise ValueError(f"X has {width} columns: one of texts is wanted, or two of pairs")
+        raise ValueError(f"X has {width} columns: expected one column of texts, or two of pairs")
     if isinstance(data, list | tuple):
         return np.array([*data], dtype=object)
     columns = data.columns if hasattr(data, "columns") else None

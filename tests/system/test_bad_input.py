@@ -20,7 +20,7 @@ pytestmark = pytest.mark.system
         ("train classify.toml --data colonnes.csv", 1, "no column looks like the text"),
         ("train classify.toml --data avis.csv --label note", 1, "no column is called 'note'"),
         ("train classify.toml --data une.csv", 1, "une.csv: all 3 rows have the label 'oui'"),
-        ("train classify.toml --data avis.csv une.csv", 2, "'une.csv' is a file, where a change (key=value) is wanted; several files"),
+        ("train classify.toml --data avis.csv une.csv", 2, "'une.csv' is a file, not a setting (key=value); several files"),
         ("train classify.toml model.layres=3", 2, "model.layres: unknown key; did you mean 'layers'?"),
         ("train classify.toml train.lr=vite", 2, "train.lr: must be a valid number, not 'vite'"),
         ("train classify.toml model.base=encodr-tiny", 2, "did you mean 'encoder-tiny'?"),

@@ -33,7 +33,7 @@ def test_a_finished_run_is_lengthened_and_goes_on_from_its_last_step(typed: Call
     before = json.loads((run / "results.json").read_text())["steps"]
     done = typed("train", "--resume", str(run), f"train.steps={before + 8}")
     assert done.code == 0, done.err
-    assert f"going on from step {before}" in done.err
+    assert f"resuming from step {before}" in done.err
     assert json.loads((run / "results.json").read_text())["steps"] == before + 8
     assert typed("verify", str(run)).code == 0
     assert typed("train", "--resume", str(run), "model.layers=3").code == 2

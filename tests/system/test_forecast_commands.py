@@ -99,7 +99,7 @@ def test_dates_in_several_columns_are_one_date_for_every_command(folder: Path) -
     (answer,) = json.loads(typed("predict", "jours", "--file", "dmy.csv", "--json").out)
     assert answer["details"]["table"][0]["date"] == "2023-05-01"
     (folder / "fevrier.csv").write_text("\n".join(["jour,mois,annee,valeur", *lines[:58], "31,2,2023,1", *lines[59:]]) + "\n")
-    expected = "error: fevrier.csv:60: annee 2023, mois 2, jour 31 is no date; correct it"
+    expected = "error: fevrier.csv:60: annee 2023, mois 2, jour 31 is not a date; correct it"
     for command in (("evaluate", "jours", "--data", "fevrier.csv"), ("predict", "jours", "--file", "fevrier.csv")):
         assert typed(*command).err.strip().splitlines()[-1] == expected
 

@@ -94,7 +94,7 @@ def test_a_signal_during_a_long_evaluation_saves_and_leaves_at_once(tmp_path, nu
     process.send_signal(number)
     _, said = process.communicate(timeout=30)
     assert process.returncode == code
-    assert "stopped at step 4; go on with: attentif train --resume" in said
+    assert "stopped at step 4; resume with: attentif train --resume" in said
     (newest,) = Checkpoints(tmp_path / "run" / "checkpoints").sound()
     assert newest.name == "step-00000004"
     assert "valid" not in metrics.read_text()

@@ -138,7 +138,7 @@ def _file_of(texts: list[str], column: str | None, out: Path | None, near: str |
         raise UsageError("--text names a column of a file: give one FILE, or texts")
     file = Path(texts[0]) if len(texts) == 1 and (column is not None or _is_file(texts[0])) else None
     if resume and (file is None or out is None or near is not None):
-        raise UsageError("--resume goes on with vectors of a FILE that go to --out, without --near")
+        raise UsageError("--resume continues the vectors of FILE in --out, without --near")
     if out is None and near is None and (file is not None or len(texts) < 2):
         raise UsageError(
             f"say where the vectors go (--out FILE{SUFFIXES[0]}) or what to look for (--near TEXT)"

@@ -34,7 +34,7 @@ def evaluate(
     text: TextColumn = None,
     label: LabelColumn = None,
     encoding: Encoding = None,
-    split: Annotated[SplitName | None, typer.Option(help="SplitName of the run's own data; by default test.", show_default=False)] = None,
+    split: Annotated[SplitName | None, typer.Option(help="Split of the run's own data; by default test.", show_default=False)] = None,
     json: Json = False,
     device: Device = "auto",
     threads: Threads = 0,

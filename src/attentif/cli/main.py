@@ -186,7 +186,7 @@ def run(words: list[str]) -> int:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except AttentifError as error:
-        if error.exit_code in (INTERRUPTED, TERMINATED):  # a run that was stopped, saved, and says how to go on: no error
+        if error.exit_code in (INTERRUPTED, TERMINATED):  # a run that was stopped and saved, and says how to resume: no error
             print(localize(str(error)), file=sys.stderr)
             return error.exit_code
         if error.quiet:

@@ -143,7 +143,7 @@ def _check(
         if value is not None and file is None:
             raise UsageError(f"{option} is about --file")
     if resume and (file is None or out is None):
-        raise UsageError("--resume goes on with answers to --file that go to --out")
+        raise UsageError("--resume continues `--file FILE --out FILE`")
 
 
 def write_answers(loaded: "Run", file: Path, out: Path, chosen: Choices, options: dict[str, Any], json: bool) -> None:

@@ -104,9 +104,7 @@ def train(
     elif "=" in recipe:
         raise UsageError(f"{recipe!r} is a change: give the recipe or the TOML file first")
     elif is_data(recipe):
-        raise UsageError(
-            f"is a file of data, where a recipe is wanted: attentif train classify --data {recipe}", file=recipe, code="no-recipe"
-        )
+        raise UsageError(f"is a data file, not a recipe: attentif train classify --data {recipe}", file=recipe, code="no-recipe")
     elif folds:
         if folds < 2 or valid or test or dry_run:
             raise UsageError("--folds takes 2 or more, and cuts --data itself: leave --valid, --test and --dry-run out", code="folds")
@@ -149,9 +147,7 @@ def layers_of(given: dict[str, Any], overrides: list[str] | None) -> "list[Layer
         layers.append(Layer({table: {name: value}}, f"option --{option}"))
     for word in overrides or ():
         if "=" not in word and Path(word).exists():
-            raise UsageError(
-                f"{word!r} is a file, where a change (key=value) is wanted; several files are given one by one: --data A --data B"
-            )
+            raise UsageError(f"{word!r} is a file, not a setting (key=value); several files are given one by one: --data A --data B")
         _refuse_bare_key(word)
     return layers + [override(word) for word in overrides or ()]
 

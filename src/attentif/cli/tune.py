@@ -58,7 +58,7 @@ def tune(
     Learning rate, size and regularisation are judged on validation alone.
 
     The first trial is the recipe as it is, the others are drawn at random around it. The best one is scored on the test, once.
-    Interrupted, the same command goes on.
+    Interrupted, the same command continues.
 
     \b
     For example:

@@ -48,7 +48,7 @@ class Journal:
             values = json.loads(path.read_text(encoding="utf-8"))
             return cls(**(values | {"skipped": [SkippedRow(**row) for row in values["skipped"]]}))
         except (ValueError, TypeError, KeyError):
-            raise DataError("is damaged; begin again with --force", file=path, code="journal-damaged") from None
+            raise DataError("is damaged; start over with --force", file=path, code="journal-damaged") from None
 
 
 class AnswerFile:
@@ -77,16 +77,16 @@ class AnswerFile:
         """Go on with what was interrupted; None where nothing was left to do."""
         part, journal_path = _working_files(path)
         if not journal_path.is_file():
-            raise UsageError("there is nothing to go on with: no interrupted command was writing it", file=path, code="nothing-to-resume")
+            raise UsageError("there is nothing to resume: no interrupted command was writing it", file=path, code="nothing-to-resume")
         journal = Journal.read(journal_path)
         if journal.job != job:
-            what = "was begun with another run, another input file or other options; repeat them, or begin again with --force"
+            what = "was begun with another run, another input file or other options; repeat them, or start over with --force"
             raise UsageError(what, file=path, code="resume-differs")
         if not part.is_file():  # killed after the last step but one: the answers have their name already
             journal_path.unlink()
             return None
         if part.stat().st_size < journal.bytes:
-            raise DataError("is shorter than its journal says; begin again with --force", file=part, code="journal-damaged")
+            raise DataError("is shorter than its journal says; start over with --force", file=part, code="journal-damaged")
         return cls(path, journal)
 
     def __enter__(self) -> Self:
@@ -154,7 +154,7 @@ def check_unfinished(path: Path, *, resume: bool, force: bool) -> None:
     """Refuse to begin anew, unasked, where an interrupted command left answers."""
     if not (resume or force) and _working_files(path)[1].is_file():
         raise UsageError(
-            "an interrupted command left part of it; go on with --resume, or begin again with --force", file=path, code="unfinished"
+            "an interrupted command left part of it; continue with --resume, or start over with --force", file=path, code="unfinished"
         )
 
 

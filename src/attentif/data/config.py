@@ -76,7 +76,7 @@ class DataConfig(Config):
         return self
 
     def _check_builtin(self) -> None:
-        from attentif.data.builtin import BUILTIN  # the generators' word lists are wanted by few
+        from attentif.data.builtin import BUILTIN  # the generators' word lists are rarely needed
 
         if self.name not in BUILTIN:
             known = ", ".join(BUILTIN)

@@ -115,7 +115,7 @@ def _values_problem(name: Literal["tokens", "tags"], values: Any) -> str | None:
         return f"the {name} are no list of texts, such as " + ('["Le", "chat"]' if name == "tokens" else '["O", "B-PER"]')
     for place, value in enumerate(values, 1):
         if not isinstance(value, str):
-            return f"{name[:-1]} {place} is {value!r}, where a text is wanted" + (": give the tags' names" if name == "tags" else "")
+            return f"{name[:-1]} {place} is {value!r}, where a text is expected" + (": give the tags' names" if name == "tags" else "")
         if not value.strip():
             return f"{name[:-1]} {place} is empty"
         if "\n" in value:
@@ -132,14 +132,14 @@ class Conll:
         self.file, self.tolerance = file, tolerance
         first = next(((number, line) for number, line in self._lines() if line.strip() and not line.startswith(("#", SKIPPED))), None)
         if first is None:
-            raise DataError("holds no sentence: a token and its tag a line are wanted", file=file)
+            raise DataError("holds no sentence: a token and its tag a line are expected", file=file)
         self.separator = re.compile("\t" if "\t" in first[1] else r"[ \t]+")  # a no-break space is part of its word: 10 000
         self.columns = len(self.separator.split(first[1]))
         self.universal = suffix_of(file) == UNIVERSAL
         token, tag = (2, 4) if self.universal else (1, self.columns)
         self.token, self.tag = self._column(config, "tokens", token), self._column(config, "tags", tag)
         if self.columns < 2:
-            raise DataError("has one column, where a token and its tag are wanted", file=file, line=first[0])
+            raise DataError("has one column, where a token and its tag are expected", file=file, line=first[0])
 
     def _column(self, config: DataConfig, role: str, default: int) -> int:
         asked = config.column(role) or str(default)

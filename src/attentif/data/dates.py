@@ -113,7 +113,7 @@ def join_parts(date: Mapping[str, str], cells: Sequence[Any]) -> datetime | str:
         return datetime(year, month, day, hour, minute, second)
     except ValueError:
         said = ", ".join(f"{column} {number}" for column, number in zip(columns, numbers, strict=True))
-        raise ValueError(f"{said} is no date; correct it") from None
+        raise ValueError(f"{said} is not a date; correct it") from None
 
 
 def _parse_whole(part: str, column: str, cell: Any) -> int:
@@ -125,7 +125,7 @@ def _parse_whole(part: str, column: str, cell: Any) -> int:
         raise ValueError(f"{column}: {f'{text[:40]!r} is no {part} in digits' if text else f'the {part} is missing'}; {way_out}")
     number = int(text.removesuffix(".0"))
     if part == "year" and number < FIRST_YEAR:
-        raise ValueError(f"{column}: {number} is no year of four digits; write it in full")
+        raise ValueError(f"{column}: {number} is not a year of four digits; write it in full")
     return number
 
 

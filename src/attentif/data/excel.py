@@ -29,7 +29,7 @@ class Excel(Reader):
             names.pop()
         self.columns = names
         if not any(names):
-            raise DataError("the first row of the sheet is empty; the names of the columns are wanted there", file=path, line=1)
+            raise DataError("the first row of the sheet is empty; it must hold the column names", file=path, line=1)
         self._check_names("rename one of them", line=1)
 
     @contextmanager

@@ -102,7 +102,7 @@ def _read(
 
 def _text(role: str, value: Any) -> Kept:
     if not isinstance(value, str):
-        return "", f"the {role} is {value!r}, where a text is wanted"
+        return "", f"the {role} is {value!r}, where a text is expected"
     return value, text_problem(value)
 
 
@@ -117,10 +117,10 @@ def _labels(separator: str, spell: Callable[[str], str], value: Any) -> Kept:
         else:
             value = [part for part in value.split(separator) if part.strip()]
     if not isinstance(value, list):
-        return "", f"the labels are {value!r}, where a list, or a text with {separator!r} between them, is wanted"
+        return "", f"the labels are {value!r}, where a list, or a text with {separator!r} between them, is expected"
     for label in value:
         if isinstance(label, bool) or not isinstance(label, str | int) or not str(label).strip():
-            return "", f"a label is {label!r}, where a text or a whole number is wanted"
+            return "", f"a label is {label!r}, where a text or a whole number is expected"
         if problem := text_problem(str(label)):
             return "", f"a label {problem}"
     return json.dumps(sorted({spell(str(label)) for label in value}), ensure_ascii=False), None

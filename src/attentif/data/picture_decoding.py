@@ -62,7 +62,7 @@ def decode(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
     """(C, H, W); ValueError in words for what is no picture."""
     if isinstance(source, np.ndarray) and frame.frames > 1:
         if len(source) < frame.frames:
-            raise ValueError(f"is a film of {len(source)} frames; {frame.frames} are wanted")
+            raise ValueError(f"is a film of {len(source)} frames; {frame.frames} are expected")
         one = replace(frame, frames=1)
         return np.concatenate([decode(source[number], one) for number in _spread(len(source), frame.frames)])
     if isinstance(source, np.ndarray):

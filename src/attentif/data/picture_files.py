@@ -314,10 +314,10 @@ def _rows(path: Path, x: str, pictures: NDArray[Any], y: str, labels: NDArray[An
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (len(pictures),):
-        raise DataError(f"{y} has shape {labels.shape}, and {x} holds {len(pictures):,} pictures: one label each is wanted", file=path)
+        raise DataError(f"{y} has shape {labels.shape}, and {x} holds {len(pictures):,} pictures: one label each is expected", file=path)
     if np.issubdtype(labels.dtype, np.floating):
         if not np.equal(np.mod(labels, 1), 0).all():
-            raise DataError(f"{y} holds numbers that are no whole ones: classes are wanted", file=path)
+            raise DataError(f"{y} holds fractions where classes (whole numbers) are expected", file=path)
         labels = labels.astype(np.int64)
     names = [str(label) for label in labels.tolist()]
     return [PictureEntry(picture, name, path, row) for row, (picture, name) in enumerate(zip(pictures, names, strict=True), 1)]

@@ -93,7 +93,7 @@ def read_questions(file: Path, question: str | None = None) -> list[dict[str, st
     """The questions of a table that nobody has answered yet: {"image": path, "question": ...}; `question` names their column."""
     reader = open_reader(file, Tolerance())
     if isinstance(reader, PlainText):
-        raise DataError("is plain text; a table with the columns image and question is wanted (CSV, TSV, JSONL)", file=file)
+        raise DataError("is plain text; expected a table (CSV, TSV, JSONL) with the columns image and question", file=file)
     config = DataConfig(train=str(file), columns={"question": question} if question else {})
     names = find_columns(reader.columns, file, config, Roles(("image", "question"), ways={"image": "'image'", "question": ASKED}))
     found = []

@@ -138,7 +138,7 @@ class Csv(Reader):
         except csv.Error as error:
             raise DataError(f"the header cannot be read: {error}", file=path, line=1) from None
         if not any(self.columns):
-            raise DataError("the first line is empty; the names of the columns are wanted there", file=path, line=1)
+            raise DataError("the first line is empty; it must hold the column names", file=path, line=1)
         self._check_texts(1)
         self._check_names("is the header line missing?", line=1)
 
@@ -186,7 +186,7 @@ class JsonLines(Reader):
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         super().__init__(path, tolerance)
         if next(text_lines(path), "").lstrip().startswith("["):
-            raise DataError("is one JSON list; one JSON object a line is wanted (jq -c '.[]' makes it so)", file=path, line=1)
+            raise DataError("is one JSON list; one JSON object a line is expected (jq -c '.[]' makes it so)", file=path, line=1)
         # bad lines before the first good one are told when rows are read, unless there is no good one
         first = next(self._objects(Tolerance(sys.maxsize)), None) or next(self._objects(Tolerance(0)), None)
         if first is None:
@@ -347,7 +347,7 @@ def check_file(path: Path) -> None:
         if suffix_of(path) not in WORKBOOKS:
             raise DataError("is a zip archive or a spreadsheet; unpack it, name the workbook .xlsx, or save the sheet as CSV", file=path)
     elif suffix_of(path) in WORKBOOKS:
-        raise DataError("is no Excel workbook, though its name says so", file=path)
+        raise DataError("is not an Excel workbook, despite its name", file=path)
     if start == OLD_WORKBOOK:
         raise DataError("is a workbook of Excel 97 or a protected one; save it as .xlsx or CSV", file=path)
 
@@ -371,8 +371,8 @@ def cell_text(value: Any, column: str) -> tuple[str, str | None]:
         case None:
             return "", f"{column!r} is missing (null)"
         case list() | dict() | tuple():
-            return "", f"{column!r} holds a list or an object where text, a number or true/false is wanted"
-    return "", f"{column!r} holds a value of type {type(value).__name__} where text or a number is wanted"
+            return "", f"{column!r} holds a list or an object where text, a number or true/false is expected"
+    return "", f"{column!r} holds a value of type {type(value).__name__} where text or a number is expected"
 
 
 def text_problem(text: str) -> str | None:
@@ -385,5 +385,5 @@ def text_problem(text: str) -> str | None:
             byte, place = code - 0xDC00, len(text[: error.start].encode(errors="surrogateescape"))
             way_out = "save the file as UTF-8 (in Excel: CSV UTF-8), or name its encoding: --encoding cp1252 (Windows, older Excel)"
             return f"byte 0x{byte:02X} is not UTF-8 (at byte {place} of the text); {way_out}"
-        return "holds half of a surrogate pair, which is no character"
+        return "holds half of a surrogate pair, which is not a character"
     return "holds a NUL byte" if "\0" in text else None

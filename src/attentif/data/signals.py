@@ -89,7 +89,7 @@ def _steps(cell: Any, column: str) -> list[list[float]]:
     if isinstance(cell, str):
         return parse_signal(cell).tolist()
     if not isinstance(cell, list | tuple):
-        raise ValueError(f"{column}: holds {type(cell).__name__} where a list of numbers is wanted")
+        raise ValueError(f"{column}: holds {type(cell).__name__} where a list of numbers is expected")
     steps = [[number_of(column, one) for one in (step if isinstance(step, list | tuple) else [step])] for step in cell]
     if len({len(step) for step in steps}) > 1:
         raise ValueError(f"{column}: its steps have different numbers of channels")

@@ -169,7 +169,7 @@ def _by_class(units: Sequence[Unit], classes: Sequence[str]) -> list[list[Unit]]
 
 
 def _lowest(units: Sequence[Unit], wanted: float) -> tuple[list[Unit], list[Unit]]:
-    """The first units that bring the count nearer to what is wanted, and the others; the last unit is never taken."""
+    """The first units that bring the count nearer to the target, and the others; the last unit is never taken."""
     part: list[Unit] = []
     rest: list[Unit] = []
     count = 0

@@ -116,7 +116,7 @@ def read_squad(file: Path) -> Iterator[tuple[int, Question]]:
     try:
         whole = json.loads(raw)
     except json.JSONDecodeError as error:
-        more = "; it looks like JSON lines: one object is wanted" if error.msg == "Extra data" else ""
+        more = "; it looks like JSON lines: one object is expected" if error.msg == "Extra data" else ""
         raise DataError(f"is not valid JSON: {error.msg.lower()}, at character {error.colno}{more}", file=file, line=error.lineno) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"is not usable JSON: {str(error).split(';')[0].lower()}", file=file) from None

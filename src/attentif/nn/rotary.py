@@ -27,7 +27,7 @@ from attentif.nn.seq import Seq
 
 class ScalingConfig(Config):
     kind: str
-    factor: float = Field(ge=1, description="how many times longer than trained")
+    factor: float = Field(ge=1, description="context extension factor")
 
     def frequencies(self, base: float, width: int, length: Tensor) -> Tensor:
         """θᵢ for `length` tokens: (K/2,), or (..., K/2) where lengths (...) matter."""
@@ -160,7 +160,7 @@ class RotaryConfig(Config):
     fraction: float = Field(1.0, gt=0, le=1, description="share of each head's width that is rotated")
     pairs: Pairs = Field("half", description="pairs of components: halves of the vector, or adjacent")
     of: Literal["heads", "input"] = Field("heads", description="rotate queries and keys, or the input of their projections")
-    scaling: Scaling | None = Field(None, description="for longer contexts than trained: linear, ntk, yarn, llama3, longrope")
+    scaling: Scaling | None = Field(None, description="context extension: linear, ntk, yarn, llama3, longrope")
 
     def build(self, head_width: int) -> "Rotary":
         return Rotary(self, head_width)

@@ -79,13 +79,13 @@ def balanced_accuracy(table: ArrayLike) -> Any:
 OF_COUNTS: dict[str, Callable[[ArrayLike], Any]] = {"accuracy": accuracy, "f1": macro_f1, "balanced_accuracy": balanced_accuracy}
 
 
-def classification_scores(table: Counts, seed: int = 0) -> tuple[dict[str, float], dict[str, Interval]]:
+def classification_scores(table: Counts) -> tuple[dict[str, float], dict[str, Interval]]:
     """Accuracy, macro F1 and balanced accuracy with their intervals, from the confusion matrix alone."""
     total = int(table.sum())
     if total == 0:
         raise ValueError("no example was scored")
     drawn = max(100, min(DRAWS, DRAWN_CELLS // table.size))
-    draws = np.random.default_rng(seed).multinomial(total, table.ravel() / total, size=drawn).reshape(drawn, *table.shape)
+    draws = np.random.default_rng(0).multinomial(total, table.ravel() / total, size=drawn).reshape(drawn, *table.shape)
     scores = {key: float(score(table)) for key, score in OF_COUNTS.items()}
     return scores, {key: interval(score(draws), total) for key, score in OF_COUNTS.items()}
 
@@ -103,7 +103,7 @@ def never_answered(details: Mapping[str, Any]) -> list[Text]:
     return [warning.with_(names=shown)]
 
 
-def ranking_scores(p: Floats, true: Counts, seed: int = 0) -> tuple[dict[str, float], dict[str, Interval]]:
+def ranking_scores(p: Floats, true: Counts) -> tuple[dict[str, float], dict[str, Interval]]:
     """Area under the ROC curve and average precision of (N, C) probabilities: of the second of two classes, else the mean of one against
     the rest over the classes that occur. Nothing where all examples have one class."""
     columns = [c for c in ((1,) if p.shape[1] == 2 else range(p.shape[1])) if 0 < (true == c).sum() < len(true)]
@@ -112,7 +112,7 @@ def ranking_scores(p: Floats, true: Counts, seed: int = 0) -> tuple[dict[str, fl
     draws = min(200, DRAWN_CELLS // max(1, len(true) * len(columns)))
     weights = np.ones((1, len(true)))
     if draws >= 50:
-        drawn = np.random.default_rng(seed).multinomial(len(true), np.full(len(true), 1 / len(true)), size=draws)
+        drawn = np.random.default_rng(0).multinomial(len(true), np.full(len(true), 1 / len(true)), size=draws)
         weights = np.concatenate([weights, drawn])
     areas = np.array([_areas(p[:, c], true == c, weights) for c in columns])  # (classes, 2, draws)
     known = ~np.isnan(areas)  # a class that is absent from a draw says nothing
@@ -144,7 +144,7 @@ def precision_recall(score: Floats, positive: NDArray[np.bool_], points: int = 1
     return [(float(found[k] / found[-1]), float(found[k] / (last[k] + 1)), float(score[order][last[k]])) for k in kept]
 
 
-def label_scores(true: Counts, predicted: Counts, draws: int = 500, seed: int = 0) -> tuple[dict[str, float], dict[str, Interval]]:
+def label_scores(true: Counts, predicted: Counts, draws: int = 500) -> tuple[dict[str, float], dict[str, Interval]]:
     """Several labels at once, (N, C) of 0 and 1: F1 of all labels together and mean over labels, and texts whose labels are all right.
 
     Texts are drawn again, as weights on what each of them adds to the counts.
@@ -153,7 +153,7 @@ def label_scores(true: Counts, predicted: Counts, draws: int = 500, seed: int = 
         raise ValueError("no example was scored")
     right, either = true & predicted, true + predicted
     exact = (true == predicted).all(1)
-    weights = np.random.default_rng(seed).multinomial(len(true), np.full(len(true), 1 / len(true)), size=draws)
+    weights = np.random.default_rng(0).multinomial(len(true), np.full(len(true), 1 / len(true)), size=draws)
     weights = np.concatenate([np.ones((1, len(true)), dtype=np.int64), weights])  # the first: as it is
     hits, both = weights @ right, weights @ either  # TP, and 2 TP + FP + FN, of each label
     present = both > 0  # a label that is absent from a draw says nothing
@@ -166,11 +166,11 @@ def label_scores(true: Counts, predicted: Counts, draws: int = 500, seed: int = 
     return scores, {key: interval(values[1:], len(true)) for key, values in found.items()}
 
 
-def share(hits: int, total: int, seed: int = 0) -> tuple[float, Interval]:
+def share(hits: int, total: int) -> tuple[float, Interval]:
     """A share and its interval."""
     if total == 0:
         raise ValueError("no example was scored")
-    draws = np.random.default_rng(seed).binomial(total, hits / total, size=DRAWS)
+    draws = np.random.default_rng(0).binomial(total, hits / total, size=DRAWS)
     return hits / total, interval(draws / total, total)
 
 
@@ -183,13 +183,13 @@ def share_of(hits: ArrayLike) -> Callable[[Counts], tuple[float, Interval]]:
 # ------------------------------------------------------------------------------------------------------------- language
 
 
-def mean_interval(totals: ArrayLike, counts: ArrayLike, draws: int = 500, seed: int = 0) -> Interval:
+def mean_interval(totals: ArrayLike, counts: ArrayLike, draws: int = 500) -> Interval:
     """Of Σ totals / Σ counts, drawing pieces of text (windows), within which tokens are not independent."""
     sums, sizes = np.asarray(totals, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     sums, sizes = sums[sizes > 0], sizes[sizes > 0]  # a piece without a count says nothing
     if not len(sums):
         return float("nan"), float("nan")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     drawn = (rng.integers(0, len(sums), len(sums)) for _ in range(draws))
     return interval([sums[rows].sum() / sizes[rows].sum() for rows in drawn])
 
@@ -215,7 +215,7 @@ class TextScores:
     signatures: dict[str, str]
 
 
-def text_scores(written: Sequence[str], references: Sequence[str], *, draws: int = 0, seed: int = 0) -> TextScores:
+def text_scores(written: Sequence[str], references: Sequence[str], *, draws: int = 0) -> TextScores:
     """BLEU (Papineni 2002), chrF (Popović 2015), both by sacrebleu (Post 2018), and exact match; `draws` > 0 for intervals."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -230,10 +230,10 @@ def text_scores(written: Sequence[str], references: Sequence[str], *, draws: int
         scores[key] = score(slice(None))
         signatures[key] = str(scorer.get_signature())
         if draws:
-            rng = np.random.default_rng(seed)
+            rng = np.random.default_rng(0)
             intervals[key] = interval([score(rng.integers(0, len(sums), len(sums))) for _ in range(draws)])
     hits = sum(exactly(a, b) for a, b in zip(written, references, strict=True))
-    scores["exact_match"], intervals["exact_match"] = share(hits, len(references), seed)
+    scores["exact_match"], intervals["exact_match"] = share(hits, len(references))
     return TextScores(scores, intervals, signatures)
 
 

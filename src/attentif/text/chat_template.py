@@ -133,7 +133,7 @@ class ChatTemplate:
                 raise RunError(f"has no chat template {name!r}: there are {', '.join(map(str, found))}", file=file)
             found = found[name]
         if found is not None and not isinstance(found, str):
-            raise RunError("chat_template is no text", file=file)
+            raise RunError("chat_template is not a text", file=file)
         return None if found is None else cls(found, file)
 
     def render(self, messages: Sequence[Message], special: Mapping[str, str] | None = None, *, answer: bool = True, **more: Any) -> str:

@@ -186,7 +186,7 @@ class Char(VocabularyConfig):
 class Given(TokenizerConfig):
     """A tokenizer imported with a checkpoint: used unchanged, never trained."""
 
-    kind: Literal["given"] = Field("given", description="came with a model of somebody else's: used as it is")
+    kind: Literal["given"] = Field("given", description="came with another model: used as is")
     roles: dict[str, str] = Field({}, description="its special tokens by part: pad, unk, cls, sep, mask, bos, eos")
     ends: list[str] = Field([], description="the tokens that end a text, where it is not `eos` alone")
 

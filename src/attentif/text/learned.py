@@ -169,4 +169,4 @@ def skip_empty(texts: Iterable[str]) -> Iterator[str]:
             found = True
             yield text
     if not found:
-        raise DataError("there is no text to train a tokenizer on")
+        raise DataError("no text to train a tokenizer on")

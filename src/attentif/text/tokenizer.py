@@ -271,8 +271,8 @@ class Tokenizer:
         """Decode ids to text; incomplete UTF-8 becomes �."""
         return str(self.rust.decode([int(i) for i in ids], skip_special_tokens=skip_special))
 
-    def decode_batch(self, rows: Iterable[Iterable[int]], skip_special: bool = True) -> list[str]:
-        return list(self.rust.decode_batch([[int(i) for i in ids] for ids in rows], skip_special_tokens=skip_special))
+    def decode_batch(self, rows: Iterable[Iterable[int]]) -> list[str]:
+        return list(self.rust.decode_batch([[int(i) for i in ids] for ids in rows]))
 
     # --------------------------------------------------------------------------------------------------------------- files
 

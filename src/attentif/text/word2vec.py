@@ -41,8 +41,8 @@ class Word2VecConfig(VectorsConfig):
     kind: Literal["word2vec"] = Field("word2vec", description="word vectors by prediction of neighbours (gensim)")
     algorithm: Literal["skip-gram", "cbow"] = Field("skip-gram", description="a word predicts its neighbours, or they predict it")
     negative: int = Field(5, gt=0, description="words drawn at random against each true neighbour")
-    sample: float = Field(1e-3, ge=0, description="above this share of the text, words are passed over at times (0: never)")
-    lr: float = Field(0.025, gt=0, description="first learning rate; it falls to nothing")
+    sample: float = Field(1e-3, ge=0, description="subsampling threshold: words more frequent than this are randomly skipped (0: off)")
+    lr: float = Field(0.025, gt=0, description="initial learning rate; decays to zero")
 
     def build(self) -> "Word2Vec":
         return Word2Vec(self)
@@ -109,7 +109,7 @@ class Word2Vec(FittedVectors):
         )
         model.build_vocab(_Sentences(examples, "count words", 1, watch))
         if not len(model.wv):
-            raise DataError("there is no word in the text")
+            raise DataError("the text holds no word")
         model.train(
             _Sentences(examples, "word2vec", config.epochs, watch),
             total_examples=model.corpus_count,
@@ -139,7 +139,7 @@ class _Sentences:
             self.watch(self.what, min(self.done, self.total), self.total)
 
 
-def cooccurrence_accuracy(vectors: WordVectors, stream: WordStream, window: int, seed: int = 0) -> float:
+def cooccurrence_accuracy(vectors: WordVectors, stream: WordStream, window: int) -> float:
     """How often two neighbouring words are more similar than the first and a random word.
 
     A half is chance, which is all that one-hot vectors reach: no two of their words are nearer than any other two.
@@ -157,7 +157,7 @@ def cooccurrence_accuracy(vectors: WordVectors, stream: WordStream, window: int,
     one, other = (np.concatenate(side) if side else np.empty(0, dtype=np.int64) for side in (ones, others))
     if not len(one):
         return float("nan")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     chosen = rng.permutation(len(one))[:PAIRS]
     one, other = one[chosen], other[chosen]
     drawn = rng.permutation(other)

@@ -145,7 +145,7 @@ def verify(path: Path) -> None:
 
 
 def read(path: Path, rows: Rows | None = None) -> Checkpoint:
-    """A checkpoint that was verified; `rows` says which rows of each tensor are wanted."""
+    """A checkpoint that was verified; `rows` says which rows of each tensor are needed."""
     state = json.loads((path / STATE).read_text(encoding="utf-8"))
     stems = sorted({stem_of(file) for file in path.glob("*.safetensors")})
     return Checkpoint(parse_step(path), state, {stem: read_tensors(path / f"{stem}.safetensors", rows) for stem in stems})

@@ -132,7 +132,7 @@ FORMAT = 3  # of run folders
 class OriginConfig(Config):
     """What the files of an imported checkpoint say beside its model and task, for exports to say it again."""
 
-    architecture: str = Field(description="class of transformers")
+    architecture: str = Field(description="transformers class")
     limits: dict[str, int] = Field({}, description="limits on paper of config.json: max_position_embeddings")
     model_max_length: int | None = Field(None, description="longest text, of tokenizer_config.json")
     padding_side: Literal["left", "right"] | None = Field(None, description="where its tokenizer pads")

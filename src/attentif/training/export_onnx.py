@@ -146,7 +146,7 @@ def _build_graph(task: AnyTask, state: Any, model: Trainable) -> tuple[TextGraph
     """The graph, and what makes inputs of so many rows, so long."""
     config, outputs = model.config, lambda logits: task.graph_outputs(state, logits)
     if config.encoder is not None and config.decoder is not None:
-        raise ConfigError("ONNX: a model with an encoder and a decoder is several graphs, and one is written; export --to hf, say")
+        raise ConfigError("ONNX: a model with an encoder and a decoder is several graphs, and one is written; export --to hf instead")
     if isinstance(config.head, CRFHeadConfig):
         raise ConfigError(
             "ONNX: a conditional random field finds its tags by a search, which is no graph; train with model.head.kind=tokens"

@@ -21,7 +21,7 @@ def lengthen_run(path: Path, changes: Sequence[Layer], say: Say) -> None:
             raise UsageError(f"{layer.name}: beside --resume only the length of a run changes: {keys}", code="not-a-length")
     folder = RunFolder.open(path)
     if next(folder.checkpoints().sound(), None) is None:
-        raise RunError("has no checkpoint to go on from (a finished ensemble keeps none)", file=path, code="no-checkpoint")
+        raise RunError("has no checkpoint to resume from (a finished ensemble keeps none)", file=path, code="no-checkpoint")
     config = Document([read_toml(folder.config), *changes]).build(RunConfig)
     with folder.writing():
         folder.unseal()

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attentif.data.batching import Rows, padding_waste, plan
+from attentif.data.batching import Rows
 from attentif.errors import DataError, RunError
 from attentif.kernels.linear import takes_onednn
 from attentif.models import Batch, eval_mode
@@ -37,12 +37,12 @@ from attentif.training.config import TrainConfig
 from attentif.training.counter import Counter, add_lists
 from attentif.training.distributed import Ranks
 from attentif.training.ema import Average
+from attentif.training.epochs import Epochs
 from attentif.training.machine import seed_all
 from attentif.training.optim import load_state, optimizers, set_rate, state_of
 from attentif.training.precision import begin_scale, lower_scale, note_step
 from attentif.training.progress import Display, Status
 from attentif.training.rundir import RunFolder
-from attentif.training.schedule import factor, warmup_steps
 from attentif.training.sharding import Layout, Sharded, Whole
 from attentif.training.signals import Interrupts, StoppedError
 from attentif.training.train_state import TrainState, metrics_row
@@ -105,7 +105,7 @@ class Loop:
     def __init__(self, job: Job, ranks: Ranks, display: Display, interrupts: Interrupts) -> None:
         self.job, self.config, self.ranks, self.display, self.interrupts = job, job.config, ranks, display, interrupts
         if not len(job.train):
-            raise DataError("there is no example to train on")
+            raise DataError("no example to train on")
         self.state = TrainState()
         step = Step(job.task, job.model)
         if self.config.compile:
@@ -119,10 +119,7 @@ class Loop:
         self.average = Average(job.model, self.config.ema, own) if self.config.ema else None
         self.best: dict[str, Tensor] = {}
         self.checkpoints = job.folder.checkpoints(self.config.keep)
-        self.plan_of: tuple[int, list[Rows]] = (-1, [])
-        self.stretch = 1.0  # passes made where one was asked for
-        self.steps_per_epoch = math.ceil(len(self.plan(0)) / self.config.accumulate)
-        self.stretch = self.config.stretch(self.steps_per_epoch)
+        self.epochs = Epochs(self.config, job.train.lengths, display.say)
         self.stop = 0  # the signal that ends the run early
         self.board: Any = None
         library = "oneDNN" if takes_onednn(torch.get_num_threads()) else "torch"
@@ -137,8 +134,9 @@ class Loop:
 
     def run(self) -> None:
         """Step and evaluate until the end; after a signal, save and raise StoppedError."""
-        if self.stretch > 1 and not self.state.step and self.total() >= self.config.min_steps:
-            passes = f"{self.stretch * self.config.epochs:.3g} passes instead of {self.config.epochs:g}"
+        stretch = self.epochs.stretch
+        if stretch > 1 and not self.state.step and self.epochs.total(self.state) >= self.config.min_steps:
+            passes = f"{stretch * self.config.epochs:.3g} passes instead of {self.config.epochs:g}"
             self.display.say(f"the data are small: {passes}, for train.min_steps asks for {self.config.min_steps} steps at least")
         self.job.model.train()
         self.follow()
@@ -155,7 +153,7 @@ class Loop:
         self.save()
         self.broadcast(None)  # collect a signal that came after the last step
         if self.stop:
-            raise StoppedError(f"stopped at step {self.state.step}; go on with: attentif train --resume {self.job.folder.path}", self.stop)
+            raise StoppedError(f"stopped at step {self.state.step}; resume with: attentif train --resume {self.job.folder.path}", self.stop)
 
     def finish(self) -> TrainState:
         """Leave the model with the best weights, or the averaged ones, or the last."""
@@ -180,7 +178,7 @@ class Loop:
 
     def step(self) -> None:
         began, state = time.perf_counter(), self.state
-        batches = self.plan(state.epoch)[state.index :][: self.config.accumulate]
+        batches = self.epochs.batches(state.epoch)[state.index :][: self.config.accumulate]
         while True:
             sums, counts = self.forward_backward(batches)
             norm = self.mean_and_clip(sums["count"])
@@ -190,7 +188,7 @@ class Loop:
                 optimizer.zero_grad()
         self.check(sums["loss"], norm, batches)
         note_step(state)
-        rate = self.rate()
+        rate = self.epochs.rate(state)
         set_rate(self.optimizers, rate)
         for optimizer in self.optimizers:
             optimizer.step()
@@ -199,16 +197,16 @@ class Loop:
         state.counts = add_lists(state.counts or self.counter.zeros(), counts)
         state.step += 1
         state.index += len(batches)
-        if state.index >= len(self.plan(state.epoch)):
+        if state.index >= len(self.epochs.batches(state.epoch)):
             state.epoch, state.index = state.epoch + 1, 0
         if self.average:
             self.average.update(state.step)
         seconds = self.broadcast(time.perf_counter() - began)
         state.tokens += round(sums["tokens"])
         state.seconds += seconds
-        before, state.epochs = state.epochs, state.epoch + (state.index / len(self.plan(state.epoch)) if state.index else 0.0)
-        state.ended = self.end()
-        state.pending = len(self.job.valid) > 0 and (bool(state.ended) or self.is_evaluation_due(before))
+        before, state.epochs = state.epochs, state.epoch + (state.index / len(self.epochs.batches(state.epoch)) if state.index else 0.0)
+        state.ended = self.epochs.end(state)
+        state.pending = len(self.job.valid) > 0 and (bool(state.ended) or self.epochs.is_evaluation_due(state, before))
         self.log(sums | {"seconds": seconds}, rate, norm)
 
     def broadcast(self, value: Any) -> Any:
@@ -268,50 +266,6 @@ class Loop:
             file=self.job.folder.path,
             code="diverged",
         )
-
-    # ------------------------------------------------------------------------------------------------ how far, how long
-
-    def plan(self, epoch: int) -> list[Rows]:
-        """The batches of an epoch, in order."""
-        if self.plan_of[0] != epoch:
-            train, config = self.job.train, self.config
-            batches = plan(train.lengths, config.batch_tokens, seed=config.seed, epoch=epoch, packed=config.packed)
-            self.plan_of = epoch, batches
-            waste = 0.0 if config.packed else padding_waste(train.lengths, batches)
-            if epoch % round(self.stretch) == 0:
-                self.display.say(f"epoch {epoch + 1}: {len(batches)} batches, {waste:.1%} padding")
-        return self.plan_of[1]
-
-    def total(self) -> int:
-        """Total steps of the run; under a limit of minutes, extrapolated from the time so far."""
-        config, state = self.config, self.state
-        limits = [config.steps] if config.steps else []
-        if config.epochs:
-            limits.append(math.ceil(config.epochs * self.stretch * self.steps_per_epoch))
-        if config.minutes and state.seconds:
-            limits.append(max(state.step + 1, round(state.step * 60 * config.minutes / state.seconds)))
-        return min(limits) if limits else 1_000_000  # before the first step of a run limited by minutes alone
-
-    def rate(self) -> float:
-        config, total = self.config, self.total()
-        warmup = warmup_steps(config.warmup, total)
-        return config.lr * factor(config.schedule, self.state.step, warmup=warmup, total=total, end=config.lr_end)
-
-    def end(self) -> str:
-        """Why the run is over; empty while it is not."""
-        config, state = self.config, self.state
-        if config.steps and state.step >= config.steps:
-            return "steps"
-        if config.epochs and state.epochs >= config.epochs * self.stretch - 1e-9:
-            return "epochs"
-        return "minutes" if config.minutes and state.seconds >= 60 * config.minutes else ""
-
-    def is_evaluation_due(self, before: float) -> bool:
-        every = self.config.eval_every
-        if isinstance(every, int):
-            return self.state.step % every == 0
-        every *= self.stretch
-        return math.floor(self.state.epochs / every + 1e-9) > math.floor(before / every + 1e-9)
 
     # ------------------------------------------------------------------------------------------------------- evaluation
 
@@ -376,7 +330,7 @@ class Loop:
             window[key] = window.get(key, 0.0) + value
         if not self.ranks.main:
             return
-        total, speed = self.total(), sums["tokens"] / max(sums["seconds"], 1e-9)
+        total, speed = self.epochs.total(state), sums["tokens"] / max(sums["seconds"], 1e-9)
         left = (total - state.step) * state.seconds / state.step
         loss = sums["loss"] / max(sums["count"], 1.0)
         self.display.show(Status(state.step, total, loss, speed, 1 - sums["tokens"] / sums["places"], left))
@@ -431,7 +385,7 @@ class Loop:
         path = self.ranks.broadcast(None if path is None else path.name)
         if path is not None:
             self.restore(checkpoint.read(self.checkpoints.folder / path, self.layout.rows if self.layout.sharded else None))
-            self.display.say(f"going on from step {self.state.step}{self.changed_rounding}")
+            self.display.say(f"resuming from step {self.state.step}{self.changed_rounding}")
         if self.ranks.main:
             step, redone = self.state.step, self.state.pending
             self.job.folder.metrics.truncate(lambda row: row["step"] < step or (row["step"] == step and not (redone and "split" in row)))
@@ -452,7 +406,7 @@ class Loop:
                 )
             self.state = TrainState(**saved.state)
             # a run that was lengthened is no longer over
-            self.state.ended = self.state.ended and (self.end() or ("patience" if self.is_out_of_patience() else ""))
+            self.state.ended = self.state.ended and (self.epochs.end(self.state) or ("patience" if self.is_out_of_patience() else ""))
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
             raise RunError(
                 f"the checkpoint of step {saved.step} does not fit this configuration: {error}", file=self.job.folder.path

@@ -191,7 +191,7 @@ def readme(folder: RunFolder, config: RunConfig, trained: TrainingResult | None 
     """What the folder is and what to do with it."""
     assert config.made is not None
     name = folder.path
-    score = f"not finished: go on with `attentif train --resume {name}`"
+    score = f"not finished: resume with `attentif train --resume {name}`"
     if trained is not None:
         score = f"finished: {trained.describe_score()}"
     use = "generate" if config.task.kind == "language" else "predict"

@@ -39,7 +39,7 @@ def quantize_run(run: Path, out: Path, *, data: Given | None = None, force: bool
     """Write a run with its linear maps in int8, scored before and after on its validation rows, or on all rows of `data`."""
     folder = RunFolder.open(run)
     if not folder.finished and not folder.sealed:
-        raise RunError(f"is not finished; go on with: attentif train --resume {run}", file=run)
+        raise RunError(f"is not finished; resume with: attentif train --resume {run}", file=run)
     if out.resolve() == run.resolve():
         raise UsageError("is the run itself; choose another place for the new one", file=out)
     refuse_existing(out, force)

@@ -40,7 +40,7 @@ def open_finished_run(run: Path, out: Path, force: bool) -> RunFolder:
     """The finished run to rewrite; refused where `out` is the run itself or exists."""
     folder = RunFolder.open(run)
     if not folder.finished:
-        raise RunError(f"is not finished; go on with: attentif train --resume {run}", file=run)
+        raise RunError(f"is not finished; resume with: attentif train --resume {run}", file=run)
     if out.resolve() == run.resolve():
         raise UsageError("is the run itself; choose another place for the new one", file=out)
     refuse_existing(out, force)

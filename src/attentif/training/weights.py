@@ -30,7 +30,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     path.chmod(0o644)  # the library makes files that only their owner reads
 
 
-Rows = Callable[[str, list[int]], slice]  # name and shape of a tensor -> the rows that are wanted
+Rows = Callable[[str, list[int]], slice]  # name and shape of a tensor -> the rows that are needed
 LARGEST = 5 << 30  # bytes of weights in one file of a finished run
 
 

@@ -26,6 +26,15 @@ def score_cells(scores: Mapping[str, float | None], intervals: Mapping[str, Sequ
     return cells
 
 
+def compare_with_baselines(results: Mapping[str, Any]) -> TableBlock:
+    """A finished run beside its baselines: a line each, scores with their intervals."""
+    rivals = [(Text(**rival["name"]), rival["scores"], rival["intervals"]) for rival in results.get("baselines", [])]
+    keys = [key for key in results["scores"] if not rivals or any(key in scores for _, scores, _ in rivals)]
+    systems = [*rivals, (Text("ce modèle", "this run"), results["scores"], results.get("intervals", {}))]
+    table: list[list[Cell]] = [[name, *score_cells(scores, intervals, keys)] for name, scores, intervals in systems]
+    return TableBlock(["", *(metric(key).title for key in keys)], table, strong=[len(table) - 1])
+
+
 def show_scores(scores: Mapping[str, float], intervals: Mapping[str, Sequence[float]], title: Words) -> str:
     """A line for each score."""
     rows: list[list[Cell]] = [[metric(key).name, *score_cells(scores, intervals, [key])] for key in scores]

@@ -49,8 +49,8 @@ def conclusion(part: Part) -> Text:
     return join_texts([describe_setting(part), *may(part), *may_not(part)])
 
 
-def join_texts(sentences: Sequence[Text], between: str = " ") -> Text:
-    return Text(*(between.join(sentence[lang] for sentence in sentences) for lang in LANGS))
+def join_texts(sentences: Sequence[Text]) -> Text:
+    return Text(*(" ".join(sentence[lang] for sentence in sentences) for lang in LANGS))
 
 
 def describe_setting(part: Part) -> Text:

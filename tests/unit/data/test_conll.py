@@ -124,7 +124,7 @@ def test_json_lines_hold_lists(tmp_path: Path) -> None:
         ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens with 1 tags"),
         ({"tokens": "a b", "tags": ["O"]}, "the tokens are no list of texts"),
         ({"tokens": [], "tags": []}, "the tokens are no list of texts"),
-        ({"tokens": ["a"], "tags": [0]}, "tag 1 is 0, where a text is wanted: give the tags' names"),
+        ({"tokens": ["a"], "tags": [0]}, "tag 1 is 0, where a text is expected: give the tags' names"),
         ({"tokens": ["a", " "], "tags": ["O", "O"]}, "token 2 is empty"),
         ({"tokens": ["a\nb"], "tags": ["O"]}, "token 1 holds a line end"),
     ],

@@ -88,12 +88,12 @@ def test_the_order_in_which_parts_are_named_does_not_matter(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("31,2,2024,1", "dmy.csv:3: annee 2024, mois 2, jour 31 is no date; correct it"),
+        ("31,2,2024,1", "dmy.csv:3: annee 2024, mois 2, jour 31 is not a date; correct it"),
         ("1,13,2024,1", "dmy.csv:3: annee 2024, mois 13, jour 1 is no date"),
         ("1,,2024,1", "dmy.csv:3: mois: the month is missing"),
         ("1,brumaire,2024,1", "dmy.csv:3: mois: 'brumaire' is no month in digits; where dates stand in one column, name it: "),
         ("-1,1,2024,1", "dmy.csv:3: jour: '-1' is no day in digits"),
-        ("1,1,24,1", "dmy.csv:3: annee: 24 is no year of four digits; write it in full"),
+        ("1,1,24,1", "dmy.csv:3: annee: 24 is not a year of four digits; write it in full"),
         ("1,1,99999,1", "dmy.csv:3: annee 99999, mois 1, jour 1 is no date"),
     ],
 )

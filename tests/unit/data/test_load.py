@@ -96,7 +96,7 @@ def test_a_list_of_labels_is_refused_with_the_key_that_takes_it(tmp_path, column
 
 @pytest.mark.parametrize("row", ['{"text": ["a"], "label": "sport"}', '{"text": "a", "label": {"sport": 1}}'])
 def test_only_a_list_of_labels_is_taken_for_several_labels(tmp_path, row):
-    with pytest.raises(DataError, match=r"is wanted$"):
+    with pytest.raises(DataError, match=r"is expected$"):
         load(train=table(tmp_path / "a.jsonl", row, []))
 
 

@@ -48,7 +48,7 @@ def by_hand(work, batches):
 def test_a_step_adds_the_mean_balance_of_its_batches_and_moves_the_bias_once(tmp_path, accumulate, recompute):
     work = loop(tmp_path / "run", accumulate=accumulate, recompute=recompute, clip=1e9)
     work.job.model.train()
-    batches = work.plan(0)[:accumulate]
+    batches = work.epochs.batches(0)[:accumulate]
     objective, used = by_hand(work, batches)
     (parameters,) = work.parameters  # of the only member
     expected = torch.autograd.grad(objective, parameters)

@@ -151,7 +151,7 @@ def test_damaged_checkpoints_change_nothing_but_the_time(tmp_path):
     toy.train(tmp_path / "parts", toy.settings(keep=3), display=words)
     assert same(tmp_path / "whole", tmp_path / "parts")
     assert without_timings(tmp_path / "whole") == without_timings(tmp_path / "parts")
-    assert [line for line in words.lines if "damaged" in line or "going on" in line][-1] == "going on from step 8"
+    assert [line for line in words.lines if "damaged" in line or "resuming" in line][-1] == "resuming from step 8"
 
 
 def test_followed_weights_are_those_of_the_steps_and_change_nothing(tmp_path):
@@ -307,7 +307,7 @@ def test_tensorboard_gets_the_same_numbers(tmp_path):
 
 def test_a_step_of_a_run_limited_by_minutes_alone_has_a_rate(tmp_path):
     loop = Loop(toy.job(toy.folder(tmp_path / "run"), toy.settings(steps=0, minutes=1.0)), Ranks(), Silent(), Interrupts())
-    assert 0 < loop.rate() < loop.config.lr
+    assert 0 < loop.epochs.rate(loop.state) < loop.config.lr
 
 
 def test_small_data_are_passed_over_until_there_are_steps_enough(tmp_path):

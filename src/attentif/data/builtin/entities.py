@@ -275,7 +275,7 @@ class SentenceWriter:
             name, fresh = self.rng.choice(TOWNS), False
         return kind.format(town=name, surname=name).split(), "ORG", fresh
 
-    # what has no held-out names ignores whether some are wanted
+    # what has no held-out names ignores whether any are asked for
 
     def _day(self, new: bool) -> Piece:
         day = ["le", str(self.rng.randrange(2, 29)), self.rng.choice(MONTHS)]

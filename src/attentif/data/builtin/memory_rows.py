@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from attentif.data.builtin.registry import Options, Splits
 
-NOTHING = "_"  # no answer is wanted here
+NOTHING = "_"  # no answer is expected here
 IGNORED = -100  # the same among numbers, as torch's losses have it
 BLANK, SAY = "blank", "say"  # what is there to be passed over; a place that asks
 

@@ -69,7 +69,7 @@ class ConvolutionsConfig(PictureConfig):
     stages: Annotated[tuple[StageConfig, ...], Field(strict=False)] = Field(
         min_length=1, description="its convolutions, from the pixels on"
     )
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout; by default the model's")
 
     def build(self, width: int, dropout: float) -> "Convolutions":
         return Convolutions(self, width, dropout)

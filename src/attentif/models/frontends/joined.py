@@ -40,7 +40,7 @@ class JoinedConfig(FrontendConfig):
     channels: int | None = Field(None, gt=0, description="1 for grey, 3 for colour; by default the data's")
     height: int | None = Field(None, gt=0, description="of the pictures, in pixels; by default the data's")
     width: int | None = Field(None, gt=0, description="of the pictures, in pixels; by default the data's")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout; by default the model's")
     position: Position | None = Field(None, description="positions added to the tokens, counted from the start of the text")
     patch_position: Position | None = Field(None, description="positions added to the patches")
     norm: Norm | None = Field(None, description="normalise the sum")

@@ -47,7 +47,7 @@ class SeriesConfig(FrontendConfig):
     normalise: Normalise = Field("none", description="reversible normalisation: window (RevIN), last (subtract the last value), none")
     calendar: Fields = Field((), description="calendar features: hour, weekday, day, month")
     calendar_as: Literal["cyclic", "learned"] = Field("cyclic", description="sine and cosine of each field, or a learned vector per value")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout; by default the model's")
     position: Position | None = Field(None, description="positions added to the tokens")
     norm: Norm | None = Field(None, description="normalise the sum")
 

@@ -26,7 +26,7 @@ class TokensConfig(FrontendConfig):
     segments: int = Field(0, ge=0, description="number of segment embeddings (BERT: 2)")
     scale: bool = Field(False, description="multiply embeddings by √width (2017)")
     factor: float = Field(1.0, gt=0, description="multiply embeddings by this number (Granite)")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout; by default the model's")
     position: Position | None = Field(None, description="positions added to the embeddings: sinusoidal, learned, axial, amplitude, binary")
     norm: Norm | None = Field(None, description="normalise the sum (BERT)")
     vectors: str | None = Field(None, description="file of word vectors (word2vec or GloVe) to initialise the embedding with")

@@ -29,7 +29,7 @@ class TubesConfig(PictureConfig):
     size: int = Field(8, gt=0, description="side of a tube in pixels")
     depth: int = Field(2, gt=0, description="frames of a tube")
     frames: int | None = Field(None, gt=0, description="frames of a film; by default the data's")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout; by default the model's")
     norm: Norm | None = Field(None, description="normalise the sum")
 
     def build(self, width: int, dropout: float) -> "Tubes":

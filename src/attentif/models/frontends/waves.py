@@ -46,7 +46,7 @@ class WavesConfig(FrontendConfig):
     conv_bias: bool = Field(False, description="biases in the convolutions")
     conv_norm: Literal["group", "layer"] = Field("group", description="group (first layer, over time) or layer (all, over channels)")
     norm: Norm = Field(LayerNormConfig(), description="before the linear map")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout; by default the model's")
     places: WavePlacesConfig | None = Field(None, description="positions by a convolution over the vectors (wav2vec 2.0)")
 
     @model_validator(mode="after")

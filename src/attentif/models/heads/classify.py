@@ -40,7 +40,7 @@ class ClassifyHeadConfig(HeadConfig):
     hidden_bias: bool = Field(True, description="a bias in the map of `hidden`")
     hidden_norm: Norm | None = Field(None, description="normalise what `hidden` gives (ModernBERT)")
     activation: Activation = Field("tanh", description="the non-linearity of `hidden`: tanh, gelu, gelu-tanh, relu, silu, none")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of the pooled vector; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout on the pooled vector; by default the model's")
     bias: bool = Field(True, description="a bias for each class")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "ClassifyHead":

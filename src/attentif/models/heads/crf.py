@@ -26,7 +26,7 @@ class CRFHeadConfig(HeadConfig):
     kind: Literal["crf"] = Field("crf", description="a score for each class at every position, and for each after another (tagging)")
     from_data = ("classes",)
     classes: int | None = Field(None, gt=0, description="number of classes; by default the data's")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of each vector; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout on each vector; by default the model's")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "CRFHead":
         return CRFHead(self, width, dropout)

@@ -29,7 +29,7 @@ class CTCHeadConfig(HeadConfig):
     kind: Literal["ctc"] = Field("ctc", description="a score for each token and for the blank, at every frame (CTC)")
     from_data = ("vocab",)
     vocab: int | None = Field(None, gt=1, description="tokens, the blank (0) among them; by default the tokenizer's")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of each vector; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout on each vector; by default the model's")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "CTCHead":
         return CTCHead(self, width, dropout)

@@ -30,7 +30,7 @@ class HorizonHeadConfig(HeadConfig):
     channels: int | None = Field(None, gt=0, description="numbers of a step; by default the data's, or 1 where channels are independent")
     places: int | None = Field(None, gt=0, description="number of flattened vectors; by default the look-back's")
     quantiles: int | None = Field(None, gt=0, description="outputs per value: 1, or one per quantile; by default the task's")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of what is read; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout on the input; by default the model's")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "HorizonHead":
         return HorizonHead(self, width, dropout)

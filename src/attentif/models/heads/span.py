@@ -15,7 +15,7 @@ class SpanHeadConfig(HeadConfig):
     """Start and end scores at every position: extractive question answering."""
 
     kind: Literal["span"] = Field("span", description="two scores at every position: an answer begins there, it ends there")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of each vector; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout on each vector; by default the model's")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "SpanHead":
         return SpanHead(self, width, dropout)

@@ -23,7 +23,7 @@ class TokensHeadConfig(HeadConfig):
     hidden_bias: bool = Field(True, description="a bias in the map of `hidden`")
     hidden_norm: Norm | None = Field(None, description="normalise what `hidden` gives (ModernBERT)")
     activation: Activation = Field("gelu", description="the non-linearity of `hidden`: tanh, gelu, gelu-tanh, relu, silu")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components of each vector; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout on each vector; by default the model's")
 
     def build(self, width: int, embedding: nn.Embedding | None, dropout: float) -> "TokensHead":
         return TokensHead(self, width, dropout)

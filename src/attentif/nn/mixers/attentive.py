@@ -58,7 +58,7 @@ class AttentiveConfig(MixerConfig):
     feeding: Literal["context", "input", "none"] = Field("context", description="cell input besides x: context, last output or none")
     start: Literal["zero", "first", "last", "mean"] = Field("zero", description="initial state: zero, or from this memory position")
     readout: Literal["tanh", "maxout"] = Field("tanh", description="output from state and context: tanh (Luong), maxout (Bahdanau)")
-    dropout: float | None = Field(None, ge=0, lt=1, description="dropped components between layers of cells; by default the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="dropout between layers of cells; by default the model's")
 
 
 class Cell(nn.Module):

@@ -44,7 +44,7 @@ class DisentangledConfig(MixerConfig):
         ("content-to-position", "position-to-content"), description="what is scored besides contents with contents"
     )
     shared: bool = Field(True, description="distances are projected as contents are; otherwise apart")
-    dropout: float = Field(0.0, ge=0, lt=1, description="dropped weights; on a CPU this leaves the fast kernel")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the weights; disables the fast kernel on CPU")
 
     def build(self, site: Site) -> "Disentangled":
         return Disentangled(self, site)

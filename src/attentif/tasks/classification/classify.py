@@ -4,9 +4,9 @@ What training leaves behind is made fit for use on the validation split (`blend.
 `task.blend`, averaged with those of a linear model of words. Both are said wherever they are used.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -53,12 +53,13 @@ from attentif.tasks.classification.corrections import find_corrections
 from attentif.tasks.classification.data import LabelledTexts, all_logits, encode_inputs, encode_texts, show_error
 from attentif.tasks.classification.imbalance import Balance, Metric, ScoredBy, Weighting, balance_of, shares_of
 from attentif.tasks.classification.linear import Floats, LinearModel
-from attentif.tasks.classification.linear_features import LinearFeatures, LinearReading, count_features
+from attentif.tasks.classification.linear_features import LinearFeatures, count_features
 from attentif.tasks.classification.report import ClassDetails, PartScores, TextDetails, TextError, classify_sections
 from attentif.tasks.classification.scores import check_pooling, class_details, number_labels, score_classes
+from attentif.tasks.classification.stacking import attach_reading, stack_network, stack_splits
 from attentif.tasks.metrics import Interval, by_group, by_length, classification_scores, confusion, never_answered, share_of
 from attentif.tasks.narrow import labels_of
-from attentif.tasks.predictors import LinearBatch, Predictor, Stacked, networks_of
+from attentif.tasks.predictors import Predictor, Stacked, networks_of
 from attentif.tasks.ragged import Ints, Ragged
 from attentif.tasks.skip_gram_init import init_from_skip_gram
 from attentif.tasks.tokenizers import TokenizerSource, fit_tokenizer
@@ -182,13 +183,9 @@ class Classify(Task[ClassifyState, LabelledTexts]):
                 notes.append(f"the network adds to the linear model's logits and reads none of its token features: {without}")
             else:
                 frontend = {"features": count_features(len(train), train.labels, len(labels))}
-            learned = cache(partial(_fit_features, train, len(labels), say, tokens=not without))  # only where somebody asks for it
-            features = known = known or learned()[0]
-            valid_texts, test_texts = valid, test
-            train = replace(train, reading=cache(lambda: learned()[1].relative_to(log_shares)), linear_features=lambda: learned()[0])
-            own = lambda: learned()[0]  # validation is read by who has not seen its labels
-            valid = replace(valid, reading=cache(lambda: _read_features(valid_texts, len(labels), own).relative_to(log_shares)))
-            test = replace(test, reading=cache(lambda: _read_features(test_texts, len(labels), lambda: features).relative_to(log_shares)))
+            (train, valid, test), known = stack_splits(
+                (train, valid, test), len(labels), known, log_shares, say, tokens="features" in frontend
+            )
         train = replace(train, word_dropout=self.config.word_dropout, class_weights=balance.weights)
         say_all(notes, say)
         sizes = Sizes(tokenizer.vocab, classes=len(labels), max_len=longest_row(train, valid, test), frontend=frontend)
@@ -227,7 +224,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
         longest = min_limit(self.config.max_len, model.max_len)
         read = self._encode(table, tokenizers["tokenizer"], state.labels, longest, notes)
         say_all(notes, say)
-        return _with_features(state, read)
+        return self._stack(state, read)
 
     def _encode(self, table: Table, tokenizer: Tokenizer, labels: Sequence[str], longest: int, notes: list[str]) -> LabelledTexts:
         numbers = self._numbers(table, labels)
@@ -238,6 +235,9 @@ class Classify(Task[ClassifyState, LabelledTexts]):
                 f"{table.name}: {format_count(cut, 'text')} of {len(table):,} ({share:.1f} %) cut to {longest} tokens (task.max_len)"
             )
         return LabelledTexts(table=table, ids=Ragged.of(ids), labels=numbers, tokenizer=tokenizer)
+
+    def _stack(self, state: ClassifyState, texts: LabelledTexts) -> LabelledTexts:
+        return attach_reading(texts, state.linear_features, len(state.labels), state.answers.log_shares)
 
     def _numbers(self, table: Table, labels: Sequence[str]) -> Ints:
         return number_labels(table, labels)
@@ -351,7 +351,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
 
     def score(self, model: Model, state: ClassifyState, dataset: LabelledTexts, options: EvalOptions) -> Evaluation:
         if dataset.name == "test":  # by the linear model of this state, which `finalize` fits once more with validation
-            dataset = _with_features(state, dataset)
+            dataset = self._stack(state, dataset)
         logits, beneath = all_logits(model, dataset, options), None if dataset.reading is None else dataset.reading().logits
         unweighted = (logits if beneath is None else logits + beneath) + np.array(state.answers.log_shares or 0.0)
         logits = state.answers.stack(logits, beneath)
@@ -452,7 +452,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
 
     def _read_inputs(self, model: Model, state: ClassifyState, tokenizer: Tokenizer, examples: Sequence[Example]) -> LabelledTexts:
         texts = encode_inputs(tokenizer, examples, min_limit(self.config.max_len, model.config.max_len), pairs=state.pairs)
-        return _with_features(state, texts)
+        return self._stack(state, texts)
 
     def sections(self, evaluation: Evaluation) -> list[Section]:
         return classify_sections(evaluation)
@@ -485,28 +485,5 @@ class Classify(Task[ClassifyState, LabelledTexts]):
         return found
 
 
-def stack_network(model: Predictor, batch: Batch) -> Predictor:
-    """The network, on top of the linear model where the batch brings its logits."""
-    return Stacked(model) if isinstance(batch, LinearBatch) else model
-
-
 def _margin(answer: int, true: int, logits: Tensor) -> Tensor:
     return logits[:, answer] - logits[:, true]
-
-
-def _fit_features(train: LabelledTexts, classes: int, say: Say, *, tokens: bool) -> tuple[LinearFeatures, LinearReading]:
-    return LinearFeatures.fit(train.joined_texts(), train.labels, classes, train.tokenizer, train.ids, say, tokens=tokens)
-
-
-def _read_features(texts: LabelledTexts, classes: int, known: Callable[[], LinearFeatures]) -> LinearReading:
-    return known().of(texts.joined_texts(), classes, texts.tokenizer, texts.ids)
-
-
-def _with_features(state: ClassifyState, texts: LabelledTexts) -> LabelledTexts:
-    """Attach what the linear model says of these texts, if the run's network is stacked on one."""
-    known = state.linear_features
-    if known is None:
-        return texts
-    return replace(
-        texts, reading=cache(lambda: _read_features(texts, len(state.labels), lambda: known).relative_to(state.answers.log_shares))
-    )

@@ -146,9 +146,11 @@ class Language(Task[TaskState, TextWindows]):
 
     def check(self, model: ModelConfig) -> None:
         if model.encoder is not None and model.decoder is not None:
-            raise ConfigError("model: language reads and writes with one stack, and this one has two; take decoder-tiny, say")
+            raise ConfigError("model: language reads and writes with one stack, and this one has two; use for example decoder-tiny")
         if not build_meta(model).caps.causal:
-            raise ConfigError("model: language predicts the next token, and this model would see it; take a causal one: decoder-tiny, say")
+            raise ConfigError(
+                "model: language predicts the next token, and this model would see it; use a causal one, for example decoder-tiny"
+            )
         if self.config.truncate and build_meta(model).caps.streaming != "exact":
             raise ConfigError("task.truncate: pieces are read with a state, and this model's is only approximate")
 

@@ -53,7 +53,7 @@ from attentif.text import Tokenizer
 from attentif.view.blocks import AttentionMaps, Section
 from attentif.view.words import Text
 
-NOTHING = "_"  # no answer is wanted here
+NOTHING = "_"  # no answer is expected here
 RECALL = Roles(("text", "answers"))
 SHOWN = 8  # rows with errors in the report
 MOST_PLACES = 64  # answers of a row that are told apart by their order

@@ -85,10 +85,10 @@ class PretrainingTask(Task[TaskState, Passages]):
         kind = self.config.kind
         check_one_stack(model, kind)
         if not isinstance(model.frontend, TokensConfig):
-            raise ConfigError(f"model.frontend: {kind} reads tokens; take encoder-tiny, say")
+            raise ConfigError(f"model.frontend: {kind} reads tokens; use for example encoder-tiny")
         if not build_meta(model).caps.bidirectional:
             raise ConfigError(
-                f"model: {kind} reads both sides of a token, and this model reads from left to right only; take encoder-tiny, say"
+                f"model: {kind} reads both sides of a token, and this model reads from left to right only; use for example encoder-tiny"
             )
 
     @property

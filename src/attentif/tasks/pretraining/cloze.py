@@ -56,7 +56,7 @@ class Cloze(Masked):
         if not directions_apart(build_meta(model)):
             raise ConfigError(
                 "model: cloze tells a token from what was read on either side of it, so the two directions must stay apart: one "
-                'bidirectional layer with join = "concat", and no residual or norm after it; take bi-lstm-attention-tiny, say'
+                'bidirectional layer with join = "concat", and no residual or norm after it; use for example bi-lstm-attention-tiny'
             )
 
     def noise(self, train: Passages) -> Noise:

@@ -73,9 +73,9 @@ class RegressConfig(TaskConfig):
     """A number for a text."""
 
     kind: Literal["regress"] = Field("regress", description="a number for a text: a rating, a price")
-    max_len: int = Field(256, gt=2, description="longer texts are cut to so many tokens")
+    max_len: int = Field(256, gt=2, description="maximum tokens of a text; longer ones are truncated")
     linear: Literal["none", "stacked"] = Field(
-        "stacked", description="a ridge regression of words beneath the network, which learns what it gets wrong; weights by validation"
+        "stacked", description="ridge regression of words that the network is stacked on; weights are chosen on validation"
     )
     vectors: bool = Field(False, description="begin with word vectors (skip-gram) of the training texts")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="share of the tokens replaced by [UNK] in each step of training")

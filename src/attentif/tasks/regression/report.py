@@ -22,14 +22,14 @@ WORST = 12  # errors shown in the report
 
 
 def regression_scores(
-    true: Floats, answers: Floats, margin: float | None, *, draws: int = 1000, seed: int = 0
+    true: Floats, answers: Floats, margin: float | None, *, draws: int = 1000
 ) -> tuple[dict[str, float], dict[str, Interval]]:
     """With `margin`, the share of the values inside the intervals too; rows are drawn again, as weights."""
     if not len(true):
         raise ValueError("no example was scored")
     weights = np.ones((1, len(true)))
     if draws:
-        drawn = np.random.default_rng(seed).multinomial(len(true), np.full(len(true), 1 / len(true)), size=draws)
+        drawn = np.random.default_rng(0).multinomial(len(true), np.full(len(true), 1 / len(true)), size=draws)
         weights = np.concatenate([weights, drawn])
     errors, mean = answers - true, weights @ true / len(true)
     squares = weights @ np.square(errors)

@@ -356,7 +356,7 @@ class Seq2Seq(Task[State, Pairs]):
 def check_reads_and_writes(model: ModelConfig, kind: str) -> None:
     """Refuse what has not an encoder and a causal decoder."""
     if model.encoder is None or model.decoder is None:
-        raise ConfigError(f"model: {kind} needs an encoder and a decoder; take transformer-tiny, say")
+        raise ConfigError(f"model: {kind} needs an encoder and a decoder; use for example transformer-tiny")
     built = build_meta(model)
     if not built.caps.causal:
         raise ConfigError(f"model.decoder: {kind} writes one token after the other, and this decoder would see those to come")

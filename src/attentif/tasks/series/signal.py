@@ -155,9 +155,9 @@ class Signal(Task[SignalState, Signals]):
     def check(self, model: ModelConfig) -> None:
         frontend = model.frontend
         if not isinstance(frontend, SeriesConfig):
-            raise ConfigError(f'model.frontend: signal reads measurements: kind = "series", not {frontend.kind!r}')
+            raise ConfigError(f'model.frontend: signal reads measurements: expected kind = "series", not {frontend.kind!r}')
         if frontend.independent:
-            raise ConfigError("model.frontend.independent: a signal has one label for all its channels: say false")
+            raise ConfigError("model.frontend.independent: a signal has one label for all its channels: set it to false")
         if frontend.calendar:
             raise ConfigError("model.frontend.calendar: signals have no dates: leave it out")
         check_one_stack(model, "signal")

@@ -137,7 +137,7 @@ class Speech(Task[SpeechState, Utterances]):
     def check(self, model: ModelConfig) -> None:
         kind = self.config.features.kind
         if not isinstance(model.frontend, FramesConfig | WavesConfig):
-            raise ConfigError("model.frontend: speech is read from frames of sound; take conformer-tiny or whisper-micro, say")
+            raise ConfigError("model.frontend: speech is read from frames of sound: use conformer-tiny or whisper-micro, for example")
         if isinstance(model.frontend, WavesConfig) != (kind == "samples"):
             other = "samples" if kind == "log-mel" else "log-mel"
             raise ConfigError(f"task.features.kind: {kind!r} with a model that reads {other}; say task.features.kind={other}")
@@ -146,10 +146,10 @@ class Speech(Task[SpeechState, Utterances]):
                 'task.features.frames_each: stretched sounds are labelled as a whole (task.objective = "label"), not spelt out'
             )
         if model.encoder is None:
-            raise ConfigError("model: speech is heard by an encoder; take conformer-tiny, say")
+            raise ConfigError("model: speech needs an encoder; use for example conformer-tiny")
         writes = model.decoder is not None
         if writes != (self.config.objective == "seq2seq"):
-            way_out = 'say task.objective = "seq2seq"' if writes else "take whisper-micro, say"
+            way_out = 'say task.objective = "seq2seq"' if writes else "for example whisper-micro"
             raise ConfigError(
                 f"task.objective: {self.config.objective!r} with a model that has {'a' if writes else 'no'} decoder; {way_out}"
             )

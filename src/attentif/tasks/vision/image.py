@@ -165,7 +165,9 @@ class Image(Task[ImageState, LabelledPictures]):
     def check(self, model: ModelConfig) -> None:
         frontend = model.frontend
         if not isinstance(frontend, PictureConfig):
-            raise ConfigError('model.frontend: image reads pictures, by a frontend of kind "patches" or "convolutions"; take vit-tiny, say')
+            raise ConfigError(
+                'model.frontend: image reads pictures, by a frontend of kind "patches" or "convolutions"; use for example vit-tiny'
+            )
         check_one_stack(model, "image", "vit-tiny")
         self.config.check_frame()
         for key in ("channels", "height", "width"):

@@ -108,9 +108,9 @@ class Paint(Task[PaintState, Drawable]):
 
     def check(self, model: ModelConfig) -> None:
         if model.decoder is None or model.encoder is not None or not isinstance(model.frontend, TokensConfig):
-            raise ConfigError("model: paint writes a picture's tokens after the words with one stack; take paint-tiny, say")
+            raise ConfigError("model: paint writes a picture's tokens after the words with one stack; use for example paint-tiny")
         if not build_meta(model).caps.causal:
-            raise ConfigError("model: paint predicts the next token, and this model would see it; take a causal one: paint-tiny, say")
+            raise ConfigError("model: paint predicts the next token, and this model would see it; use a causal one, for example paint-tiny")
         self.config.check_frame()
 
     def migrate_state(self, folder: Path, table: Mapping[str, Any]) -> PaintState:

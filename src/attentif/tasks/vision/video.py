@@ -38,7 +38,7 @@ class Video(Image):
 
     def check(self, model: ModelConfig) -> None:
         if not isinstance(model.frontend, TubesConfig):
-            raise ConfigError('model.frontend: video reads films, by a frontend of kind "tubes"; take video-tiny, say')
+            raise ConfigError('model.frontend: video reads films, by a frontend of kind "tubes"; use for example video-tiny')
         if model.frontend.frames not in (None, self.config.frames):
             raise ConfigError(f"task.frames: {self.config.frames}, and model.frontend.frames is {model.frontend.frames}; leave one out")
         super().check(model)

@@ -118,7 +118,7 @@ class VisionLanguage(Task[VisionLanguageState, AskedPictures]):
             raise ConfigError("task.augment.mixup: a question about two pictures at once has no answer")
         if model.decoder is None:
             if not isinstance(model.frontend, JoinedConfig):
-                raise ConfigError('model.frontend: one encoder reads both by a frontend of kind "joined"; take one-encoder-tiny, say')
+                raise ConfigError('model.frontend: one encoder reads both by a frontend of kind "joined"; use for example one-encoder-tiny')
         elif model.encoder is None or not isinstance(model.frontend, PictureConfig) or not isinstance(model.target, TokensConfig):
             raise ConfigError(
                 "model: vision-language needs an encoder of pictures with a decoder of tokens that looks at them (vision-language-tiny), "

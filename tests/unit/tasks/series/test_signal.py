@@ -157,7 +157,7 @@ def test_every_fault_is_one_line_with_its_place(tmp_path: Path, change: Any, sai
     [
         ([1, 2, [3, 4]], "different numbers of channels"),
         ([1, None, 3], "a number is missing inside"),
-        (5, "holds int where a list of numbers is wanted"),
+        (5, "holds int where a list of numbers is expected"),
     ],
 )
 def test_faults_of_lists_too(tmp_path: Path, signal: Any, said: str) -> None:
