@@ -19,7 +19,7 @@ from attentif.hub.source import folder_of
 from attentif.models.precision import Precision, check_precision, shorten_weights
 from attentif.nn.tape import record
 from attentif.plugin import load_installed
-from attentif.run import Maps, Run
+from attentif.run import Run
 from attentif.runtime import set_threads
 from attentif.tasks import TaskState
 from attentif.tasks.base import Say
@@ -39,6 +39,7 @@ from attentif.training.network_alone import leave_network
 from attentif.training.progress import Display, display
 from attentif.training.rundir import RunFolder
 from attentif.training.stored_config import read_run_config, read_state
+from attentif.view.maps import Maps
 
 __all__ = ["Maps", "Run", "load", "record", "resume", "start", "train"]
 

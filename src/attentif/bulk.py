@@ -32,7 +32,7 @@ Answer = Callable[[Sequence[Any]], list[Prediction]]
 
 @dataclass(frozen=True)
 class InputRows:
-    """What a file asks: its rows in order, and how many there are."""
+    """Rows of a file to answer, in order, and their number."""
 
     file: Path
     rows: Iterator[AskedRow]
@@ -70,7 +70,7 @@ def open_questions(
 
 @dataclass(frozen=True)
 class BulkResult:
-    """What became of a file: rows answered, rows skipped with their reasons, notes on how inputs were read."""
+    """Result of answering a file: rows answered, rows skipped with reasons, notes on reading."""
 
     answered: int
     skipped: list[SkippedRow]
@@ -158,7 +158,7 @@ def embed_into(
 
 
 def write_answers(predictions: Sequence[Prediction], path: Path) -> int:
-    """Answers that are there already; the number of rows written."""
+    """Write answers computed earlier; return the number of rows written."""
     as_table = path.suffix.lower() in TABLES
     scored = len({frozenset(one.scores) for one in predictions}) == 1
     rows = [row for one in predictions for row in (render_rows(AskedRow(0, ""), one, scored=scored) if as_table else [asdict(one)])]

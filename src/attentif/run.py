@@ -168,7 +168,7 @@ class Run:
         return writer.generate(self.model, self.tokenizers, prompt, writer.options(options), alternatives)
 
     def stream(self, prompt: str, *, alternatives: int | None = None, **options: Any) -> Iterator[Token]:
-        """The same token by token, as soon as each is chosen."""
+        """Stream the same token by token."""
         writer: Generator = self.require("generate")
         return writer.stream(self.model, self.tokenizers, prompt, writer.options(options), alternatives)
 

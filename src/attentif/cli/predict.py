@@ -233,7 +233,7 @@ def _read_texts(texts: list[str], pair: str | None) -> "list[str | Example]":
 
 
 def _notes(predictions: "list[Prediction]") -> list[str]:
-    """What was done to read the inputs: rows that were filled in or left out, say."""
+    """What was done to read the inputs: rows that were filled in or left out, for example."""
     return [*dict.fromkeys(note for prediction in predictions for note in prediction.notes)]
 
 

@@ -65,7 +65,7 @@ class AnswerFile:
 
     @classmethod
     def create(cls, path: Path, job: str) -> Self:
-        """Begin anew; what an earlier attempt left is discarded."""
+        """Start a new file, discarding partial answers."""
         part, journal_path = _working_files(path)
         part.write_bytes(b"")
         journal = Journal(job)
@@ -74,7 +74,7 @@ class AnswerFile:
 
     @classmethod
     def resume(cls, path: Path, job: str) -> Self | None:
-        """Go on with what was interrupted; None where nothing was left to do."""
+        """Resume an interrupted file; None if it was already complete."""
         part, journal_path = _working_files(path)
         if not journal_path.is_file():
             raise UsageError("there is nothing to resume: no interrupted command was writing it", file=path, code="nothing-to-resume")
@@ -109,7 +109,7 @@ class AnswerFile:
             self.save()
 
     def save(self) -> None:
-        """Bring all rows to the disk, then the journal that counts them."""
+        """Flush all rows to disk, then the journal that counts them."""
         self.file.flush()
         os.fsync(self.file.fileno())
         self.journal.bytes = self.file.tell()
@@ -151,7 +151,7 @@ def _working_files(path: Path) -> tuple[Path, Path]:
 
 
 def check_unfinished(path: Path, *, resume: bool, force: bool) -> None:
-    """Refuse to begin anew, unasked, where an interrupted command left answers."""
+    """Refuse to overwrite the partial answers of an interrupted command without --force."""
     if not (resume or force) and _working_files(path)[1].is_file():
         raise UsageError(
             "an interrupted command left part of it; continue with --resume, or start over with --force", file=path, code="unfinished"

@@ -82,7 +82,7 @@ def load_sound_rows(config: DataConfig, rate: int, say: Say) -> tuple[Sounds, li
 def sound_rows(
     config: DataConfig, split: Split, file: Path, roles: Roles, tolerance: Tolerance, notes: list[str]
 ) -> tuple[list[str], Iterator[Row]]:
-    """Rows of a table, its paths made whole, or of the files of a folder."""
+    """Rows of a table, with absolute paths, or of the files in a folder."""
     if not file.is_dir() and not has_magic(str(file)) and file.suffix.lower() not in ENDINGS:
         names, rows = table_rows(config, split, file, roles, tolerance, notes)
         at = names.index("audio")
@@ -134,7 +134,7 @@ def _sound_files(place: Path) -> list[Path]:
 
 
 def _decode_sounds(table: Table, rate: int, tolerance: Tolerance, say: Say) -> Sounds:
-    """The sounds of a table; rows that cannot be heard are left to the tolerance."""
+    """The sounds of a table; unreadable rows go to the tolerance."""
     pulse, waves, kept = Pulse(say), [], []
     for row, path in enumerate(table["audio"]):
         try:
@@ -222,7 +222,7 @@ def _decode(file: Any, path: Path) -> Wave:
 
 
 def _first_rate(table: Table) -> int:
-    """Of the first file that can be read; those that cannot are told about when all are."""
+    """Sampling rate of the first readable file; the others are reported when all are read."""
     require_extra("soundfile")
     import soundfile
 

@@ -70,7 +70,7 @@ ASKED = "--text NAME"  # the same of what is given to `predict`, whatever its ro
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What a task wants of each row. A group is read where the configuration names one, or guessed where that is said here."""
+    """Columns that a task needs. A group is read if configured, or guessed if allowed here."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ ANSWER = Roles(("question", "context", "answers"), together={"title": "title", "
 
 
 class NoGroupError(DataError):
-    """A file has no column of the name that is asked for as the group; another file may have it."""
+    """A file lacks the group column that was asked for; another file may have it."""
 
 
 def refuse_group(

@@ -102,7 +102,7 @@ class DataConfig(Config):
         return describe_file(Path(given), self.encoding) if given else None
 
     def column(self, role: str) -> str | None:
-        """The column that was asked for by name, if any."""
+        """The column configured by name, if any."""
         given = getattr(self, "target_column" if role == "target" else role, None) or self.columns.get(role)
         return str(given) if given else None
 

@@ -4,7 +4,7 @@ A CoNLL line is a token and its tags, separated by tabs or spaces; an empty line
 skipped, and so are comments (`# id = 3`) before a sentence. The token is the first column and the tag the last, or, in a .conllu file
 (Universal Dependencies), the second and the fourth; `data.columns = { tags = "2" }` says otherwise, counted from 1. What has no word of its
 own there, the range of a contraction (1-2) and an empty node (3.1), is skipped. In a table both values are texts, a token a line: see
-`joined` and `parts`.
+`encode_list` and `decode_list`.
 
 Entities are written in one of three schemes, X being a type (Ramshaw & Marcus 1995; Tjong Kim Sang & Veenstra 1999):
 
@@ -66,7 +66,7 @@ def read_tagged_rows(
 
 
 def read_untagged_rows(file: Path) -> list[str] | None:
-    """The sentences of a file whose words are told apart, whatever their tags; None where it holds texts."""
+    """The sentences of a file of words, whatever their tags; None if it holds plain texts."""
     if suffix_of(file) in (".conll", UNIVERSAL, ".bio", ".iob", ".iob2"):
         _, rows = read_tagged_rows(DataConfig(train=str(file)), "train", file, TAG, Tolerance(), [])
         return [tokens for _, (tokens, *_) in rows]
@@ -198,7 +198,7 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def detect_scheme(sentences: Sequence[Sequence[str]]) -> Scheme:
-    """The scheme that the fewest tags break; "none" where tags are no entities (parts of speech)."""
+    """The scheme that the fewest tags violate; "none" for tags that are not entities (parts of speech)."""
     tags = [tag for sentence in sentences for tag in sentence]
     entities = [tag for tag in tags if ENTITY.fullmatch(tag)]
     if not entities or 2 * (len(entities) + tags.count(OUTSIDE)) < len(tags):
@@ -210,7 +210,7 @@ def detect_scheme(sentences: Sequence[Sequence[str]]) -> Scheme:
 
 
 def find_broken(tags: Sequence[str], scheme: Scheme) -> Iterator[tuple[int, str]]:
-    """Each tag that the scheme does not allow where it stands, and why."""
+    """Each tag that violates the scheme, and why."""
     if scheme == "none":
         return
     before, kind = OUTSIDE, ""
@@ -249,7 +249,7 @@ def find_entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def repair_tags(tags: Sequence[str], scheme: Scheme) -> list[str]:
-    """The same entities in sound tags."""
+    """The same entities in valid tags."""
     fixed = [OUTSIDE] * len(tags)
     for kind, first, last in find_entities(tags):
         touches = first > 0 and split_tag(fixed[first - 1])[1] == kind

@@ -33,7 +33,7 @@ LONGEST_LINE = 1 << 20  # bytes after which a line is cut, or a file without lin
 
 
 class Corpus(ABC):
-    """Pieces of text, as often as one asks for them."""
+    """Pieces of text that can be iterated over repeatedly."""
 
     digest: str  # the same digest, the same text
     size: int  # bytes that a pass reads, for those who show progress
@@ -48,7 +48,7 @@ class Corpus(ABC):
 
 @dataclass(frozen=True)
 class Corpora:
-    """What a language model is given."""
+    """The three corpora of a language model."""
 
     train: Corpus
     valid: Corpus
@@ -101,7 +101,7 @@ def _load_built_in(config: DataConfig) -> Corpora:
 
 
 class Documents(Corpus):
-    """Documents that are in memory already."""
+    """Documents already in memory."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._documents = texts

@@ -1,4 +1,4 @@
-"""How a file of texts is written, where its user says so: its encoding, and what stands between the fields of a table.
+"""How a text file is written, as given by the user: its encoding, and the delimiter of a table.
 
 Readers are given a path; what was said of it in `[data]` (or `--encoding`) is remembered here by that path. UTF-16 is known by its mark.
 """
@@ -34,7 +34,7 @@ _said: dict[str, FileFormat] = {}
 
 
 def describe_file(path: Path, encoding: str | None = None, delimiter: str | None = None) -> Path:
-    """Remember how a file is written, for its readers; without arguments, that nothing is said of it."""
+    """Record the encoding and delimiter of a file for its readers; without arguments, neither is known."""
     if encoding or delimiter:
         _said[str(path)] = FileFormat(encoding, delimiter)
     else:
@@ -99,7 +99,7 @@ def _reason(error: UnicodeError) -> str:
 
 
 def list_missing_settings(path: Path, *, decimal: bool = False, dates: bool = False) -> str:
-    """All that a file asks to be said, in one line: encoding, delimiter, and of measurements decimal commas and written dates."""
+    """Every setting that a file still needs, in one line: encoding, delimiter, decimal commas, date order."""
     try:
         with open_text(path) as raw:
             sample = raw.read(SAMPLE)

@@ -37,7 +37,7 @@ class GroupGuess:
 
 
 def guess_group(table: Table, config: DataConfig, roles: Roles, splits: int) -> GroupGuess | None:
-    """The column to cut by where nobody named one: of more values than splits, and of two rows or more each, on average."""
+    """Guess the group column: more values than splits, and at least two rows per value on average."""
     if not roles.guess_group or config.group is not None or any(is_plain(Path(file)) for file in table.files):  # folders of sounds too
         return None
     readers = [open_reader(Path(file), Tolerance(sys.maxsize)) for file in table.files]  # bad rows were told when the table was read
@@ -69,7 +69,7 @@ def _groups_by(column: str) -> str:
 
 
 def _values(reader: Reader, column: str) -> dict[int, str]:
-    """By line; what is no text is no group."""
+    """Group of each line; a cell that is not a text has none."""
     read = ((line, cell_text(cell, column)) for line, (cell,) in reader.cells([column]))
     return {line: text.strip() for line, (text, problem) in read if not problem}
 
@@ -77,7 +77,7 @@ def _values(reader: Reader, column: str) -> dict[int, str]:
 def with_groups(
     files: Sequence[Path], config: DataConfig, notes: list[str], open_file: Callable[[Path, DataConfig], Opened]
 ) -> list[Opened]:
-    """Every file opened; those without the group's column, where another has it, are opened without a group, and said."""
+    """Open every file; those without the group column that another file has are opened without it, with a note."""
     opened: dict[int, Opened] = {}  # by the file's place: one may be given twice
     without: dict[int, NoGroupError] = {}
     for place, file in enumerate(files):
@@ -93,7 +93,7 @@ def with_groups(
 
 
 def own_groups(without: Sequence[Path], column: str) -> list[str]:
-    """What to say of files that lack the group's column, where there are some."""
+    """A note on files that lack the group column, if any."""
     have, their = ("have", "their") if len(without) > 1 else ("has", "its")
     lacking = " and ".join(map(str, without))
     return [f"{lacking} {have} no column {column!r}: each of {their} rows is a group of its own"] if without else []

@@ -91,7 +91,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class PictureSplits:
-    """What a task is given: three splits, the classes in order, and what to tell the user about them."""
+    """Three splits, the classes in order, and notes for the user."""
 
     train: Pictures
     valid: Pictures
@@ -110,7 +110,7 @@ class PictureSplits:
 
 
 def load_pictures(config: DataConfig, frame: Frame, say: Say | None = None) -> PictureSplits:
-    """Labelled pictures in three splits, checked; `notes` says what was found on the way."""
+    """Load and check labelled pictures in three splits; `notes` reports what was detected."""
     notes: list[str] = []
     if config.name:
         tables = {split: _find_frame(table, frame) for split, table in load_built_in(config, LABELLED).items()}

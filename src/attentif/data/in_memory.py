@@ -27,7 +27,7 @@ SPLIT_NAMES = {"validation": "valid"}  # as a datasets.DatasetDict has them
 
 
 def is_in_memory(data: Any) -> bool:
-    """Whether this is a table or an array, and not the name of a file, a list of names, or a table of options."""
+    """Whether this is a table or an array rather than a file name, a list of names, or options."""
     if data is None or isinstance(data, str | Path | Mapping):
         return False
     if isinstance(data, list | tuple):
@@ -109,7 +109,7 @@ def _as_table(data: Any, role: str) -> Any:
 
 
 def _from_pandas(frame: Any) -> Any:
-    """Columns, and an index that says something: a date, a name."""
+    """Columns, and a meaningful index: a date, a name."""
     import pyarrow as pa
 
     named = any(name is not None for name in frame.index.names)

@@ -24,7 +24,7 @@ class AskedRow:
 
 
 class SkippingTolerance(Tolerance):
-    """A tolerance that lists what it skips, and knows nothing of rows that were dealt with before an interruption."""
+    """A tolerance that lists skipped rows, except those handled before an interruption."""
 
     def __init__(self, allowed: int, skipped: list[SkippedRow], after: int = 0) -> None:
         super().__init__(allowed)

@@ -16,7 +16,7 @@ MANY = 0.1  # rows with several labels in one, as a share, from which it is said
 
 
 def label_key(label: str) -> str:
-    """What two spellings of one label have in common: case, spaces and 1 / 1.0 do not count."""
+    """Normalised form of a label: case, spaces and 1 / 1.0 do not count."""
     bare = " ".join(unicodedata.normalize("NFC", label).casefold().split())
     number = read_number(bare)
     if number is None:
@@ -25,7 +25,7 @@ def label_key(label: str) -> str:
 
 
 def read_number(label: str) -> float | None:
-    """What a label says as a number, if it is one: 4.5, or 4,5 as Excel writes it where the comma is decimal."""
+    """A label as a number, if it is one: 4.5, or 4,5 with a decimal comma."""
     try:
         return float(DECIMAL_COMMA.sub(r"\1.\2", label.strip()))
     except ValueError:
@@ -33,7 +33,7 @@ def read_number(label: str) -> float | None:
 
 
 def several_in_one(labels: Sequence[str]) -> str | None:
-    """What to say where many labels look like lists of them: pieces between separators that other labels have too."""
+    """A note if many labels look like lists of other labels."""
     counts = Counter(labels)
     if all(read_number(label) is not None for label in counts):
         return None
@@ -50,7 +50,7 @@ def several_in_one(labels: Sequence[str]) -> str | None:
 
 
 def decimals(labels: Sequence[str]) -> str | None:
-    """What to say where labels are numbers, some of them with decimals: each is read as a class of its own, without order."""
+    """A note if labels are decimal numbers: each is read as a separate class, without order."""
     counts = Counter(labels)
     numbers = [read_number(label) for label in counts]
     if any(number is None for number in numbers) or not any(number and not number.is_integer() for number in numbers):
@@ -62,7 +62,7 @@ def decimals(labels: Sequence[str]) -> str | None:
 
 
 def check_labels(table: Table, *, normalised: bool, hint: str | None = None) -> None:
-    """Refuse labels that are no classes: one only, one for each row, or two spellings of the same. The hint is a way out of the second."""
+    """Refuse labels that are not classes: a single one, one per row, or two spellings of the same. `hint` helps with the second."""
     counts = Counter(table["label"])
     file = table.files[0]
     if len(counts) == 1:
@@ -102,7 +102,7 @@ def class_names(train: Table, others: Sequence[Table]) -> list[str]:
 
 
 def refuse_one(table: Table, role: str) -> None:
-    """Refuse a table whose rows all have the same answer: whoever gives it is always right, and has learned nothing."""
+    """Refuse a table whose rows all have the same answer: there is nothing to learn."""
     if len(set(table[role])) == 1:
         which = f"all rows of {table.name} have the {role} {table[role][0]!r}"
         raise DataError(f"{which}: there is nothing to tell apart", file=table.files[0])

@@ -21,7 +21,7 @@ Open = Callable[[DataConfig, Split, Path, Roles, Tolerance, list[str]], tuple[li
 
 
 def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open_rows: Open | None = None) -> Splits:
-    """The examples that a task asks for, in three tables, checked; `notes` says what was found on the way."""
+    """Load and check the three splits of a task; `notes` reports what was detected."""
     notes: list[str] = []
     if config.name:
         tables = load_built_in(config, roles)
@@ -50,7 +50,7 @@ def load_table(config: DataConfig, roles: Roles, say: Say | None = None, *, open
 
 
 def load_rows(config: DataConfig, roles: Roles, say: Say | None = None, *, open_rows: Open | None = None) -> tuple[Table, list[str]]:
-    """Every row of the `train` files and what was found on the way: examples to be scored, whatever classes they are of."""
+    """Every row of the `train` files, to be scored, whatever its class; and notes."""
     notes: list[str] = []
     tolerance = Tolerance(config.skip_bad)
     try:

@@ -29,7 +29,7 @@ DAMAGES = (OSError, SyntaxError, EOFError, LookupError, TypeError, ArithmeticErr
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What pictures are brought to; None: what they are, which must then be the same for all."""
+    """The size that pictures are converted to; None: as they are, equal for all."""
 
     channels: int | None = None  # 1: grey, 3: colour
     height: int | None = None
@@ -45,7 +45,7 @@ class Frame:
 
 
 def open_picture(source: str | Path | bytes, frame: Frame) -> Bytes:
-    """One picture (C, H, W) from a file, its bytes, or a data URI; DataError says why it is none."""
+    """Read one picture (C, H, W) from a file, bytes or a data URI; DataError says what is wrong."""
     if isinstance(source, str) and source.startswith(DATA_URI):
         try:
             return decode(base64.b64decode(source.partition(",")[2], validate=True), frame)
@@ -59,7 +59,7 @@ def open_picture(source: str | Path | bytes, frame: Frame) -> Bytes:
 
 
 def decode(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
-    """(C, H, W); ValueError in words for what is no picture."""
+    """Decode to (C, H, W); ValueError says why it is not a picture."""
     if isinstance(source, np.ndarray) and frame.frames > 1:
         if len(source) < frame.frames:
             raise ValueError(f"is a film of {len(source)} frames; {frame.frames} are expected")

@@ -82,7 +82,7 @@ def entries_of(source: Path, config: DataConfig, tolerance: Tolerance, notes: li
 
 
 def split_of(name: str) -> Split | None:
-    """The split that the beginning of a name tells: "t10k-images" is a test."""
+    """The split that a file name starts with: "t10k-images" is a test split."""
     word = re.split(r"[-_.0-9]", name.casefold().replace("t10k", "test"))[0]
     return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
 
@@ -91,7 +91,7 @@ def split_of(name: str) -> Split | None:
 
 
 def _classes(folder: Path, notes: list[str]) -> list[PictureEntry]:
-    """Sub-folders are classes; what lies in them, however deep, are their pictures."""
+    """Sub-folders are classes; all pictures below them belong to the class."""
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not classes:
         if any(path.suffix.lower() in SUFFIXES for path in folder.iterdir()):
@@ -324,7 +324,7 @@ def _rows(path: Path, x: str, pictures: NDArray[Any], y: str, labels: NDArray[An
 
 
 def as_bytes(pictures: NDArray[Any], what: str, notes: list[str]) -> Bytes:
-    """Pictures (N, H, W) or (N, H, W, C) as bytes; shares of 1 become shares of 255, channels go last, and both are said."""
+    """Pictures (N, H, W) or (N, H, W, C) as bytes; values in [0, 1] are scaled to 255 and channels moved last, with a note."""
     if pictures.ndim not in (3, 4):
         raise DataError(f"{what} has shape {pictures.shape}; pictures are (number, height, width) or (number, height, width, channels)")
     if pictures.ndim == 4 and pictures.shape[3] > 4 >= pictures.shape[1]:

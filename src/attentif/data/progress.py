@@ -8,7 +8,7 @@ Say = Callable[[str], None]
 
 
 class Pulse:
-    """Say a line when the last one is some seconds old; short readings say nothing."""
+    """Print a line every few seconds; short tasks print nothing."""
 
     def __init__(self, say: Say | None) -> None:
         self.say, self.last = say, time.monotonic()

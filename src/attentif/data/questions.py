@@ -62,7 +62,7 @@ class QuestionSplits:
 
 
 def load_questions(config: DataConfig, frame: Frame, say: Say | None = None) -> QuestionSplits:
-    """Three splits, checked; `notes` says what was found on the way."""
+    """Load and check the three splits; `notes` reports what was detected."""
     if config.name:
         texts, pictures = _load_built_in(config)
         parts = [_with_arrays(getattr(texts, split), pictures) for split in SPLITS]
@@ -90,7 +90,7 @@ def load_question_rows(config: DataConfig, frame: Frame, say: Say | None = None)
 
 
 def read_questions(file: Path, question: str | None = None) -> list[dict[str, str]]:
-    """The questions of a table that nobody has answered yet: {"image": path, "question": ...}; `question` names their column."""
+    """The unanswered questions of a table: {"image": path, "question": ...}; `question` names their column."""
     reader = open_reader(file, Tolerance())
     if isinstance(reader, PlainText):
         raise DataError("is plain text; expected a table (CSV, TSV, JSONL) with the columns image and question", file=file)
@@ -201,7 +201,7 @@ def _alike(parts: Sequence[Questions]) -> None:
 
 
 def _share_pictures(parts: Sequence[Questions]) -> list[str]:
-    """What to say about pictures that stand in two splits."""
+    """A note on pictures that occur in two splits."""
     notes = []
     names = [set(part.table["image"]) for part in parts]
     for later, earlier in ((1, 0), (2, 0), (2, 1)):

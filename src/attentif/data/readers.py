@@ -29,7 +29,7 @@ LOOKED_AT = 100  # rows that tell what the columns of a table hold
 
 
 class Tolerance:
-    """Counts the rows that cannot be used, and stops at the first one too many."""
+    """Count unusable rows, and raise at the first beyond the limit."""
 
     def __init__(self, allowed: int = 0) -> None:
         self.allowed = allowed
@@ -53,7 +53,7 @@ class Tolerance:
 
 
 class Reader(ABC):
-    """One file. `columns` are its columns' names; `format` says in a few words how it was read."""
+    """Reader of one file; `columns` are its column names, `format` describes the format."""
 
     columns: list[str]
     format: str
@@ -91,11 +91,11 @@ class Reader(ABC):
 
     @abstractmethod
     def cells(self, columns: Sequence[str]) -> Generator[tuple[int, Sequence[Any]], None, None]:
-        """The same, with values as the format gives them: the texts of a CSV file, the numbers, dates and lists of a Parquet file."""
+        """The same with typed values: the texts of a CSV file, the numbers, dates and lists of a Parquet file."""
 
 
 def open_reader(path: Path, tolerance: Tolerance) -> Reader:
-    """The reader for a file's suffix; anything unknown is taken as plain text."""
+    """Open the reader for a file's suffix; unknown suffixes are read as plain text."""
     check_file(path)
     if suffix_of(path) in WORKBOOKS:
         from attentif.data.excel import Excel
@@ -108,7 +108,7 @@ def open_reader(path: Path, tolerance: Tolerance) -> Reader:
 
 
 def first_cells(path: Path, columns: Sequence[str]) -> list[Sequence[Any]]:
-    """Of a table's first rows, to tell what its columns hold; bad rows are left out, and told when all are read."""
+    """Cells of a table's first rows, to infer column types; bad rows are skipped here and reported later."""
     return [cells for _, cells in islice(open_reader(path, Tolerance(sys.maxsize)).cells(columns), LOOKED_AT)]
 
 
@@ -125,7 +125,7 @@ def is_plain(path: Path) -> bool:
 
 
 class Csv(Reader):
-    """Fields between delimiters, quoted as RFC 4180 has it: a quoted field may hold line ends, and quotes written twice."""
+    """Delimited fields, quoted as in RFC 4180: a quoted field may hold line ends and doubled quotes."""
 
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         super().__init__(path, tolerance)
@@ -219,7 +219,7 @@ class JsonLines(Reader):
 
 
 class Parquet(Reader):
-    """A table of columns; what is called a line elsewhere is the row's number, from 1."""
+    """A Parquet table; line numbers are row numbers, from 1."""
 
     format = "Parquet"
 
@@ -232,7 +232,7 @@ class Parquet(Reader):
 
     @contextmanager
     def open(self) -> Iterator[Any]:
-        """The file as pyarrow has it, once its own header asks for nothing out of proportion."""
+        """Open the file with pyarrow, after checking that the sizes in its header are plausible."""
         import pyarrow.parquet
 
         whole = io.BytesIO(_decompress(self.path)) if is_packed(self.path) else self.path
@@ -286,7 +286,7 @@ def _parquet_value(cell: Any) -> Any:
 
 
 class PlainText(Reader):
-    """One row a line; it has no columns, so whatever is asked for is the line itself."""
+    """One row per line, without columns: any role is the line itself."""
 
     format = "plain text"
 
@@ -323,7 +323,7 @@ def _decompress(path: Path) -> bytes:
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is not there, is empty, or is plainly something else than its name says."""
+    """Refuse a file that is missing, empty, or not of the type that its name says."""
     if path.is_dir():
         raise DataError("is a folder; name a file", file=path)
     try:
@@ -356,7 +356,7 @@ def check_file(path: Path) -> None:
 
 
 def cell_text(value: Any, column: str) -> tuple[str, str | None]:
-    """A value as text, or the reason why it is none."""
+    """A value as text, or the reason why it has none."""
     match value:
         case str():
             return value, text_problem(value)
@@ -376,7 +376,7 @@ def cell_text(value: Any, column: str) -> tuple[str, str | None]:
 
 
 def text_problem(text: str) -> str | None:
-    """Why a text cannot be used, if it cannot: bytes that are not UTF-8, half of a surrogate pair, NUL."""
+    """Why a text cannot be used, if so: bytes that are not UTF-8, half of a surrogate pair, NUL."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -60,6 +60,6 @@ def iterate_sentences(path: Path, column: str | None = None, after: int = 0) -> 
 
 
 def check_vectors_path(path: Path) -> None:
-    """Before anything is computed: what could not be written."""
+    """Refuse unwritable output paths before anything is computed."""
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"vectors are written to {', '.join(SUFFIXES)}, by the name's end", file=path)

@@ -80,7 +80,7 @@ class Series:
 
 
 def load_series(config: DataConfig, wanted: Wanted, say: Say | None = None) -> tuple[Series, list[str]]:
-    """All rows of the files (train, then valid, then test), or of a built-in set, checked; and what was found on the way."""
+    """Load and check all rows of the files (train, then valid, then test) or of a built-in set; return them with notes."""
     notes: list[str] = []
     pulse = Pulse(say)
     if config.name:
@@ -192,7 +192,7 @@ def _even(series: Series, wanted: Wanted, notes: list[str]) -> Series:
 
 
 def _find_gaps(series: Series, rows: slice) -> slice:
-    """The rows up to the last that holds a number: what a spreadsheet has ready for the future is no measurement."""
+    """Rows up to the last number: empty rows prepared in a spreadsheet are not measurements."""
     held = np.flatnonzero(~np.isnan(series.values[rows]).all(1))
     return slice(rows.start, rows.start + int(held[-1]) + 1) if len(held) else rows
 

@@ -91,13 +91,13 @@ class Measured:
         self._oldest_first(before, path, notes)
 
     def _all_at_once(self, path: Path) -> str:
-        """What else a file asks for whose first row cannot be read, so that its errors do not come one by one."""
+        """All settings that a file lacks when its first row cannot be read, so that errors do not come one by one."""
         decimal, dates = self.wanted.decimal == "point", self.wanted.date_format is None
         ask = list_missing_settings(path, decimal=decimal, dates=dates)
         return f"; all that this file asks for: {ask}" if "," in ask else ""
 
     def _find_columns(self, reader: Reader, keys: list[str], notes: list[str]) -> None:
-        """The columns of numbers, as the first file has them; the others are said."""
+        """The numeric columns of the first file; other columns are reported."""
         others = [name for name in reader.columns if name and name not in keys]
         if not (first := first_cells(reader.path, others)):
             raise DataError("has no rows, only a header", file=reader.path)
@@ -135,7 +135,7 @@ class Measured:
         return moment, zone
 
     def _oldest_first(self, begin: int, path: Path, notes: list[str]) -> None:
-        """A file of which every series goes back in time, row after row, is turned round, and that is said."""
+        """Reverse a file in which every series runs backwards in time, with a note."""
         moments, series = (np.array(column[begin:]) for column in (self.moments, self.series_of))
         order = np.argsort(series, kind="stable")
         same = np.diff(series[order]) == 0
@@ -149,7 +149,7 @@ class Measured:
 
 
 def _series_name(column: str, cell: Any) -> str:
-    """The series that a row belongs to; ValueError where the cell is no text."""
+    """The series of a row; ValueError if the cell is not a text."""
     if isinstance(cell, str) and (problem := text_problem(cell)):
         raise ValueError(f"{column}: {problem}")
     return str(cell)

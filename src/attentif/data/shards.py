@@ -198,7 +198,7 @@ def _sha256(file: Path) -> str:
 
 
 def _set_aside(folder: Path) -> None:
-    """Out of the way at once, then removed: somebody may be reading it."""
+    """Rename first, then remove: another process may be reading it."""
     doomed = folder.parent / f".{folder.name}.{uuid4().hex}"
     try:
         os.rename(folder, doomed)

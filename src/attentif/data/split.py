@@ -21,7 +21,7 @@ from attentif.errors import DataError
 
 
 def seeded_order(seed: int, content: bytes) -> int:
-    """A number for a content, the same on every machine: uniform over 64 bits."""
+    """Hash a content to a uniform 64-bit number, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(content, digest_size=8, salt=seed.to_bytes(16, "little")).digest(), "little")
 
 
@@ -34,7 +34,7 @@ class Unit:
 
 
 def cut_apart(tables: Mapping[str, Table], config: DataConfig, roles: Roles, notes: list[str], *, rows: str = "rows") -> dict[str, Table]:
-    """With valid and test cut from train where there are no files for them, and said."""
+    """Split valid and test off train if they have no files, with a note."""
     wanted: tuple[Split, ...] = ("test", "valid")
     if not (apart := {str(split): config.fraction(split) for split in wanted if split not in tables}):
         return dict(tables)
@@ -53,7 +53,7 @@ def _cut_as_told(table: Table, apart: dict[str, float], config: DataConfig, role
 def _cut_by_guess(
     table: Table, apart: dict[str, float], config: DataConfig, roles: Roles, notes: list[str]
 ) -> tuple[dict[str, Table], str] | None:
-    """By a column that nobody named, where there is one and train keeps every class."""
+    """Split by a guessed group column, if there is one and train keeps every class."""
     guess = guess_group(table, config, roles, len(apart) + 1)
     if guess is None:
         return None
@@ -121,7 +121,7 @@ def _some_each(units: Sequence[Unit], fractions: dict[str, float]) -> dict[str, 
 
 
 def _keys(table: Table, roles: Sequence[str]) -> list[bytes]:
-    """What a row shares with those that it stays with: the first of the roles that it has, else what it says."""
+    """What keeps rows together: the value of the first role that a row has, else its content."""
     said = zip(*(table[role] for role in roles), strict=True)
     return [next((value.encode() for value in values if value), b"") or table.contents[row] for row, values in enumerate(said)]
 
@@ -204,7 +204,7 @@ def _one_of_each_class(table: Table, order: Sequence[int]) -> dict[int, None]:
 
 
 def duplicate_notes(train: Table, valid: Table, test: Table) -> list[str]:
-    """What to say about rows that stand in two tables, or that say the same with different labels."""
+    """Notes on rows that occur in two tables, or that have the same content with different labels."""
     notes = []
     seen = {table.name: _first_rows(table) for table in (train, valid)}
     for table, before in ((valid, train), (test, train), (test, valid)):
@@ -230,6 +230,6 @@ def _first_rows(table: Table) -> dict[bytes, int]:
 
 
 def _contrary(table: Table) -> list[tuple[int, int]]:
-    """Rows whose content stood before with another label, and where."""
+    """Rows whose content occurred earlier with another label, and where."""
     first, labels = _first_rows(table), table["label"]
     return [(row, first[content]) for row, content in enumerate(table.contents) if labels[first[content]] != labels[row]]

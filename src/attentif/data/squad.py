@@ -4,7 +4,7 @@
         {"id": ..., "question": ..., "answers": [{"text": ..., "answer_start": 177}, ...], "is_impossible": false}, ...]}, ...]}, ...]}
 
 `answer_start` counts characters (Unicode code points) of the context from 0. A question without answers has none in its passage (2.0).
-In a table the answers of a question are one text: see `ContextAnswer`, `written` and `answers_of`.
+In a table the answers of a question are one text: see `ContextAnswer`, `write_answers` and `parse_answers`.
 """
 
 import json

@@ -23,7 +23,7 @@ EPOCH = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class TimeStep:
-    """From one row to the next: so many months, or so many seconds."""
+    """Step from one row to the next, in months or seconds."""
 
     seconds: int = 0
     months: int = 0
@@ -41,7 +41,7 @@ class TimeStep:
 
     @property
     def period(self) -> int:
-        """Steps of the season that is tried first; 1 where none suggests itself."""
+        """Period of the season to try first, in steps; 1 if there is none."""
         if self.months:
             return 12 // self.months if 12 % self.months == 0 else 1
         if self.seconds == WEEK:
@@ -52,7 +52,7 @@ class TimeStep:
 
     @property
     def seasons(self) -> tuple[int, ...]:
-        """Seasons that suggest themselves: of steps that fill a day, the day and the week."""
+        """Plausible seasons: the day and the week, where steps fill a day."""
         return (self.period, 7 * self.period) if self.seconds and self.seconds * self.period == DAY else (self.period,)
 
     def after(self, last: np.datetime64, count: int) -> Dates:
@@ -69,7 +69,7 @@ class TimeStep:
         return (month.astype("datetime64[D]") + np.minimum(days, lengths - 1)).astype("datetime64[s]") + clock
 
     def between(self, dates: Dates) -> Ints:
-        """Steps from each date to the next; 0 where it is no whole number of them."""
+        """Steps from each date to the next; 0 if not a whole number."""
         if self.months:
             return _months(dates) // self.months * (_months(dates) % self.months == 0)
         gaps = np.diff(dates).astype("timedelta64[s]").astype(np.int64)
@@ -77,7 +77,7 @@ class TimeStep:
 
 
 def step_of(dates: Dates) -> TimeStep:
-    """The step that most rows have; months where dates fall on one day of the month, or on its last."""
+    """The most frequent step; months if dates fall on one day of the month, or on its last."""
     gaps = np.diff(dates).astype("timedelta64[s]").astype(np.int64)
     if len(gaps) and gaps.min() >= 28 * DAY and _same_day_of_month(dates):
         return TimeStep(months=_commonest(_months(dates)))

@@ -54,7 +54,7 @@ class Table:
 
     @cached_property
     def contents(self) -> list[bytes]:
-        """A digest of what a model reads of each row, wherever it lies: rows alike here are duplicates."""
+        """A digest of what a model reads of each row; rows with the same digest are duplicates."""
         if "audio" in self.columns:
             return [content_of_file(path) for path in self.columns["audio"]]
         roles = [role for role in READ if role in self.columns]
@@ -77,7 +77,7 @@ def content_of_file(path: str) -> bytes:
 
 @dataclass(frozen=True)
 class Splits:
-    """What a task is given: three tables, the classes in order, and what to tell the user about them."""
+    """Three tables, the classes in order, and notes for the user."""
 
     train: Table
     valid: Table

@@ -82,5 +82,5 @@ class VectorFile(AnswerFile):
 
 
 def open_vector_file(path: Path, job: str, *, resume: bool) -> VectorFile | None:
-    """Begin anew, or go on; None where nothing was left to do."""
+    """Start or resume; None if it was already complete."""
     return VectorFile.resume(path, job) if resume else VectorFile.create(path, job)

@@ -1,4 +1,4 @@
-"""What a task gives back: scores of a split, baselines beside them, answers to inputs."""
+"""Results of a task: scores of a split, baselines, answers to inputs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ class Prediction:
 
     @property
     def notes(self) -> list[str]:
-        """What was done to read the input: rows that were filled in or left out, say."""
+        """What was done to read the input: rows that were filled in or left out, for example."""
         return cast("list[str]", self.details.get("notes", []))
 
 

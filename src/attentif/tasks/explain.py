@@ -1,4 +1,4 @@
-"""Why this answer? What each part of an input did to it, and which training rows are nearest.
+"""Explain an answer: the effect of each part of the input, and the nearest training rows.
 
     gradient    Σ over the part's tokens of  ∂ logit of the answer / ∂ embedding · embedding     (Shrikumar et al. 2016)
     removal     p(answer | input) − p(answer | input without the part)                           (Zeiler & Fergus 2014)
@@ -39,7 +39,7 @@ Answer = Callable[[Sequence[Any]], list[Prediction]]
 
 @dataclass(frozen=True)
 class ExplainedPart:
-    """A word, a square or a stretch: what it did to the answer."""
+    """Effect of a word, a square or a stretch on the answer."""
 
     name: str
     removal: float  # how much less likely the answer is without it
@@ -48,7 +48,7 @@ class ExplainedPart:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A training row that the model reads alike."""
+    """A training row with a similar vector."""
 
     text: str
     label: str
@@ -109,7 +109,7 @@ class Explanation:
 def explain_text(
     text: str, answer: Answer, predictor: Predictor | None, tokenizer: Tokenizer | None, wrap: Callable[[str], Any] = lambda text: text
 ) -> Explanation:
-    """What each word of a text did; `wrap` makes an input of a text (the passage of a question, say)."""
+    """Effect of each word of a text; `wrap` makes an input of a text (such as the passage of a question)."""
     spans = [match.span() for match in re.finditer(r"\S+", text)]
     if not spans:
         raise UsageError("the text is empty: there is nothing to explain", code="empty")
@@ -125,7 +125,7 @@ def explain_text(
 
 
 def explain_picture(source: str, answer: Answer) -> Explanation:
-    """What each square of a picture did: its place is filled with the picture's mean colour."""
+    """Effect of each square of a picture, when filled with the picture's mean colour."""
     require_extra("PIL")
     from PIL import Image
 
@@ -150,7 +150,7 @@ def explain_picture(source: str, answer: Answer) -> Explanation:
 
 
 def explain_signal(signal: str, answer: Answer) -> Explanation:
-    """What each stretch of a signal did: its values become the signal's mean."""
+    """Effect of each stretch of a signal, when replaced by the signal's mean."""
     (whole,) = answer([signal])
     values = np.array(signal.split(), dtype=np.float64)
     edges = np.linspace(0, len(values), min(STRETCHES, len(values)) + 1).astype(int)

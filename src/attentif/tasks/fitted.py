@@ -1,4 +1,4 @@
-"""What a fitted model reads, how it is scored and shown: for `text/fitted.py` what `task.py` is for trained models.
+"""What a fitted model reads, how it is scored and shown: as `base.py` says it for trained models.
 
 A family of fitted models ("words", "language", "alignment") has one `FittedTask`, registered by its name.
 """

@@ -1,4 +1,4 @@
-"""Scores, and how far chance alone could have moved them.
+"""Scores with confidence intervals.
 
 Intervals are percentile bootstraps (Efron 1979) at 95 %: the test set is drawn again with replacement and scored again. For what is
 counted this needs no drawing example by example: n draws with replacement from the cells of a table are one multinomial draw. Where all n
@@ -91,7 +91,7 @@ def classification_scores(table: Counts) -> tuple[dict[str, float], dict[str, In
 
 
 def never_answered(details: Mapping[str, Any]) -> list[Text]:
-    """A warning where classes have examples and are never answered."""
+    """Warn about classes that have examples but are never predicted."""
     table = np.asarray(details.get("confusion", np.zeros((0, 0))))
     names = [details["labels"][c] for c in range(len(table)) if table[c].sum() and not table[:, c].sum()]
     if not names:
@@ -184,7 +184,7 @@ def share_of(hits: ArrayLike) -> Callable[[Counts], tuple[float, Interval]]:
 
 
 def mean_interval(totals: ArrayLike, counts: ArrayLike, draws: int = 500) -> Interval:
-    """Of Σ totals / Σ counts, drawing pieces of text (windows), within which tokens are not independent."""
+    """Interval of Σ totals / Σ counts by drawing windows, within which tokens are not independent."""
     sums, sizes = np.asarray(totals, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     sums, sizes = sums[sizes > 0], sizes[sizes > 0]  # a piece without a count says nothing
     if not len(sums):

@@ -1,4 +1,4 @@
-"""Predictors: what answers. A plain network, or a wrapper around several; a network knows nothing of its wrappers.
+"""Predictors map batches to logits. A plain network, or a wrapper around several.
 
     Ensemble      z = 1/M Σ_m z_m          the mean over networks that learned side by side (Lakshminarayanan et al. 2017)
     Stacked       z = a z_net + b z_lin    a network on top of a linear model (stacked generalisation, Wolpert 1992)
@@ -51,7 +51,7 @@ class Ensemble(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class LinearBatch(Batch):
-    """A batch that a linear model has read too. A plain network takes no notice of it."""
+    """A batch with the logits of a linear model; plain networks ignore them."""
 
     linear: Tensor = field(default_factory=lambda: torch.zeros(0))  # the linear model's logits (B, C), or forecasts (B, horizon, C)
 
@@ -82,10 +82,10 @@ Trainable = Model | Ensemble  # what a run trains and keeps
 
 
 def networks_of(predictor: Predictor) -> list[Model]:
-    """Return the plain networks that a predictor asks."""
+    """Return the plain networks of a predictor."""
     return getattr(predictor, "networks", None) or [predictor]  # a plain network knows of no wrapper
 
 
 def first_network(predictor: Predictor) -> Model:
-    """Return the only network, or the first of several: the one whose inside is shown."""
+    """Return the only network, or the first of several: the one that is inspected."""
     return networks_of(predictor)[0]

@@ -256,7 +256,7 @@ def build_map(found: AttentionMaps, heads: Sequence[int] | None = None) -> Atten
 
 
 def inspect_run(run: Any, request: InspectRequest) -> InspectResponse:
-    """Maps, next tokens and attributions of one text, as far as they are asked for and the model has them."""
+    """Maps, next tokens and attributions of one text, as requested and supported by the model."""
     wanted = request.model_dump(include={"target", "pair", "layers"}, exclude_none=True)
     try:
         maps = run.maps(request.text, **wanted).maps

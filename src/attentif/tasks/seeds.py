@@ -26,7 +26,7 @@ class Mean:
 
 
 def mean(values: Sequence[float], level: float = LEVEL) -> Mean:
-    """With its interval; ValueError where there is no value."""
+    """Mean with its interval; ValueError without values."""
     if not len(values):
         raise ValueError("a mean needs a value at least")
     x = np.asarray(values, dtype=np.float64)

@@ -51,7 +51,7 @@ class BackboneLayer(Layer):
 
 
 def make_backbone_layer(source: Layer, run: StoredConfig, task: Any) -> BackboneLayer:
-    """What a run of the kind of task `task` takes from the `config.toml` of another."""
+    """What a run of task `task` takes from the `config.toml` of another run."""
     head = run.model.head
     if answers_alike(run, task):
         values = {key: value for key, value in source.values["model"]["head"].items() if key not in head.from_data}
@@ -118,7 +118,7 @@ class Backbone:
 
     @classmethod
     def of(cls, source: str | Path) -> "Backbone":
-        """An existing run that has weights, if only those of a checkpoint; or a folder of somebody else's."""
+        """An existing run with weights (a checkpoint's will do), or a Hugging Face folder."""
         path = folder_of(source)
         if is_foreign(path):
             opened = open_folder(path, str(source))

@@ -9,7 +9,7 @@ from attentif.text.chat_template import ChatTemplate
 
 
 def start_conversation(run: Any, *, system: str | None = None, **options: Any) -> Conversation:
-    """`run` is what `attentif.load` gave; `system` tells the model who it is, where it has a chat template; `options` are generation's."""
+    """Start a conversation with a loaded run; `system` is the system prompt (chat templates only), `options` those of generation."""
     template = ChatTemplate.from_folder(run.path)
     if system is not None and template is None:
         raise UsageError("--system: this run has no chat template, and so no place for it", file=run.path)

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a power cut, and say so when they did not.
+"""Checkpoints that survive a power cut, and detect damage.
 
     checkpoints/step-00000120/      model.safetensors  optimizer.safetensors  ...  state.json  manifest.json
 
@@ -32,7 +32,7 @@ STATE = "state.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a run needs to go on: tensors by file, and plain values."""
+    """Everything a run needs to resume: tensors by file, and plain values."""
 
     step: int
     state: dict[str, Any]
@@ -46,13 +46,13 @@ class Checkpoints:
         self.folder, self.keep = folder, keep
 
     def paths(self) -> list[Path]:
-        """Every checkpoint, sound or not, the newest first."""
+        """Every checkpoint, intact or not, newest first."""
         if not self.folder.is_dir():
             return []
         return sorted((path for path in self.folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name)), key=parse_step, reverse=True)
 
     def save(self, checkpoint: Checkpoint, ranks: Ranks = Ranks()) -> Path:
-        """Write, flush, rename; then forget the oldest. Several `ranks` write a piece each, and the first of them all else."""
+        """Write, flush, rename, then delete the oldest. Each rank writes its shards; rank 0 writes the rest."""
         final = self.folder / f"step-{checkpoint.step:08}"
         temporary = self.folder / ranks.broadcast(f".{final.name}.{os.getpid()}.tmp")
         try:
@@ -84,7 +84,7 @@ class Checkpoints:
             raise RunError(f"the checkpoint cannot be written ({problem}); the one before is untouched", file=final)
 
     def latest(self, say: Callable[[str], None]) -> Path | None:
-        """The newest sound checkpoint; damaged ones that are newer are set aside, and said."""
+        """The newest intact checkpoint; newer damaged ones are quarantined and reported."""
         newest = next(self.sound(), None)
         for path in self.paths():
             if newest is None or parse_step(path) > parse_step(newest):
@@ -92,7 +92,7 @@ class Checkpoints:
         return newest
 
     def sound(self) -> Iterator[Path]:
-        """The checkpoints that are whole, the newest first."""
+        """The intact checkpoints, newest first."""
         for path in self.paths():
             try:
                 verify(path)
@@ -106,7 +106,7 @@ class Checkpoints:
             self._remove(path)
 
     def clean(self) -> None:
-        """Remove what a writer that was killed left half-written or half-removed."""
+        """Remove what a killed writer left half-written or half-removed."""
         for path in self.folder.glob(".*.tmp") if self.folder.is_dir() else ():
             shutil.rmtree(path)
 
@@ -145,14 +145,14 @@ def verify(path: Path) -> None:
 
 
 def read(path: Path, rows: Rows | None = None) -> Checkpoint:
-    """A checkpoint that was verified; `rows` says which rows of each tensor are needed."""
+    """Verify and read a checkpoint; `rows` says which rows of each tensor are needed."""
     state = json.loads((path / STATE).read_text(encoding="utf-8"))
     stems = sorted({stem_of(file) for file in path.glob("*.safetensors")})
     return Checkpoint(parse_step(path), state, {stem: read_tensors(path / f"{stem}.safetensors", rows) for stem in stems})
 
 
 def quarantine(path: Path) -> Path:
-    """Keep a damaged checkpoint for whoever wants to look, under a name that is not used again."""
+    """Rename a damaged checkpoint so that it is kept for inspection but never used."""
     number, target = 1, path.with_name(f"{path.name}.damaged")
     while target.exists():
         number += 1

@@ -130,7 +130,7 @@ FORMAT = 3  # of run folders
 
 
 class OriginConfig(Config):
-    """What the files of an imported checkpoint say beside its model and task, for exports to say it again."""
+    """Metadata of an imported checkpoint beyond model and task, written back by exports."""
 
     architecture: str = Field(description="transformers class")
     limits: dict[str, int] = Field({}, description="limits on paper of config.json: max_position_embeddings")
@@ -155,7 +155,7 @@ class MadeConfig(Config):
 
     @classmethod
     def of(cls, recipe: str, **rest: Any) -> Self:
-        """With the versions that run now."""
+        """With the versions of the current environment."""
         versions: dict[str, Any] = {"attentif": __version__, "python": platform.python_version(), "torch": torch.__version__}
         return cls(recipe=recipe, format=FORMAT, **versions, **rest)
 
@@ -175,7 +175,7 @@ class StoredConfig(Config):
 
 
 class RunConfig(StoredConfig):
-    """A complete run."""
+    """Configuration of a complete training run."""
 
     data: DataConfig = Field(description="where the examples come from")
     train: TrainConfig = Field(description="how it is trained")
@@ -196,7 +196,7 @@ class RunConfig(StoredConfig):
 
 
 class FitConfig(Config):
-    """A complete run of what is fitted."""
+    """Configuration of a fitted run."""
 
     version: int = Field(VERSION, description="of this format")
     data: DataConfig = Field(description="where the examples come from")

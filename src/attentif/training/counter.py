@@ -14,7 +14,7 @@ from attentif.nn.tape import sublayer_path
 
 
 class Counter:
-    """The mixers of a model that count, by sublayer path; most models have none."""
+    """Mixers of a model that report counts, by sublayer path; most models have none."""
 
     def __init__(self, model: nn.Module) -> None:
         self.mixers = {sublayer_path(name): module for name, module in model.named_modules() if isinstance(module, CountingModule)}

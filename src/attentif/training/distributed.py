@@ -75,12 +75,12 @@ class Ranks:
             dist.barrier()
 
     def tick(self) -> None:
-        """This process is not hanging."""
+        """Report that this process is alive."""
         if self.heart is not None:
             self.heart.tick()
 
     def watch(self, minutes: float, resume: str) -> None:
-        """From now on a process that is behind the others for so long is taken to hang; `resume` tells the user how to go on."""
+        """Treat a process that lags behind the others for this long as hanging; `resume` is the command to print."""
         if self.heart is not None:
             self.heart.limit, self.heart.resume = 60 * minutes, resume
 
@@ -103,7 +103,7 @@ class Ranks:
         return DistributedDataParallel(module, device_ids=[self.device] if self.device.type == "cuda" else None)
 
     def without_sync(self, module: nn.Module) -> AbstractContextManager[None]:
-        """Gradients of a batch that is not the step's last need not travel."""
+        """Skip gradient synchronisation for batches before the last of a step."""
         return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
 
 
@@ -113,7 +113,7 @@ def count_processes() -> int:
 
 
 def is_main_process() -> bool:
-    """Whether this process is alone, or the first of torchrun's: the one that talks."""
+    """Whether this is rank 0, the process that prints."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -167,7 +167,7 @@ class ProcessGroup(AbstractContextManager[Ranks]):
 
 
 def _open_store(*, hosting: bool = False) -> Any:
-    """A connection to the store of the process group. A restart has other names: torch itself finds the addresses of the dead again.
+    """Connect to the process group's store. Keys differ after a restart, so that addresses of dead processes are not found again.
 
     Heartbeats have a connection of their own, as the main thread may wait inside of the other."""
     store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=hosting, timeout=STARTING, multi_tenant=True)

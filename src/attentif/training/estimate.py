@@ -43,7 +43,7 @@ MEASURED = 3  # steps that are timed, after one that is not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a run would take."""
+    """Estimated size, memory and time of a run."""
 
     examples: dict[str, int]  # by split
     parameters: dict[str, int]  # by part of the model
@@ -63,7 +63,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """What each of several processes would take."""
+    """Estimated cost per process when several train together."""
 
     shard: str
     processes: int
@@ -74,7 +74,7 @@ class Spread:
 
 
 def estimate(config: RunConfig, say: Say, processes: int = 1) -> Estimate:
-    """Read the data, build the model, try a few steps; `processes`: and work out what so many would take."""
+    """Read the data, build the model, time a few steps; with `processes`, extrapolate to that many."""
     model = check_config(config)[1]
     base = check_backbone(config, model)
     check_trainable(config, model)
@@ -182,7 +182,7 @@ srun torchrun --nnodes {nodes} --nproc-per-node {own} --max-restarts 3 --rdzv-id
 
 
 def plan_steps(config: TrainConfig, per_epoch: int, seconds: float) -> int:
-    """Steps until the first of the limits, where one takes so many seconds."""
+    """Number of steps until the first limit, given the seconds of one step."""
     limits = [config.steps] if config.steps else []
     if config.epochs:
         limits.append(math.ceil(config.epochs * config.stretch(per_epoch) * per_epoch))
@@ -201,7 +201,7 @@ class Trial:
         self.device = next(model.parameters()).device
 
     def step(self, rows: Rows) -> int:
-        """One step on one batch; its places."""
+        """Take one step on one batch; return its number of places."""
         batch = self.train.batch(rows, packed=self.config.packed).to(self.device)
         loss = self.task.learn(self.model, batch)
         (loss.total / max(loss.count, 1)).backward()
@@ -220,7 +220,7 @@ class Trial:
         return (time.perf_counter() - began) / max(read, 1)
 
     def memory(self) -> dict[str, int]:
-        """Bytes by use, after a step: the optimiser has made its tensors."""
+        """Bytes by use, measured after a step, when the optimiser's tensors exist."""
         weights, learned = _bytes(self.model.parameters()), _bytes(tensor for tensor in self.model.parameters() if tensor.requires_grad)
         found = {"weights": weights, "gradients": learned, "optimizer": _bytes(state_of(self.optimizers).values())}
         if self.config.ema:
@@ -235,7 +235,7 @@ class Trial:
 
 @contextmanager
 def _record_block_inputs(model: nn.Module) -> Iterator[list[tuple[Block, tuple[Any, ...]]]]:
-    """Every block with what it was called with."""
+    """Every block with its inputs."""
     inputs: list[tuple[Block, tuple[Any, ...]]] = []
     hooks = [
         module.register_forward_pre_hook(lambda block, given: inputs.append((block, given)))

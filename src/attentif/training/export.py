@@ -105,7 +105,7 @@ def export_run(
 
 
 def helpers(config: StoredConfig) -> list[str]:
-    """Keys of the task by which more than the network answers."""
+    """Keys of the task that make answers depend on more than the network."""
     return [key for key in ELSEWHERE if getattr(config.task, key, False) not in (False, "none")]
 
 
@@ -115,7 +115,7 @@ def _ways_out(helped: Sequence[str]) -> str:
 
 
 def check_stands_alone(run: RunFolder, config: StoredConfig) -> None:
-    """Refuse a run in which more than the network answers, whatever the format."""
+    """Refuse a run whose answers depend on more than the network, whatever the format."""
     if helped := helpers(config):
         raise ConfigError(
             f"task.{helped[0]}: {ELSEWHERE[helped[0]][0]}, and the export holds the network; {_ways_out(helped)}", file=run.config
@@ -129,7 +129,7 @@ def likely_class(config: StoredConfig) -> dict[str, str | None]:
 
 
 def refuse_help(run: RunFolder, config: StoredConfig, model: ModelConfig, labels: Sequence[str]) -> None:
-    """Without what helps the network of a run to answer, it would answer otherwise, under the scores of both."""
+    """Refuse to export the network alone: its answers would differ from those that were scored."""
     if config.train is not None and config.train.ensemble > 1:
         raise ConfigError("train.ensemble: no family at Hugging Face is an average of several networks; train one", file=run.config)
     helped = helpers(config)

@@ -44,7 +44,7 @@ OPSET = 20
 
 
 class Graph(nn.Module):
-    """A network from plain tensors to named ones, without a look at any value."""
+    """A network from plain tensors to named outputs, without data-dependent control flow."""
 
     def __init__(self, model: Trainable, outputs: Callable[[Tensor], Mapping[str, Tensor]]) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def _pictures(model: ModelConfig) -> dict[str, Any]:
 
 
 def _build_graph(task: AnyTask, state: Any, model: Trainable) -> tuple[TextGraph | PictureGraph, Callable[[int, int], dict[str, Tensor]]]:
-    """The graph, and what makes inputs of so many rows, so long."""
+    """The graph, and a function that makes inputs of given numbers of rows and lengths."""
     config, outputs = model.config, lambda logits: task.graph_outputs(state, logits)
     if config.encoder is not None and config.decoder is not None:
         raise ConfigError("ONNX: a model with an encoder and a decoder is several graphs, and one is written; export --to hf instead")
@@ -190,7 +190,7 @@ def _trace(graph: TextGraph | PictureGraph, example: Callable[[int, int], dict[s
 
 
 def _refuse_own_operations(traced: Any, graph: nn.Module) -> None:
-    """Compiled operations of ours are unknown to anybody else."""
+    """Refuse graphs with our own compiled operations, which no other runtime knows."""
     kinds = dict(graph.named_modules())
     for node in traced.graph.nodes:
         if node.op == "call_function" and str(node.target).startswith("attentif."):
@@ -241,7 +241,7 @@ def _check(path: Path, graph: nn.Module, example: Callable[[int, int], dict[str,
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the exporter's progress and its warnings about itself off the screen."""
+    """Silence the exporter's progress and warnings."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch._export", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

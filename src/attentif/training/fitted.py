@@ -1,4 +1,4 @@
-"""A run of what is fitted: configuration, data, fit, scores, report, in one go. Its folder appears when it is whole.
+"""A fitted run: configuration, data, fit, scores, report. Its folder appears when complete.
 
 A recipe has a [fit] table where others have [task], [model] and [train]:
 
@@ -29,7 +29,7 @@ from attentif.view.words import Text, count
 
 
 def fit(config: FitConfig, *, name: str = "run", out: Path | None = None, force: bool = False, display: Display) -> RunFolder:
-    """Fit what `config` says and keep it in `out`, or in `runs/<name>-<n>`."""
+    """Fit the configured model and save it in `out`, or in `runs/<name>-<n>`."""
     task = build_fitted(config.fit)
     refuse_existing(out, force)
     try:
@@ -42,7 +42,7 @@ def fit(config: FitConfig, *, name: str = "run", out: Path | None = None, force:
 
 @dataclass(frozen=True, kw_only=True)
 class FitResult(FinishedRun):
-    """A model that was fitted in one go."""
+    """Result of fitting a model."""
 
     config: FitConfig
     rows: Sequence[Row]  # measured on the way

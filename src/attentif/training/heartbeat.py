@@ -1,4 +1,4 @@
-"""Heartbeats of the processes of a run: which of them has died or hangs, so that the others end and name it instead of waiting.
+"""Heartbeats of the processes of a run: detect the one that died or hangs, so that the others stop and name it.
 
 Each process has a thread that writes [beats, calls, waiting, farewell] to the store of the process group every second and reads the
 others'. `calls` counts what its main thread has come to: collective operations, batches of a step or of an evaluation; `waiting` says that
@@ -25,7 +25,7 @@ LOOKING = 8.0  # seconds to find out who closed a connection
 
 
 class RankLostError(RunError):
-    """Another process of the run died or hangs. Of those that notice, one says so."""
+    """Another process of the run died or hangs. One of the processes that notice reports it."""
 
     code = "process-lost"
 
@@ -36,7 +36,7 @@ class RankLostError(RunError):
 
 @dataclass
 class ProcessStatus:
-    """What is known of a process, and for how many of our own beats it has not changed."""
+    """Last status of a process, and for how many of our own beats it has not changed."""
 
     beats: int = -1
     calls: int = -1
@@ -69,14 +69,14 @@ class Heartbeat:
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def listen(self) -> None:
-        """Once every process has written: reading what is not there would wait for it."""
+        """Read the others' heartbeats, once every process has written one (reading a missing key would block)."""
         self.thread.start()
 
     def tick(self) -> None:
         self.calls += 1
 
     def leave(self, why: str) -> None:
-        """Say good-bye, so that nobody takes the end of this process for a death."""
+        """Announce the end of this process, so that the others do not take it for a crash."""
         self.farewell = why
         self.stopped.set()
         try:
@@ -85,7 +85,7 @@ class Heartbeat:
             return  # the store is gone: nobody is left to tell
 
     def blame(self) -> RankLostError:
-        """Who closed its connections: one that said why, or one that no longer beats."""
+        """The process that closed its connections: one that announced its end, or one without heartbeats."""
         until = time.monotonic() + LOOKING
         while time.monotonic() < until:
             with self.lock:

@@ -31,7 +31,7 @@ from attentif.version import __version__
 
 @dataclass(frozen=True)
 class Opened:
-    """A model that is ready to be used, and what goes with it."""
+    """A model ready for use, with its task and tokenizers."""
 
     config: StoredConfig
     state: TaskState
@@ -46,7 +46,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def open_folder(folder: Path, name: str = "") -> Opened:
-    """Open a Hugging Face folder in place; `name` is what its user calls it."""
+    """Open a Hugging Face folder in place; `name` is shown to the user."""
     found = read_folder(folder)
     task = build_task(folder, found)
     built = task.build()
@@ -64,7 +64,7 @@ def open_folder(folder: Path, name: str = "") -> Opened:
 
 
 def build_task(folder: Path, found: Imported) -> TaskConfig:
-    """The task that the head is for; RunError where there is none that such a model can do."""
+    """The task of the head; RunError if no task fits the model."""
     values = read_task(folder, found)
     unknown = RunError(f"{found.head.architecture} is for no task here; attentif.hub.read_folder gives the model alone", file=folder)
     if values is None:

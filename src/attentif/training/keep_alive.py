@@ -1,4 +1,4 @@
-"""Nothing before the first step is silent for long: what takes time says so, whatever it is."""
+"""Report what is being done when nothing was printed for a while before the first step."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ Say = Callable[[str], None]
 
 @contextmanager
 def keep_alive(say: Say, wait: Say) -> Iterator[Say]:
-    """A `say` that notes what is being done; while it says nothing, `wait` is called every two seconds with the last line."""
+    """A `say` that repeats the last line through `wait` every two seconds while nothing else is printed."""
     doing, begun, last, over = "working", time.monotonic(), time.monotonic(), threading.Event()
 
     def note(line: str) -> None:

@@ -46,7 +46,7 @@ class PresetLayer(Layer):
 
 
 def load_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig | FitConfig:
-    """The configuration of a run, trained or fitted; ConfigError names the file and the line of what is wrong."""
+    """Load the configuration of a trained or fitted run; ConfigError names file and line."""
     fitted = "fit" in source_layer(source).values
     return load_fit_config(source, layers) if fitted else load_run_config(source, layers)
 
@@ -66,12 +66,12 @@ def _rename_options(layer: Layer) -> Layer:
 
 
 def load_run_config(source: Source, layers: Sequence[Layer] = ()) -> RunConfig:
-    """The validated configuration of a run; ConfigError names the file and the line of what is wrong."""
+    """Load and validate the configuration of a trained run; ConfigError names file and line."""
     return run_config(source_layer(source), layers)
 
 
 def run_config(first: Layer, layers: Sequence[Layer] = ()) -> RunConfig:
-    """The same, of a source that has been read."""
+    """Validate the configuration of a source that has been read."""
     document = resolve_layers(first, layers)
     if "fit" in document.values:
         raise document.error(("fit",), "this is fitted, not trained step by step: there is no [model] in it")
@@ -99,7 +99,7 @@ def run_config(first: Layer, layers: Sequence[Layer] = ()) -> RunConfig:
 
 
 def _match_model(task: AnyTask, model: ModelConfig) -> ModelConfig:
-    """The model, or, where it is the base model of another run and the task reads with one stack, that base model's encoder."""
+    """The model; of an encoder-decoder base model, its encoder if the task reads with one stack."""
     try:
         task.check(task.adapt(model))
     except ConfigError:
@@ -111,13 +111,13 @@ def _match_model(task: AnyTask, model: ModelConfig) -> ModelConfig:
 
 
 def _asks_for_tokenizer(first: Layer, layers: Sequence[Layer]) -> bool:
-    """Whether one is named for this very task: under another task than the recipe's, or another head than the run's, theirs has no use."""
+    """Whether a tokenizer is configured for this very task; that of another task or head is of no use."""
     asked_anew = any("task" in layer.values for layer in layers)
     return any("tokenizer" in layer.values for layer in (layers if asked_anew else [first, *layers]))
 
 
 def _inherited_tokenizer(document: Document, config: RunConfig) -> TokenizerConfig | None:
-    """The tokenizer of the run that this one begins with; where there is none, its own."""
+    """The tokenizer of the run that this one starts from, or else its own."""
     beneath = document.layers[0]
     return beneath.tokenizer if isinstance(beneath, BackboneLayer) else config.tokenizer
 
@@ -203,7 +203,7 @@ def data_table(data: Given) -> dict[str, Any]:
 
 
 def other_rows(config: DataConfig | None, data: Given) -> DataConfig:
-    """Other files than the run's own, if it has some; columns named for those are theirs too."""
+    """Data configuration for other files; settings of the run's own columns apply to them too."""
     named = {key: value for key in (*COLUMNS, "normalise_labels") if config is not None and (value := getattr(config, key))}
     return Document([Layer(named, "data"), Layer(data_table(data), "data")]).build(DataConfig)
 

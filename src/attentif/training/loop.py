@@ -52,7 +52,7 @@ from attentif.view.words import metric
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be trained, on what, and where it is kept."""
+    """What to train, on which data, and where to save it."""
 
     task: AnyTask
     model: Trainable
@@ -100,7 +100,7 @@ def fit(job: Job, ranks: Ranks, display: Display) -> TrainState:
 
 
 class Loop:
-    """One training, from its place on: what `fit` resumes, runs and finishes."""
+    """One training run, which `fit` resumes, runs and finishes."""
 
     def __init__(self, job: Job, ranks: Ranks, display: Display, interrupts: Interrupts) -> None:
         self.job, self.config, self.ranks, self.display, self.interrupts = job, job.config, ranks, display, interrupts
@@ -298,7 +298,7 @@ class Loop:
         return bool(self.config.patience) and self.state.misses >= self.config.patience
 
     def scores(self) -> dict[str, float] | None:
-        """None where a signal cut it short."""
+        """Validation scores; None if a signal interrupted them."""
         try:
             with eval_mode(self.job.model), self.layout.evaluating(by_block=self.job.task.evaluates_by_block):
                 found = self.job.task.evaluate(
@@ -371,7 +371,7 @@ class Loop:
         self.checkpoints.save(checkpoint.Checkpoint(self.state.step, asdict(self.state) | self.computing, tensors), ranks)
 
     def follow(self) -> None:
-        """Keep the weights of some steps, without what it takes to go on from them; not where they are spread over processes."""
+        """Save the weights of some steps, without optimiser state; not for sharded weights."""
         if self.config.follow and self.ranks.main and not self.layout.sharded and checkpoint.is_followed(self.state.step):
             path = self.job.folder.followed_weights(self.state.step)
             path.parent.mkdir(exist_ok=True)

@@ -8,7 +8,7 @@ import torch
 
 
 def seed_all(*numbers: int) -> None:
-    """Every generator as a function of these numbers: a step that is repeated draws the same, whatever came before it."""
+    """Seed every random generator from these numbers, so that a repeated step draws the same."""
     state = np.random.SeedSequence(numbers).generate_state(3)
     torch.default_generator.manual_seed(int(state[0]))  # torch.manual_seed takes milliseconds: it notes the stack for an absent GPU
     if torch.cuda.is_initialized():
@@ -20,7 +20,7 @@ def seed_all(*numbers: int) -> None:
 
 
 def peak_memory() -> int | None:
-    """Most bytes that this process held so far."""
+    """Peak memory of this process, in bytes."""
     if sys.platform == "win32":
         return None
     import resource

@@ -22,7 +22,7 @@ NOT_READ_BY_MODELS = ("README.md", "report.html", "metrics.jsonl", "results.json
 
 
 class DamagedError(RunError):
-    """A file that is not the one that was written."""
+    """A file differs from the one that was written."""
 
 
 def sha256(path: Path) -> str:

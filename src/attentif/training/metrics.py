@@ -29,11 +29,11 @@ class Metrics:
             os.close(handle)
 
     def rows(self) -> list[Row]:
-        """Every whole line."""
+        """Every complete line."""
         return [row for row, _ in self._lines()]
 
     def truncate(self, keep: Callable[[Row], bool]) -> None:
-        """Keep the lines up to the first that is torn or not to be kept."""
+        """Keep the lines up to the first one that is incomplete or rejected."""
         if not self.path.is_file():
             return
         length = 0
@@ -49,7 +49,7 @@ class Metrics:
             flush(self.path)
 
     def _lines(self) -> list[tuple[Row, int]]:
-        """The rows up to the first torn line, each with its length in bytes."""
+        """The rows up to the first incomplete line, each with its length in bytes."""
         found: list[tuple[Row, int]] = []
         for line in self.path.read_bytes().splitlines(keepends=True) if self.path.is_file() else ():
             try:

@@ -1,4 +1,4 @@
-"""The network of a run without the linear model beside it: another predictor, with scores of its own."""
+"""Export the network of a run without its linear model: another predictor, with its own scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -149,7 +149,7 @@ def set_rate(found: Iterable[Optimizer], lr: float) -> None:
 
 
 def state_of(found: Iterable[Optimizer]) -> dict[str, Tensor]:
-    """What the optimisers remember, as named tensors: `<optimiser>.<parameter>.<name>`."""
+    """The optimisers' state as named tensors: `<optimiser>.<parameter>.<name>`."""
     return {
         f"{place}.{index}.{name}": value
         for place, optimizer in enumerate(found)

@@ -31,7 +31,7 @@ ENDED = {
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedRun(ABC):
-    """A run that is over, trained or fitted, with its scores."""
+    """A finished run, trained or fitted, with its scores."""
 
     config: RunConfig | FitConfig
     task: AnyBaseTask
@@ -47,11 +47,11 @@ class FinishedRun(ABC):
 
     @abstractmethod
     def length(self) -> dict[str, Any]:
-        """How many steps were made, and why they ended."""
+        """Number of steps, and why the run ended."""
 
     @abstractmethod
     def describe(self) -> list[Text]:
-        """What was done, in a sentence or two."""
+        """Summary in one or two sentences."""
 
     @property
     def made(self) -> MadeConfig:
@@ -101,7 +101,7 @@ class FinishedRun(ABC):
         )
 
     def title(self) -> Text:
-        """What was started, on which data, with what score, when: "classify · avis.csv · accuracy 97.3% · 1 May 2026"."""
+        """Recipe, data, score and date: "classify · avis.csv · accuracy 97.3% · 1 May 2026"."""
         of = metric(self.metric)
         score = Text("{name} {value}", "{name} {value}").with_(name=of.name, value=of.write(self.test.scores[of.key]))
         parts = [Text(self.subject(), self.subject()), score, day(date.today())]
@@ -154,7 +154,7 @@ class TrainingResult(FinishedRun):
         return replace(super().report(folder), maps=maps, architecture=draw_architecture(self.config.model))
 
     def describe(self) -> list[Text]:
-        """What was done, in two sentences."""
+        """Summary in two sentences."""
         model = self.config.model.base or Text("un modèle de sa configuration", "a model of its own configuration")
         if (networks := self.config.train.ensemble) > 1:
             model = Text("la moyenne de {n} réseaux {model}", "the mean of {n} networks {model}").with_(n=str(networks), model=model)

@@ -20,7 +20,7 @@ def find_unseen(dataset: Dataset, train: Dataset) -> list[int] | None:
 
 
 def save_rows(dataset: Dataset, rows: list[int]) -> dict[str, Any]:
-    """Some rows of a table as data of their own: a file, and which column plays which role."""
+    """Save some rows of a table to a file; return the `[data]` keys that read them."""
     table: Table = getattr(dataset, "table")  # noqa: B009 - find_unseen has looked
     part = table.take(rows)
     file = save_frame([{role: values[row] for role, values in part.columns.items()} for row in range(len(part))])
@@ -37,7 +37,7 @@ def name_roles(roles: Iterable[str]) -> dict[str, Any]:
 
 
 def add_unseen(found: Evaluation, unseen: Evaluation | None, seen: int) -> Evaluation:
-    """The scores of all rows, and beside them those of the rows that training did not read."""
+    """Add the scores of the rows that training did not read."""
     apart: ScoredRows | None = None
     if unseen is not None:
         apart = {"scores": unseen.scores, "intervals": unseen.intervals, "examples": unseen.examples}

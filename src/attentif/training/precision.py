@@ -13,7 +13,7 @@ def begin_scale(place: TrainState) -> None:
 
 
 def lower_scale(place: TrainState) -> bool:
-    """Halve the scale after gradients that were too large for fp16; False where none is left to halve."""
+    """Halve the scale after gradients that were too large for fp16; False if it cannot be halved further."""
     if place.precision != "fp16" or place.scale <= 1.0:
         return False
     place.scale, place.steady = place.scale / 2, 0

@@ -72,7 +72,7 @@ def stage_config(config: RunConfig, folder: Path) -> RunConfig:
 
 
 def describe_texts(folder: Path, config: PretrainConfig) -> str:
-    """What pre-training read, in words."""
+    """Description of what pre-training read."""
     with (folder / TEXTS).open("rb") as file:
         number = sum(1 for _ in file)
     more = f" and on {', '.join(map(str, config.files))}" if config.files else ""
@@ -81,7 +81,7 @@ def describe_texts(folder: Path, config: PretrainConfig) -> str:
 
 
 def stage_results(folder: Path) -> dict[str, Any]:
-    """What the first stage measured, for the results of the whole."""
+    """Results of the first stage, for those of the whole run."""
     results = RunFolder(folder / STAGE).results
     if not results.is_file():
         return {}

@@ -40,16 +40,16 @@ class Display(Protocol):
     """Progress and messages of a run."""
 
     def say(self, line: str) -> None:
-        """One line that stays."""
+        """Print a line."""
 
     def show(self, status: Status) -> None:
-        """After each step."""
+        """Show the status after a step."""
 
     def work(self, what: str, done: int, total: int) -> None:
-        """During evaluation."""
+        """Show the progress of an evaluation."""
 
     def wait(self, line: str) -> None:
-        """While something takes time without counting: what, and for how long."""
+        """Show what is being done, and for how long."""
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -68,7 +68,7 @@ class Silent:
 
 
 class Lines:
-    """For logs: a line of status every few seconds."""
+    """Display for logs: a status line every few seconds."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -94,7 +94,7 @@ class Lines:
 
 
 class Bar:
-    """For a terminal: a progress bar below the messages."""
+    """Display for a terminal: a progress bar below the messages."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[words]}"))
@@ -127,7 +127,7 @@ class Bar:
 
 
 class Notebook:
-    """For a notebook: one cell output that is rewritten in place, never a red block of stderr."""
+    """Display for a notebook: one cell output, rewritten in place."""
 
     LINES = 6  # of what was said, the last ones
 

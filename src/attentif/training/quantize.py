@@ -24,7 +24,7 @@ BUDGET = 8192  # tokens of a batch, where the run has no training of its own
 
 @dataclass(frozen=True)
 class Quantized:
-    """A run in int8, and what it cost."""
+    """A run in int8, with its scores before and after."""
 
     folder: RunFolder
     maps: int  # linear maps in bytes
@@ -80,7 +80,7 @@ def quantize_run(run: Path, out: Path, *, data: Given | None = None, force: bool
 def _dataset(
     folder: RunFolder, config: StoredConfig, task: AnyTask, state: TaskState, model: Trainable, data: Given | None, display: Display
 ) -> tuple[Any, str]:
-    """What the rounding is judged on, and its name."""
+    """The data that the quantized model is scored on, and their name."""
     tokenizers = folder.tokenizers(config.tokenizer)
     if data is not None:
         return task.read(state, other_rows(config.data, data), tokenizers, model.config, display.say), str(data)

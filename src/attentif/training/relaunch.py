@@ -1,4 +1,4 @@
-"""A training that torchrun or Slurm starts again, with the same command, goes on with the run that it began.
+"""A training restarted by torchrun or Slurm with the same command resumes the run that it began.
 
 `launch.json` in a run's folder says by which launch it was begun: the job of Slurm, the id of torchrun, or the process of its agent.
 """
@@ -15,7 +15,7 @@ FILE = "launch.json"
 
 
 def launch() -> dict[str, str] | None:
-    """What stays the same when the launcher starts this process again; None without one."""
+    """Identity of the launch, unchanged when the launcher restarts this process; None without a launcher."""
     if job := os.environ.get("SLURM_JOB_ID"):
         return {"slurm": job, "step": os.environ.get("SLURM_STEP_ID", "")}
     if "TORCHELASTIC_RUN_ID" not in os.environ:

@@ -86,7 +86,7 @@ def merge_run(run: Path, out: Path, *, force: bool = False) -> RunFolder:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What pruning took away and what it cost."""
+    """Result of pruning: experts removed, scores before and after."""
 
     folder: RunFolder
     removed: dict[str, dict[int, float]]  # by mixture: each expert that went, with its share of the choices on validation
@@ -186,7 +186,7 @@ def _most_used_by_group(counts: Tensor, number: int, groups: int) -> list[int]:
 
 
 def _read_train_state(folder: RunFolder, results: dict[str, Any]) -> TrainState:
-    """Where the training of a finished run had come to."""
+    """The train state of a finished run."""
     epochs = max((row.get("epoch", 0.0) for row in folder.metrics.rows()), default=0.0)
     cost = results["cost"]
     return TrainState(

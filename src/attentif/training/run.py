@@ -1,4 +1,4 @@
-"""A whole run: configuration, data, model, training, evaluation, report. Stopped anywhere, it goes on with `resume`."""
+"""A whole run: configuration, data, model, training, evaluation, report. `resume` continues an interrupted one."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ class PreparedRun:
 def train(
     config: RunConfig, *, name: str = "run", out: Path | None = None, force: bool = False, trial: bool = False, display: Display
 ) -> RunFolder:
-    """Train what `config` says, in `out` or in `runs/<name>-<n>`; a `trial` ends with its loss on validation."""
+    """Train the configured model, in `out` or in `runs/<name>-<n>`; a `trial` ends with its loss on validation."""
     if (begun := find_begun(out, name)) is not None:
         return resume(begun.path, trial=trial, display=display)
     model = check_config(config)[1]
@@ -76,7 +76,7 @@ def train(
 def create_run(
     config: RunConfig, text: TokenizerConfig | Tokenizers, *, name: str, out: Path | None, force: bool, ranks: Ranks, display: Display
 ) -> tuple[RunFolder, PreparedRun]:
-    """Read the data and make the folder: configuration, tokenizers, and the texts of a first stage, where there is one."""
+    """Read the data and create the folder: configuration, tokenizers, and the texts of a first stage, if any."""
     task, model = check_config(config)
     recorder = record_texts(config, text)
     with keep_alive(display.say, display.wait) as say:
@@ -126,7 +126,7 @@ def continue_run(folder: RunFolder, ranks: Ranks, display: Display, *, trial: bo
 
 
 def check_config(config: RunConfig) -> tuple[AnyTask, ModelConfig]:
-    """Refuse, before any data is read, what cannot be trained."""
+    """Refuse impossible configurations before any data is read."""
     settings = config.train
     if device_of(settings.device).type == "cpu" and settings.precision == "fp16":
         raise ConfigError("train.precision: fp16 is for GPUs; a CPU takes bf16, or auto, which measures")
@@ -228,7 +228,7 @@ def open_model(folder: RunFolder, config: StoredConfig, device: torch.device) ->
 
 
 def run_first_stage(folder: RunFolder, ready: PreparedRun) -> None:
-    """Train the base model on texts without labels, or go on with it: a run of its own, inside this one."""
+    """Train the base model on unlabelled texts, or resume that: a separate run inside this one."""
     config, ranks, display = ready.config, ready.ranks, ready.display
     assert config.made is not None
     stage = RunFolder(folder.path / STAGE)
@@ -303,7 +303,7 @@ def reopen(folder: RunFolder, ready: PreparedRun) -> Trainable:
 
 
 def score_and_report(folder: RunFolder, ready: PreparedRun, model: Trainable, train_state: TrainState) -> None:
-    """Scores of the test split and of the baselines; `results.json` comes last, for it says that all is there. Of a trial, `trial.json`."""
+    """Scores of the test split and of the baselines; `results.json` is written last, to mark completion; `trial.json` for a trial."""
     task, display = ready.task, ready.display
     model.eval()
     progress = lambda done, total: display.work("evaluate", done, total)

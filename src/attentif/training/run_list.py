@@ -1,4 +1,4 @@
-"""The runs of a folder, with what one wants to know to choose among them."""
+"""List the runs of a folder with what helps to choose among them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -48,7 +48,7 @@ TOKENIZER_FILES = {"tokenizer": "tokenizer.json", "target": "tokenizer.target.js
 
 
 class RunFolder:
-    """The files of one run by name."""
+    """Paths of the files of a run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """An existing run; anything else is refused."""
+        """Open an existing run folder; refuse anything else."""
         if not path.exists():
             sweep_temporary(path.parent)
         if not (path / "config.toml").is_file():
@@ -132,7 +132,7 @@ class RunFolder:
             raise DamagedError(f"{error.message}; {way_out}", file=error.file) from None
 
     def latest_weights(self) -> Path:
-        """The file of the run's weights: the final ones, or those of the newest sound checkpoint of a run that goes on."""
+        """The file of the run's weights: the final ones, or those of the newest intact checkpoint of an unfinished run."""
         if self.sealed or self.finished:
             files = read_manifest(self.path)["files"] if self.sealed else {}
             return self.adapter if self.adapter.name in files or (not files and self.adapter.is_file()) else self.weights
@@ -149,7 +149,7 @@ class RunFolder:
 
 
 def read_results(folder: RunFolder) -> dict[str, Any]:
-    """`results.json`, or nothing where the run is not finished."""
+    """Contents of `results.json`; empty if the run is not finished."""
     return _read(folder.results)
 
 

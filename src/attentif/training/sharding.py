@@ -1,4 +1,4 @@
-"""Where the weights of a training live: whole in every process (DDP), or in shards, a part of the rows in each (FSDP2).
+"""How the weights of a training are distributed: whole in every process (DDP), or in shards, a part of the rows in each (FSDP2).
 
     bytes a process, AdamW, P parameters, W processes      whole: 20 P       shards: 16 P / W + the largest block + what no block holds
 
@@ -39,19 +39,19 @@ class Layout(Protocol):
         """After the last backward of a step: gradients stand beside what `own` returns."""
 
     def norm(self, gradients: list[Tensor]) -> float:
-        """The norm of all of them, on all processes."""
+        """The norm over all tensors and processes."""
 
     def last_batch_only(self) -> AbstractContextManager[None]:
-        """Inside, gradients need not travel: another batch of the same step follows."""
+        """Skip gradient synchronisation inside: another batch of the same step follows."""
 
     def evaluating(self, *, by_block: bool) -> AbstractContextManager[None]:
         """Inside, parts of the model may be called one by one; `by_block` where blocks are only called as training calls them."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What this process saves."""
+        """The tensors that this process saves."""
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `tensors` gave."""
+        """Load what `tensors` returned."""
 
     def rows(self, name: str, shape: list[int]) -> slice:
         """The rows of a saved tensor that this process reads."""
@@ -183,7 +183,7 @@ class Sharded:
         return self.shapes[own]
 
     def orthogonalise(self, own: list[Tensor], shape: torch.Size, work: Callable[[Tensor], Tensor]) -> list[Tensor]:
-        """The matrices are dealt out: process r gathers numbers r, r + W, ..., works on them, and sends all others their rows back."""
+        """Distribute the matrices: process r gathers numbers r, r + W, ..., works on them, and sends all others their rows back."""
         rank, world, width = self.ranks.rank, self.ranks.world, shape[1]
         borders = [own_rows(shape[0], other, world) for other in range(world)]
         rows = [stop - start for start, stop in borders]
@@ -204,7 +204,7 @@ class Sharded:
         return found
 
     def _exchange(self, parts: list[Tensor], sizes: list[int]) -> list[Tensor]:
-        """Send a part to each process; return what each sent."""
+        """All-to-all: send a part to each process; return the received ones."""
         received = parts[0].new_empty(sum(sizes))
         dist.all_to_all_single(received, torch.cat(parts), sizes, [part.numel() for part in parts])
         return list(received.split(sizes))
@@ -233,7 +233,7 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All rows; every process must ask for them."""
+    """Gather all rows; a collective operation."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 

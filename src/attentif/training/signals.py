@@ -16,7 +16,7 @@ SAME_PRESS = 0.5  # seconds: the terminal and torchrun both pass on one Ctrl-C
 
 @contextmanager
 def ignore_sigterm() -> Iterator[None]:
-    """For the last seconds of a process that ends anyway."""
+    """Ignore SIGTERM in the last seconds of a process that ends anyway."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -28,7 +28,7 @@ def ignore_sigterm() -> Iterator[None]:
 
 
 class StoppedError(AttentifError):
-    """The run was asked to stop, saved what it had and can be resumed."""
+    """The run was stopped by a signal after saving, and can be resumed."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)

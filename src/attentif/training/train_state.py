@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass
 class TrainState:
-    """Progress of a run: all of its state that is not a tensor."""
+    """Progress of a run: its non-tensor state."""
 
     step: int = 0  # optimiser steps done
     epoch: int = 0

@@ -30,7 +30,7 @@ CONTINUES = "##"  # what WordPiece writes before a piece that begins no word
 
 
 def check_vectors(model: ModelConfig) -> None:
-    """Refuse, before any data is read, a file that is none, or whose vectors have another size."""
+    """Refuse, before any data is read, an unreadable file of vectors, or one of another size."""
     if model.from_ is not None:
         return
     for part, config in _vector_files(model):
@@ -42,7 +42,7 @@ def check_vectors(model: ModelConfig) -> None:
 
 @dataclass(frozen=True)
 class FoundVectors:
-    """What a file has for the vocabulary of one frontend."""
+    """Vectors of a file for the vocabulary of one frontend."""
 
     part: str
     rows: torch.Tensor  # (row of the table, row of the matrix)
@@ -68,7 +68,7 @@ def find_vectors(config: "RunConfig", tokenizers: Tokenizers) -> list[FoundVecto
 
 
 def copy_vectors(predictor: Predictor, all_found: Sequence[FoundVectors], say: Say) -> None:
-    """The embedding of a fresh model begins with them."""
+    """Initialise the embedding of a fresh model with them."""
     for found in all_found:
         for network in networks_of(predictor):
             module = getattr(network, found.part)
@@ -93,7 +93,7 @@ def _vector_files(model: ModelConfig) -> Iterator[tuple[str, TokensConfig]]:
 
 
 def word_of(tokenizer: Tokenizer, token: int) -> str:
-    """The word that a token stands for; nothing where it is special, a mark, or a piece that begins no word."""
+    """The word that a token stands for; empty for special tokens, punctuation and word-internal pieces."""
     name = tokenizer.rust.id_to_token(token) or ""
     if token in tokenizer.special.values() or name.startswith(CONTINUES):
         return ""

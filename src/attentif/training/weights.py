@@ -104,7 +104,7 @@ def _member_name(name: str) -> str:
 
 
 def write_weights(path: Path, model: nn.Module, *, writing: bool = True, largest: int = LARGEST) -> None:
-    """The model's weights (adapters alone, where it has some), whole or not at all.
+    """Write the model's weights (only the adapters, if any) atomically.
 
     Those of a sharded model are gathered one by one, by all processes, of which one is `writing`; beyond `largest` bytes they go to several
     files and an index, as Hugging Face's do.
@@ -163,7 +163,7 @@ def map_model(path: Path, config: ModelConfig, ensemble: int = 1) -> Trainable:
 
 
 def read_weights(path: Path, model: nn.Module) -> None:
-    """Weights that must fit the model exactly."""
+    """Load weights that must fit the model exactly."""
     _fill(path, lambda tensors: load_saved_state_dict(model, install_int8(model, tensors)))
 
 

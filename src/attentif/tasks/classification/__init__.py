@@ -1,1 +1,1 @@
-"""Labels for texts: one each, or several at once; what network and linear model answer together."""
+"""Text classification, single- and multi-label, with calibration and linear models."""

@@ -49,7 +49,7 @@ def log_loss(p: Floats, labels: Ints, weights: Floats | None = None) -> float:
 
 @dataclass(frozen=True)
 class Answers:
-    """What turns logits into answers; as it stands, nothing but softmax."""
+    """What turns logits into answers; by default a softmax."""
 
     several: bool = False
     network_weight: float = 1.0  # of a network that is stacked on a linear model, z = a z_net + b z_lin
@@ -78,7 +78,7 @@ class Answers:
         weighted: bool = False,
         metric: Metric = "accuracy",
     ) -> "Answers":
-        """Chosen on validation: its logits, texts and labels; one class each (N,), or 0 and 1 for each label (N, C).
+        """Choose on validation logits, texts and labels; one class each (N,), or 0 and 1 for each label (N, C).
 
         `beneath`: the logits of the linear model that the network is stacked on, where it is. `shares`: of the classes in training;
         `weighted`: all counted the same there. `metric`: what answers are chosen for."""
@@ -120,7 +120,7 @@ class Answers:
         shares: Floats | None = None,
         metric: Metric = "accuracy",
     ) -> "Answers":
-        """Of a linear model without a network: temperature and thresholds chosen on validation as for a network."""
+        """For a linear model without a network: choose temperature and thresholds on validation."""
         made = cls(several=labels.ndim == 2, linear=linear, weight=0.0, chosen_on=len(labels))
         if len(labels) < FEWEST:
             return replace(made, offsets=[] if shares is None else usual_offsets(shares, metric))
@@ -176,7 +176,7 @@ class Answers:
 
     @property
     def note(self) -> str:
-        """What to know about the answers, in a line; nothing where they are the network's own."""
+        """Caveat of the answers in one line; empty if they are the network's own."""
         parts = []
         if not self.needs_network:
             parts.append("answers are those of a linear model of words alone, the best on validation")
@@ -195,7 +195,7 @@ class Answers:
         return "; ".join(parts)
 
     def describe_choice(self, logits: Floats, texts: Sequence[str], labels: Ints) -> str:
-        """What was chosen on these validation examples, and what it does there, in a line; nothing where nothing was."""
+        """What was chosen on these validation examples and its effect there, in one line; empty if nothing was."""
         if len(labels) < FEWEST:
             few = f"validation has {format_count(len(labels), 'example')}, too few to choose anything by"
             return f"{few}; {self.note}" if self.note else few
@@ -217,7 +217,7 @@ class Answers:
 
     @classmethod
     def load(cls, folder: Path, *, several: bool) -> "Answers":
-        """Those of a run; nothing but softmax where it has none (it is not finished, or older than they are)."""
+        """Load those of a run; a softmax if it has none (unfinished, or an older version)."""
         path = folder / ANSWERS
         if not path.is_file():
             return cls(several=several)
@@ -231,7 +231,7 @@ class Answers:
 
 
 def _temperature(logits: Floats, labels: Ints, several: bool, weights: Floats | None = None) -> float:
-    """Between 1/20 and 20."""
+    """Fit the temperature, between 1/20 and 20."""
     doubt = 1 / (len(labels) + 2)
 
     def loss(t: float) -> float:
@@ -267,7 +267,7 @@ def _lowest(loss: Any, low: float, high: float) -> float:
 
 
 def best_thresholds(p: Floats, labels: Ints) -> list[float]:
-    """For each label the threshold with the best F1, in the middle of the gap where it lies; 0.5 where nobody has the label.
+    """For each label the threshold with the best F1, in the middle of the gap where it lies; 0.5 for a label that never occurs.
 
     Going down the probabilities, after the k likeliest texts TP = those of them that have the label, and F1 = 2 TP / (k + positives).
     """

@@ -1,7 +1,7 @@
-"""Classification: a label for a text, or for a pair of texts; or several labels at once (`classify_several.py`).
+"""Classification: a label for a text, or for a pair of texts; or several labels at once (`multi_label.py`).
 
-What training leaves behind is made fit for use on the validation split (`blend.py`): probabilities are calibrated and, with
-`task.blend`, averaged with those of a linear model of words. Both are said wherever they are used.
+On the validation split (`calibration.py`) probabilities are calibrated and, with `task.linear = "averaged"`, averaged with
+those of a linear model of words; `predict` and the report mention both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -146,7 +146,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
         return state.metric
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
-        """A head of classes where the preset has one of tokens: pooled over the text, or at the end where only the end has read it all."""
+        """Replace a head of tokens by one of classes: pooled over the text, or at the last token of a causal model."""
         if not isinstance(model.head, LanguageHeadConfig | TokensHeadConfig):
             return model
         return model.with_head(ClassifyHeadConfig(pool="last" if model.encoder is None else "mean"))
@@ -198,7 +198,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
         return balance_of(numbers, labels, self.config.class_weights, self.config.metric)
 
     def _no_token_features(self, model: ModelConfig, classes: int, *, pairs: bool) -> str:
-        """Why these texts have none, if so."""
+        """Why these texts have no token features, if so."""
         if not isinstance(model.frontend, TokensConfig):
             return "it reads no tokens"
         if pairs:
@@ -273,7 +273,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
     def finalize(
         self, model: Model, prepared: Prepared[ClassifyState, LabelledTexts], *, budget: int, say: Say, progress: Progress | None = None
     ) -> ClassifyState:
-        """Temperature, linear part, weights and thresholds, chosen on validation; then what the network reads learns from it too."""
+        """Choose temperature, linear part, weights and thresholds on validation; then refit the linear features on it too."""
         config, valid, train, state = self.config, prepared.valid, prepared.train, prepared.state
         linear = None
         if config.linear == "averaged":
@@ -311,7 +311,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
     def _best(
         self, model: Model, state: ClassifyState, prepared: Prepared[ClassifyState, LabelledTexts], budget: int, say: Say
     ) -> ClassifyState:
-        """With the answers of a baseline, fitted again on validation too, where it is better there than the network."""
+        """Answer by a baseline, refitted with validation, if it is better there than the network."""
         train, valid = (Labelled(split.joined_texts(), split.labels) for split in (prepared.train, prepared.valid))
         metric = self.metric_for(state)
         own = self.evaluate(model, state, prepared.valid, budget=budget, quick=True).scores[metric]
@@ -461,7 +461,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
         return never_answered(evaluation.details)
 
     def examples(self, prepared: Prepared[ClassifyState, LabelledTexts], count: int = 3) -> list[Example]:
-        """Short test texts, one of each class in turn: long ones make maps that nobody can read."""
+        """Short test texts, one of each class in turn: maps of long ones are unreadable."""
         test = prepared.test
         first = test.labels if test.labels.ndim == 1 else test.labels.argmax(1)
         order = np.argsort(np.abs(test.lengths - 16), kind="stable")

@@ -31,7 +31,7 @@ MARGIN = 1e-3  # how much better than the usual τ another must be
 
 @dataclass(frozen=True)
 class Balance:
-    """What the shares of the classes in training ask for; as it stands, nothing."""
+    """Class weights and decision offsets for imbalanced classes; none by default."""
 
     metric: Metric = "accuracy"
     weights: Floats | None = None  # (C,): what an example of each class counts

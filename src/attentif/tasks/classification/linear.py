@@ -70,7 +70,7 @@ class LinearModel:
     def fits(
         cls, texts: Sequence[str], labels: Ints, classes: int, choices: Sequence[Ints], reads: Sequence[str] = ()
     ) -> "Iterator[LinearModel]":
-        """A model of each choice of rows, all over the terms of all texts, one after the other."""
+        """Fit a model on each choice of rows, all over the terms of all texts; yield them one by one."""
         terms, parts = [], []
         for own in reads or reads_of(len(texts)):
             vectorizer, counted = count_terms(own, texts)
@@ -82,7 +82,7 @@ class LinearModel:
 
     @classmethod
     def fit_plain(cls, texts: Sequence[str], labels: Ints, classes: int) -> "LinearModel":
-        """TF-IDF of words and pairs, unweighted: the baseline that everybody knows."""
+        """Fit on TF-IDF of words and pairs, unweighted: the usual baseline."""
         vectorizer = _vectorizer("pairs")
         x = vectorizer.fit_transform(texts)
         columns = [_fit_class([x], side, weighted=False) for side in sides(labels, classes)]
@@ -90,7 +90,7 @@ class LinearModel:
         return cls([terms], np.stack([column[0] for column in columns], axis=1), np.array([column[1] for column in columns]))
 
     def again(self, texts: Sequence[str], labels: Ints, classes: int) -> "LinearModel":
-        """Of other texts, read in the same way."""
+        """Fit again on other texts, with the same kinds of terms."""
         reads = [own.reads for own in self.terms]
         return LinearModel.fit_plain(texts, labels, classes) if reads == ["pairs"] else LinearModel.fit(texts, labels, classes, reads)
 
@@ -105,7 +105,7 @@ class LinearModel:
         return as_logits(self.log_odds(texts), classes, several=several)
 
     def save(self, path: Path, **beside: Floats) -> None:
-        """`beside`: numbers of whoever keeps it, under names of their own."""
+        """Save; `beside` are further arrays of the caller."""
         from safetensors.numpy import save_file
 
         tensors: dict[str, NDArray[Any]] = {"weights": np.ascontiguousarray(self.weights), "bias": self.bias, **beside}
@@ -134,7 +134,7 @@ class LinearModel:
 
 
 def reads_of(texts: int) -> list[str]:
-    """What is counted in so many texts."""
+    """What is counted, depending on the number of texts."""
     return ["words", "letters"] if texts < PLENTY else ["words"]
 
 
@@ -145,7 +145,7 @@ def _vectorizer(reads: str, **settings: Any) -> Any:
 
 
 def count_terms(reads: str, texts: Sequence[str]) -> tuple[Any, Any]:
-    """What knows the terms of these texts, and their features (N, terms)."""
+    """Count the terms of these texts; return the terms and their features (N, terms)."""
     if len(texts) >= ENOUGH:
         common = _vectorizer(reads, min_df=2)
         with suppress(ValueError):  # no term stands in two texts: each is one long word of its own, as DNA is

@@ -43,7 +43,7 @@ class LinearReading:
     logits: Single  # (N, C), that the network's are added to
 
     def relative_to(self, log_shares: Sequence[float]) -> "LinearReading":
-        """As if all classes were as frequent (ln p - ln π), where their shares are given, as a network with class weights learns."""
+        """Correct for class frequencies (ln p - ln π) if their shares are given, to match a network trained with class weights."""
         if not log_shares:
             return self
         z = self.logits - np.array(log_shares, dtype=np.float32)

@@ -2,8 +2,8 @@
 
     p_c = σ(z_c)        L = Σ_c -(y_c ln p_c + (1 - y_c) ln(1 - p_c))        answered: the labels with p_c ≥ θ_c
 
-θ is chosen label by label on the validation split (`blend.py`). F1 of all labels together is what counts: labels are often rare, and
-somebody who answers "none" would be right about nearly all of them.
+θ is chosen label by label on the validation split (`calibration.py`). F1 of all labels together is what counts: labels are often rare, and
+answering "none" would be right about nearly all of them.
 """
 
 from collections.abc import Sequence

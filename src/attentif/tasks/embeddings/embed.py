@@ -47,7 +47,7 @@ SHOWN = 4  # components in one line of an answer
 
 @TASKS.register
 class EmbedConfig(TaskConfig):
-    """A vector for a text: what a model without a head is for."""
+    """Embed texts with a model without a head."""
 
     kind: Literal["embed"] = Field("embed", description="sentence embeddings: similar texts have near vectors")
     max_len: int = Field(512, gt=2, description="maximum tokens of a text; longer ones are truncated")

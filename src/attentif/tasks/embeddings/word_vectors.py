@@ -106,7 +106,7 @@ def _is_tiny(data: DataConfig) -> bool:
 
 
 def evaluate_judgements(vectors: WordVectors, asked: Any) -> Evaluation:
-    """Against similarity judgements, or analogies by section; what has no vector is left out, and its share said."""
+    """Against similarity judgements, or analogies by section; words without a vector are left out and counted."""
     if isinstance(asked, list):
         pairs = compare_similarity(vectors, asked)
         _refuse_none(vectors, len(pairs), f"{len(asked):,} pairs")
@@ -127,7 +127,7 @@ def evaluate_judgements(vectors: WordVectors, asked: Any) -> Evaluation:
 
 
 def _refuse_none(vectors: WordVectors, known: int, asked: str) -> None:
-    """A score of no question at all would be none."""
+    """Refuse to score when no question has vectors."""
     if not known:
         raise DataError(f"none of the {asked} can be asked: each has a word that is not among the {len(vectors):,} with a vector")
 
@@ -148,7 +148,7 @@ def _refuse_uncorrelated(vectors: WordVectors, pairs: Sequence[Similarity], aske
 
 
 def _examples(name: str, stream: TokenStream, tokenizer: Tokenizer) -> Examples:
-    """The words of a stream, numbered by frequency; punctuation ends sentences or is passed over, as unknown words are."""
+    """The words of a stream, numbered by frequency; punctuation ends sentences or is skipped, as unknown words are."""
     counts = np.zeros(tokenizer.vocab, dtype=np.int64)
     for start in range(0, len(stream), PIECE):
         counts += np.bincount(stream.window(start, min(PIECE, len(stream) - start)), minlength=tokenizer.vocab)

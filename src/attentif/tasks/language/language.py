@@ -286,7 +286,7 @@ class Language(Task[TaskState, TextWindows]):
         return [tokenizer.eos, *tokenizer.ids_batch([text], wrap="none")[0].tolist()]
 
     def options(self, given: dict[str, Any]) -> GenerateOptions:
-        """How to write: what is asked for, over the task's own way."""
+        """Decoding options: those given, over the task's own."""
         return generate_options(given, self.config.decode)
 
     def generate(
@@ -299,7 +299,7 @@ class Language(Task[TaskState, TextWindows]):
     def stream(
         self, model: Model, tokenizers: Tokenizers, prompt: str, options: GenerateOptions, alternatives: int | None = None
     ) -> Iterator[Token]:
-        """The same token by token, as soon as each is chosen."""
+        """Stream the same token by token."""
         tokenizer, ids = tokenizers["tokenizer"], [self.prompt(tokenizers, prompt)]
         return stream(model, ids, options, alternatives=alternatives, stop_tokens=tokenizer.ends, decode=tokenizer.decode)
 

@@ -1,4 +1,4 @@
-"""What tasks share that learn from texts read as wholes, by spoiling some tokens: `masked` and `replaced`.
+"""Shared by the tasks that learn from corrupted texts: `masked` and `replaced`.
 
 In training a text is spoiled anew each time it is read. What is scored is spoiled once, by a generator with a seed of its own, so that two
 models, or two moments of one, are asked the same.
@@ -31,7 +31,7 @@ SEED = 0  # of what is spoiled in evaluation
 
 
 class ReadingConfig(TaskConfig):
-    """Keys of the tasks that learn from texts read as wholes."""
+    """Options shared by the tasks that learn from corrupted texts."""
 
     context: int = Field(128, gt=4, description="tokens of a passage with its special tokens, at most the model's limit")
     share: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are masked or replaced")
@@ -43,7 +43,7 @@ class ReadingConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class Spoiled:
-    """A split that is spoiled once and for all, to be scored. `labels` are what the task asks at each place."""
+    """A split corrupted once, for scoring; `labels` are the targets of each position."""
 
     name: str
     true: Ragged  # the ids before
@@ -71,13 +71,13 @@ class Spoiled:
         return f"{self.name}, passage {row + 1:,}"
 
     def pick_readable(self, count: int) -> list[int]:
-        """Rows from all over the split, the middle-sized ones: long enough to be understood, short enough to be read."""
+        """Rows of medium length from all over the split, for the report."""
         near = np.sort(np.argsort(np.abs(self.lengths - 60), kind="stable")[: 8 * count])
         return near[np.linspace(0, len(near) - 1, min(count, len(near))).astype(np.int64)].tolist()
 
 
 class PretrainingTask(Task[TaskState, Passages]):
-    """What tasks share that learn from texts read as wholes."""
+    """Base of the tasks that learn from corrupted texts."""
 
     config: ReadingConfig
 
@@ -112,7 +112,7 @@ class PretrainingTask(Task[TaskState, Passages]):
 
     @abstractmethod
     def noise(self, train: Passages) -> Noise:
-        """What hides or replaces tokens, as far as it depends on the training text."""
+        """The corruption, as far as it depends on the training text."""
 
     def _context(self, model: ModelConfig) -> int:
         return min_limit(self.config.context, model.max_len)
@@ -124,7 +124,7 @@ class PretrainingTask(Task[TaskState, Passages]):
         return replace(passages, noise=self.noise(passages))
 
     def corrupt(self, dataset: Passages, quick: bool) -> Spoiled:
-        """What is scored: all of a split, or, during training, a part of a large one."""
+        """The rows to score: all, or during training a part of a large split."""
         assert dataset.noise is not None
         rows = dataset.pick(self.config.eval_tokens) if quick else np.arange(len(dataset))
         generator = torch.Generator().manual_seed(SEED)
@@ -150,5 +150,5 @@ class PretrainingTask(Task[TaskState, Passages]):
         return found
 
     def ids_of(self, model: Model, tokenizer: Tokenizer, text: str) -> list[int]:
-        """A text of the user's, in which special tokens may be written."""
+        """Ids of a user's text, which may contain special tokens."""
         return tokenizer.encode(text, specials_in_text=True, max_len=self._context(model.config)).ids

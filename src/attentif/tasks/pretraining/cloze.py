@@ -60,7 +60,7 @@ class Cloze(Masked):
             )
 
     def noise(self, train: Passages) -> Noise:
-        """Nothing is hidden: only asked for."""
+        """No corruption: every token is a target."""
         vocabulary, config = Vocabulary(train.tokenizer), self.config
 
         def ask(ids: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:

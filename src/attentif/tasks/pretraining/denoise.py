@@ -174,7 +174,7 @@ class Denoise(Task[TaskState, TextPieces]):
         return min_limit(self.config.context, model.max_len and model.max_len - 1, model.max_target_len)
 
     def _with_sentinels(self, text: TokenizerSource, context: int) -> TokenizerSource:
-        """A tokenizer still to be trained gets as many sentinels as a piece needs."""
+        """Give a tokenizer that is still to be trained as many sentinels as a passage needs."""
         own = text.source if isinstance(text, TextRecorder) else text
         if not isinstance(own, TrainedTokenizerConfig):
             return text
@@ -189,7 +189,7 @@ class Denoise(Task[TaskState, TextPieces]):
             ) from None
 
     def _marks(self, tokenizer: Tokenizer, context: int) -> Marks:
-        """The special tokens; refused where there are fewer sentinels than a piece needs."""
+        """The special tokens; ConfigError if there are fewer sentinels than a passage needs."""
         marks = Marks.of(tokenizer)
         needed = count_hidden(context, self.config.density, self.config.mean_span)[1]
         if len(marks.sentinels) < needed:

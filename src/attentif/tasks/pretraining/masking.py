@@ -1,4 +1,4 @@
-"""Which tokens are hidden, and what stands in their place.
+"""Choose tokens to mask, and what replaces them.
 
     chosen    each token, or each word where words are whole, with probability `share`; special tokens never
     hidden    of the chosen ones 80 % become [MASK], 10 % another token drawn evenly, 10 % stay as they are   (Devlin et al. 2019, 3.1)
@@ -22,14 +22,14 @@ MASK, RANDOM = 0.8, 0.1  # shares of the chosen tokens; the rest stays as it is
 
 
 def special_ids(tokenizer: Tokenizer) -> list[int]:
-    """Tokens that stand for no text."""
+    """Ids of the special tokens."""
     added = [number for number, token in tokenizer.rust.get_added_tokens_decoder().items() if token.special]
     return sorted({*added, *tokenizer.special.values()})
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What masking must know of a tokenizer."""
+    """Properties of a vocabulary that masking needs."""
 
     tokenizer: Tokenizer
 
@@ -42,12 +42,12 @@ class Vocabulary:
 
     @cached_property
     def ordinary(self) -> Tensor:
-        """The ids of all others, to draw from."""
+        """Ids of the ordinary tokens, to draw from."""
         return (~self.special).nonzero().squeeze(1)
 
     @cached_property
     def inside(self) -> tuple[Tensor, Tensor]:
-        """(V,) each: tokens that may go on with a word, and tokens after which a word may go on."""
+        """(V,) each: tokens that may continue a word, and tokens after which a word may continue."""
         model, byte_level = read_model(self.tokenizer)["type"], is_byte_level(self.tokenizer)
         tokens = [self.tokenizer.rust.id_to_token(number) or "" for number in range(self.tokenizer.vocab)]
         words = [format_token(token, byte_level) for token in tokens]
@@ -62,7 +62,7 @@ class Vocabulary:
         return torch.tensor(opens) & ~self.special, torch.tensor(closes) & ~self.special
 
     def continues(self, ids: Tensor) -> Tensor:
-        """Whether each token goes on with the word of the token before it, in rows or in a pack (a special token begins every text)."""
+        """Whether each token continues the word of the token before it, in rows or in a pack (a special token begins every text)."""
         opens, closes = self.inside
         found = torch.zeros_like(ids, dtype=torch.bool)
         found[..., 1:] = opens[ids[..., 1:]] & closes[ids[..., :-1]]
@@ -86,7 +86,7 @@ def choose(
 
 
 def hide(ids: Tensor, chosen: Tensor, vocabulary: Vocabulary, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-    """What the model reads, and what it must find: the chosen tokens, all others unscored."""
+    """Input ids and labels: the chosen tokens, all others unscored."""
     fate = torch.rand(ids.shape, generator=generator)
     ordinary = vocabulary.ordinary
     others = ordinary[torch.randint(len(ordinary), ids.shape, generator=generator)]

@@ -105,14 +105,14 @@ class Passages:
         return np.concatenate([part for text in self.texts(most) for part in (cls, text, sep)])
 
     def texts(self, most: int = MOST_NGRAM_TOKENS) -> Iterator[Ints]:
-        """The first passages that have, with what stands around them, at most so many tokens together."""
+        """The first passages that fit into a number of tokens, special ones included."""
         return (self.text(row) for row in np.flatnonzero(np.cumsum(self.sizes + 2) <= most).tolist())
 
     def place(self, row: int) -> str:
         return f"{self.name}, document {int(self.documents[row]) + 1:,}"
 
     def pick(self, tokens: int) -> Ints:
-        """Rows with about so many tokens together, from all over the split; 0: all rows."""
+        """Rows with about this many tokens in total, from all over the split; 0: all rows."""
         share = min(1.0, tokens / max(int(self.sizes.sum()), 1)) if tokens else 1.0
         return np.unique(np.linspace(0, len(self) - 1, max(1, round(share * len(self)))).astype(np.int64))
 

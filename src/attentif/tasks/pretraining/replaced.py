@@ -82,7 +82,7 @@ class Replaced(PretrainingTask):
         return Replacements(self.config, vocabulary, Neighbours(train.running_text(), train.tokenizer.vocab, special))
 
     def read(self, state: TaskState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> Passages:
-        """Other texts: the training text is not at hand, so that replacements are drawn from their own counts."""
+        """Read other texts, whose own counts give the replacements, as the training text is not available."""
         passages = super().read(state, data, tokenizers, model, say)
         say("replacements are drawn from the counts of these texts")
         return passages

@@ -316,7 +316,7 @@ class Answer(Task[AnswerState, QuestionWindows]):
         return answer_sections(evaluation)
 
     def examples(self, prepared: Prepared[AnswerState, QuestionWindows], count: int = 3) -> list[Example]:
-        """Short test passages: long ones make maps that nobody can read."""
+        """Short test passages: maps of long ones are unreadable."""
         test = prepared.test
         order: NDArray[np.int64] = np.argsort(test.lengths, kind="stable")[: 20 * count]
         rows = [test.windows[row].example for row in order[pick_evenly(len(order), count)].tolist()]

@@ -316,7 +316,7 @@ class Regress(Task[RegressState, NumberedTexts]):
 
 
 def read_values(table: Table) -> Floats:
-    """The numbers of a table; an error where a value is none."""
+    """The numbers of a table; DataError for a cell that is not a number."""
     values = np.empty(len(table))
     for row, text in enumerate(table["value"]):
         number = read_number(text)

@@ -1,4 +1,4 @@
-"""Scores of numbers, and the task's part of the report.
+"""Regression scores, and the report's section.
 
 MAE = mean |y - ŷ|      RMSE = √ mean (y - ŷ)²      R² = 1 - Σ (y - ŷ)² / Σ (y - ȳ)²
 """

@@ -15,7 +15,7 @@ FOLDS, SEED = 5, 0
 
 
 def fit_ridge(texts: Sequence[str], values: Floats) -> tuple[LinearModel, Floats]:
-    """A model of all rows, and for each row what a model of the other rows says of it."""
+    """Fit a model on all rows; also return out-of-fold predictions for each row."""
     from scipy.sparse import hstack
 
     terms, parts = [], []

@@ -57,7 +57,7 @@ Slice = Callable[[Ints], tuple[float, Interval]]  # the score of some rows, for 
 
 
 class Seq2SeqConfig(TaskConfig):
-    """What all tasks of this kind can be told."""
+    """Options shared by all tasks of this kind."""
 
     metric: str
     max_len: int = Field(256, gt=1, description="maximum tokens of a side; longer pairs are dropped from training and truncated elsewhere")
@@ -110,7 +110,7 @@ class Pairs:
 
 
 class Seq2Seq(Task[State, Pairs]):
-    """A task whose answer is a text. What is its own: the roles it reads, its scores, its baselines, its part of the report."""
+    """A task whose answer is a text. Subclasses define roles, scores, baselines and report."""
 
     config: Seq2SeqConfig
     offers = ("translate",)
@@ -174,7 +174,7 @@ class Seq2Seq(Task[State, Pairs]):
         return min_limit(self.config.max_len, model.max_len), min_limit(self.config.max_len, model.max_target_len)
 
     def room(self, source: int) -> int:
-        """Tokens that an answer to so many may take: twice as many, and some more for the shortest."""
+        """Maximum tokens of an answer to a source of this length: twice as many plus 16."""
         return 2 * source + 16
 
     def groups(self, table: Table) -> list[str] | None:
@@ -270,7 +270,7 @@ class Seq2Seq(Task[State, Pairs]):
         return found
 
     def examples(self, prepared: Prepared[State, Pairs], count: int = 3) -> list[Example]:
-        """Test sources of a dozen tokens, spread over the split: long ones make maps that nobody can read."""
+        """Test sources of a dozen tokens, spread over the split: maps of long ones are unreadable."""
         test = prepared.test
         handy = np.sort(np.argsort(np.abs(test.source.lengths - 12), kind="stable")[: 20 * count])
         rows = handy[pick_evenly(len(handy), count)]
@@ -296,7 +296,7 @@ class Seq2Seq(Task[State, Pairs]):
     # ------------------------------------------------------------------------------------------------------------- encoding
 
     def start(self, tokenizer: Tokenizer) -> list[int]:
-        """What an answer begins with."""
+        """Token ids that an answer starts with."""
         return [tokenizer.id_of(token) for token in self.config.start] or [tokenizer.bos]
 
     def read_ids(self, tokenizer: Tokenizer, texts: Sequence[str], max_len: int | None = None) -> list[NDArray[np.int32]]:
@@ -311,7 +311,7 @@ class Seq2Seq(Task[State, Pairs]):
         return [np.concatenate([first, ids]) for ids in tokenizer.ids_batch(texts, max_len=max_len and max_len - 1)]
 
     def _most(self, source: int) -> int:
-        """Tokens that an answer to so many may take."""
+        """Maximum tokens of an answer to a source of this length."""
         return self.config.max_tokens or self.room(source)
 
     @property
@@ -324,7 +324,7 @@ class Seq2Seq(Task[State, Pairs]):
         return {"beams": config.beams, "length_penalty": config.length_penalty, "early_stopping": config.early_stopping}
 
     def _encode(self, table: Table, tokenizers: tuple[Tokenizer, Tokenizer], model: ModelConfig, notes: list[str]) -> Pairs:
-        """The rows in tokens. Long pairs are left out of train, whose rows nobody counts on, and cut where all rows are to be scored."""
+        """The rows in tokens. Long pairs are dropped from train, and truncated in the splits that are scored."""
         limits = self.limits(model)
         texts = (self.sources(table), self.references(table))
         encode = lambda side, max_len=None: (self.read_ids, self.written_ids)[side](tokenizers[side], texts[side], max_len)
@@ -354,7 +354,7 @@ class Seq2Seq(Task[State, Pairs]):
 
 
 def check_reads_and_writes(model: ModelConfig, kind: str) -> None:
-    """Refuse what has not an encoder and a causal decoder."""
+    """Refuse a model without an encoder and a causal decoder."""
     if model.encoder is None or model.decoder is None:
         raise ConfigError(f"model: {kind} needs an encoder and a decoder; use for example transformer-tiny")
     built = build_meta(model)
@@ -363,7 +363,7 @@ def check_reads_and_writes(model: ModelConfig, kind: str) -> None:
 
 
 def pair_tokenizers(tokenizers: Tokenizers) -> tuple[Tokenizer, Tokenizer]:
-    """Of the source and of the target, which may share one."""
+    """The tokenizers of source and target, which may be the same."""
     return tokenizers["tokenizer"], tokenizers.get("target", tokenizers["tokenizer"])
 
 

@@ -26,7 +26,7 @@ from attentif.view.words import Text
 
 
 def bare_prefix(written: str) -> str:
-    """A prefix as the task's name: many write the colon that stands after it too."""
+    """A prefix without its colon, as the name of the task."""
     return written.strip().removesuffix(":").rstrip()
 
 
@@ -103,7 +103,7 @@ class TextToText(Seq2Seq[TextToTextState]):
         return table["prefix"]
 
     def group_scores(self, written: list[str], references: list[str]) -> dict[str, float]:
-        """By letters (chrF), not by words: an answer of one word has no run of four words, and BLEU would be 0 whatever it is."""
+        """Score by characters (chrF): BLEU would be 0 for any one-word answer."""
         scores = text_scores(written, references).scores
         return {key: scores[key] for key in ("exact_match", "chrf")}
 

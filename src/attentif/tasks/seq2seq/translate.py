@@ -18,7 +18,7 @@ from attentif.view.words import Text
 
 @TASKS.register
 class TranslateConfig(Seq2SeqConfig):
-    """A text from another."""
+    """Write a text from another."""
 
     kind: Literal["translate"] = Field("translate", description="translation with an encoder and a decoder")
     metric: Literal["bleu", "chrf", "exact_match"] = Field("bleu", description="main score: bleu, chrf, exact_match")

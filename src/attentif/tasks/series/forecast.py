@@ -155,7 +155,7 @@ class Forecast(Task[ForecastState, Windows]):
         return self.config.mode == "direct"
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
-        """Any preset of the toolkit is a body: measurements in place of tokens, a head of the horizon in place of its own."""
+        """Use any preset as the backbone, with measurements in place of tokens and a forecasting head."""
         model = adapt_to_series(model)
         rollout = self.config.mode == "rollout"
         if not isinstance(model.head, HorizonHeadConfig):

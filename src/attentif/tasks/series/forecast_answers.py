@@ -1,4 +1,4 @@
-"""Forecasts of what no one has seen yet: the steps after the last row of a file."""
+"""Forecast the steps after the last row of a file."""
 
 import json
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def predict_file(task: "Forecast", model: Model, state: "ForecastState", given: str | Example) -> list[Prediction]:
-    """The horizon after the last row of each series of an input, as a table: dates go on, quantiles stand beside."""
+    """The horizon after the last row of each series of an input, as a table with dates and quantiles."""
     config = task.config
     scaled, name, notes = read_input(task, state, given)
     series, found = scaled.series, []

@@ -1,4 +1,4 @@
-"""What an evaluation keeps for the report: errors step by step, direct beside rolled out, a few forecasts as the file has the numbers."""
+"""Details of an evaluation for the report: errors by step, direct against rolled-out forecasts, a few forecasts."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ RANKS = {"good": 0.1, "ordinary": 0.5, "bad": 0.9}  # windows shown, by the shar
 def collect_details(
     task: "Forecast", model: Model, state: "ForecastState", windows: Windows, tally: Tally, options: EvalOptions
 ) -> ForecastDetails:
-    """Plain data, enough to draw the report's part again."""
+    """Collect plain data, enough to draw the report's section."""
     return {
         "by_step": _by_step(task, state, tally, windows),
         "by_channel": tally.by_channel(),
@@ -109,5 +109,5 @@ def _show_forecast(task: "Forecast", model: Model, state: "ForecastState", windo
 
 
 def shorten(values: NDArray[Any]) -> list[float]:
-    """Six digits each: no measurement has more to say."""
+    """Round to six significant digits."""
     return [float(f"{value:.6g}") for value in values]

@@ -1,4 +1,4 @@
-"""How far forecasts are from what came, summed up window by window so that no forecast need be kept.
+"""Errors of forecasts, summed window by window so that no forecast need be kept.
 
     MSE = mean (ŷ − y)²      MAE = mean |ŷ − y|      on the standardised scale
     MASE = mean over series and channels of  MAE / (1 / (n − m)) Σ |x_t − x_{t−m}| of training, m the season (Hyndman & Koehler 2006)
@@ -99,10 +99,10 @@ def tally_errors(windows: Windows, naive: Floats, forecast: Callable[[Floats32],
 
 
 def last_value(read: NDArray[Any], horizon: int) -> NDArray[Any]:
-    """The last value goes on."""
+    """Repeat the last value."""
     return np.repeat(read[:, -1:], horizon, axis=1)
 
 
 def last_season(read: NDArray[Any], horizon: int, period: int) -> NDArray[Any]:
-    """The last season is repeated."""
+    """Repeat the last season."""
     return np.take(read[:, -period:], np.arange(horizon) % period, axis=1)

@@ -93,7 +93,7 @@ def roll_blocks(forecast: Callable[[Input], Tensor], source: Input, horizon: int
 
 
 def sample_quantiles(given: Tensor, levels: Tensor, generator: torch.Generator) -> Tensor:
-    """A value (...) drawn from the quantiles (..., Q): on the lines between them, which go on beyond the outermost."""
+    """Draw a value (...) from the quantiles (..., Q), interpolated linearly and extrapolated beyond the outermost."""
     chance = torch.rand(given.shape[:-1], generator=generator)
     place = torch.searchsorted(levels, chance).clamp(1, len(levels) - 1).to(given.device)
     ordered, levels, chance = given.sort(-1).values, levels.to(given), chance.to(given)
@@ -112,7 +112,7 @@ def sample_futures(model: Model, source: Input, horizon: int, levels: Tensor, co
 
 
 def repeat_windows(source: Input, count: int) -> Input:
-    """Every window so many times."""
+    """Repeat every window."""
     seq = Seq.from_padded(source.seq.lengths.repeat_interleave(count))
     beside = None if source.beside is None else repeat_windows(source.beside, count)
     return Input(source.data.repeat_interleave(count, 0), seq, beside=beside)

@@ -146,7 +146,7 @@ class Signal(Task[SignalState, Signals]):
         return True
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
-        """Any preset is a body: measurements in place of tokens, classes in place of its own head."""
+        """Use any preset as the backbone, with measurements in place of tokens and a classification head."""
         model = adapt_to_series(model)
         if not isinstance(model.head, ClassifyHeadConfig):
             model = model.with_head(ClassifyHeadConfig(pool="last" if model.encoder is None else "mean"))

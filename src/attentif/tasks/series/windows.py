@@ -94,7 +94,7 @@ class Windows:
 
 
 def adapt_to_series(model: ModelConfig) -> ModelConfig:
-    """Any preset of the toolkit as a body for series: measurements in place of tokens, its positions kept."""
+    """Use any preset as the backbone of series: measurements in place of tokens, its positions kept."""
     frontend = model.frontend
     if not isinstance(frontend, TokensConfig) or model.target is not None:
         return model

@@ -373,7 +373,7 @@ class Speech(Task[SpeechState, Utterances]):
         return speech_sections(evaluation, self.config.objective)
 
     def examples(self, prepared: Prepared[SpeechState, Utterances], count: int = 3) -> list[Example]:
-        """Short test sounds: long ones make maps that nobody can read."""
+        """Short test sounds: maps of long ones are unreadable."""
         test = prepared.test
         order = np.argsort(test.durations, kind="stable")
         rows = [int(row) for row in order[: len(order) // 2 + 1][:: max(1, len(order) // (2 * count))][:count]]

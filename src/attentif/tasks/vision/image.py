@@ -1,4 +1,4 @@
-"""Classification of pictures: a label for each, read as patches by any body (Dosovitskiy et al. 2021)."""
+"""Classification of pictures: a label for each, read as patches by any backbone (Dosovitskiy et al. 2021)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -87,6 +87,6 @@ DIFFERENCE = Axis(Text("plus grand écart relatif", "largest relative difference
 
 
 def require_data(values: Sized, what: str) -> None:
-    """A figure of nothing is a mistake of whoever asks for it: `needed(points, "a Pareto front needs a point")`."""
+    """Raise ValueError for a figure without data: `require_data(points, "a Pareto front needs a point")`."""
     if not len(values):
         raise UsageError(f"there is nothing to draw: {what}")
