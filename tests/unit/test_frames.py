@@ -8,7 +8,8 @@ from small_reviews import ROWS, SMALL
 
 import attentif
 from attentif.data.in_memory import is_in_memory, save_frame
-from attentif.errors import DataError
+from attentif.errors import AttentifError, DataError
+from attentif.training.run_list import list_runs
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +93,32 @@ def test_arrays_of_pictures_are_pictures():
     with np.load(save_frame((np.zeros((3, 8, 8), np.uint8), [0, 1, 0])), allow_pickle=False) as found:
         assert found["x"].shape == (3, 8, 8)
         assert found["y"].tolist() == [0, 1, 0]
+
+
+def test_columns_by_name_and_a_lazy_frame_are_tables_too():
+    frame = pl.DataFrame(ROWS)
+    expected = save_frame(frame)
+    assert save_frame(frame.lazy()) == expected
+    assert pl.read_parquet(save_frame(frame.to_dict(as_series=False))).equals(frame)
+    assert is_in_memory({"avis": frame["avis"], "sentiment": np.array(frame["sentiment"])})
+    assert not is_in_memory({"train": frame, "text": "avis"})
+    assert not is_in_memory({"train": ["a.csv", "b.csv"]})
+
+
+def test_a_table_in_memory_is_not_called_by_the_file_that_stands_for_it(tmp_path, capsys):
+    run = attentif.train(SMALL, pd.DataFrame(ROWS), out=tmp_path / "run")
+    said = capsys.readouterr().err
+    assert f"({len(ROWS)} rows): text from column 'avis'" in said
+    frames = str(tmp_path / "cache" / "frames")
+    assert frames not in said
+    page = (run.path / "report.html").read_text()
+    assert page.count(frames) == 1  # in the configuration, which trains it again
+    assert [one.data for one in list_runs(tmp_path)] == ["the table in memory"]
+
+
+@pytest.mark.parametrize("given", [[None], [float("nan")], [{"text": None}], 3, None])
+def test_what_is_no_text_is_refused(given):
+    run = attentif.train(SMALL, pd.DataFrame(ROWS))
+    with pytest.raises(AttentifError) as error:
+        run.predict(given)
+    assert error.value.code in ("no-text", "frame")

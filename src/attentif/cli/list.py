@@ -83,7 +83,7 @@ def _list_runs(folder: Path | None, json: bool) -> None:
     if not found:
         say(f"there are no runs in {folder or RUNS}: `attentif train RECIPE` makes one, --folder DIR looks elsewhere")
         return
-    rows = [[str(run.path), run.kind, translate(run.score), run.data, run.date, localize(run.state)] for run in found]
+    rows = [[str(run.path), run.kind, translate(run.score), localize(run.data), run.date, localize(run.state)] for run in found]
     print_table([*map(localize, ("run", "task", "score", "data", "date", "state"))], rows)
 
 

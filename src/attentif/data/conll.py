@@ -61,7 +61,7 @@ def read_tagged_rows(
         return ["tokens", "tags"], reader.rows()
     table = open_reader(file, tolerance)
     names = find_columns(table.columns, file, config, roles)
-    notes.append(f"{file} ({table.format}): " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
+    notes.append(f"{table.about}: " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
     return list(names), _list_rows(table.cells(list(names.values())), config.group, file, tolerance)
 
 

@@ -129,7 +129,7 @@ class Files:
             if blank_lines and column is None and any(not line.strip() for line in text_lines(file)):
                 self.parted.add(file)
                 said = ": blank lines part its documents"
-            self.notes.append(f"{file} ({reader.format}){said}")
+            self.notes.append(f"{reader.about}{said}")
         measured = {file: _measure_text(file) for file in self.columns}
         self.sizes = {file: size for file, (size, _) in measured.items()}
         self.digest = digest_of(

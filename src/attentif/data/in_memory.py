@@ -4,6 +4,7 @@
 |---|---|
 | pandas or polars DataFrame, `datasets.Dataset`, pyarrow Table, list of dicts | a Parquet file; a named index is a column |
 | Series or one-dimensional array, list of texts | a Parquet file of one column |
+| dict of columns | the same; a dict with a key of `[data]` (`train`) is not one |
 | (X, y) | the columns of X, or one of texts, and a column of labels |
 | array (N, H, W) or (N, H, W, 3), alone or with labels | an .npz file of pictures |
 
@@ -23,16 +24,23 @@ from attentif.data.config import SPLITS
 from attentif.errors import AttentifError, DataError, UsageError
 from attentif.files import cache_folder, replace_atomically
 
+IN_MEMORY = "the table in memory"
 SPLIT_NAMES = {"validation": "valid"}  # as a datasets.DatasetDict has them
 
 
 def is_in_memory(data: Any) -> bool:
     """Whether this is a table or an array rather than a file name, a list of names, or options."""
-    if data is None or isinstance(data, str | Path | Mapping):
+    if data is None or isinstance(data, str | Path):
         return False
+    if isinstance(data, Mapping):
+        return bool(data) and not {*data} & {*SPLITS, *SPLIT_NAMES} and all(map(_is_column, data.values()))
     if isinstance(data, list | tuple):
         return not all(isinstance(item, str | Path) for item in data)
     return True
+
+
+def _is_column(values: Any) -> bool:
+    return isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) or hasattr(values, "to_list")
 
 
 def replace_frames(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,12 +52,26 @@ def replace_frames(data: Mapping[str, Any]) -> dict[str, Any]:
 def save_frame(data: Any, role: str = "text") -> Path:
     """Write a table in memory to the cache folder; the same content has the same name. A lone column is called `role`."""
     content, suffix = _encode(data, role)
-    path = cache_folder() / "frames" / f"{hashlib.sha256(content).hexdigest()[:24]}{suffix}"
+    path = _frames_folder() / f"{hashlib.sha256(content).hexdigest()[:24]}{suffix}"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replace_atomically(path) as temporary:
             temporary.write_bytes(content)
     return path
+
+
+def is_frame(file: str | Path) -> bool:
+    """Whether this file stands for a table in memory."""
+    return Path(file).parent == _frames_folder()
+
+
+def name_file(file: str | Path) -> str:
+    """A file as messages name it: its path, or "the table in memory"."""
+    return IN_MEMORY if is_frame(file) else str(file)
+
+
+def _frames_folder() -> Path:
+    return cache_folder() / "frames"
 
 
 @contextmanager
@@ -58,11 +80,10 @@ def name_frames() -> Iterator[None]:
     try:
         yield
     except AttentifError as error:
-        folder = cache_folder() / "frames"
-        if error.file is None or Path(error.file).parent != folder:
+        if error.file is None or not is_frame(error.file):
             raise
-        row = f"row {error.line}" if error.line else "data"
-        raise type(error)(f"{row}: {error.message}", file="the table in memory", code=error.code) from None
+        row = f"row {error.line}: " if error.line else ""
+        raise type(error)(f"{row}{error.message}", file=IN_MEMORY, code=error.code) from None
 
 
 def _encode(data: Any, role: str) -> tuple[bytes, str]:
@@ -96,15 +117,19 @@ def _as_table(data: Any, role: str) -> Any:
         return data
     if library == "pandas" and name == "DataFrame":
         return _from_pandas(data)
-    if library == "polars" and name == "DataFrame":
-        return data.to_arrow()
+    if library == "polars" and name in ("DataFrame", "LazyFrame"):
+        return data.lazy().collect().to_arrow()
     if library == "datasets" and name == "Dataset":
         return data.with_format("arrow")[:]
     if isinstance(data, list) and data and isinstance(data[0], Mapping):
         return pa.Table.from_pylist(data)
+    if isinstance(data, Mapping):
+        return pa.table({str(name): _as_column(values) for name, values in data.items()})
     array = _as_array(data)
     if array is not None and array.ndim == 2:
         return pa.table({f"column{number}": _as_column(array[:, number]) for number in range(array.shape[1])})
+    if not hasattr(data, "__len__"):
+        raise TypeError(f"{type(data).__name__} is no table, no column and no list of texts")
     return pa.table({getattr(data, "name", None) or role: _as_column(data)})
 
 

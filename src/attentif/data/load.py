@@ -135,7 +135,7 @@ def table_rows(
         return [roles.required[0]], ((line, values) for line, values in reader.rows(["line"]) if values[0].strip())
     names = find_columns(reader.columns, file, config, roles)
     said = ", ".join(f"{role} from column {column!r}" for role, column in names.items())
-    notes.append(f"{file} ({reader.format}): {said}")
+    notes.append(f"{reader.about}: {said}")
     return list(names), reader.rows(list(names.values()), {names[role]: way_out for role, way_out in roles.lists.items() if role in names})
 
 

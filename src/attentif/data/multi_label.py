@@ -80,7 +80,7 @@ def _rows(
         raise DataError("is plain text, which has no column for the labels; give a CSV, TSV, JSONL or Parquet file", file=file)
     names = find_columns(reader.columns, file, config, roles)
     said = ", ".join(f"{role} from column {column!r}" for role, column in names.items())
-    notes.append(f"{file} ({reader.format}): {said}")
+    notes.append(f"{reader.about}: {said}")
     spell = label_key if config.normalise_labels else str.strip
     return list(names), _read(reader.cells(list(names.values())), list(names), partial(_labels, separator, spell), file, tolerance)
 

@@ -151,7 +151,7 @@ def _table(path: Path, config: DataConfig, tolerance: Tolerance, notes: list[str
     reader = open_reader(path, tolerance)
     assert not isinstance(reader, PlainText)
     names = find_columns(reader.columns, path, config, LABELLED)
-    notes.append(f"{path} ({reader.format}): " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
+    notes.append(f"{reader.about}: " + ", ".join(f"{role} from column {column!r}" for role, column in names.items()))
     if not isinstance(reader, Parquet):
         for line, (picture, label, *group) in reader.rows(list(names.values())):
             if empty := next((role for role, cell in (("image", picture), ("label", label)) if not cell.strip()), None):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from attentif.data.file_format import DELIMITERS, format_of, list_missing_settings, open_text
+from attentif.data.in_memory import is_frame, name_file
 from attentif.errors import DataError, printable, refuse_damaged
 from attentif.files import UNPACK_ERRORS, is_packed, open_bytes, unpack_error, unpacked_name
 from attentif.limits import ROW_BYTES, check_unpacked
@@ -60,6 +61,11 @@ class Reader(ABC):
 
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         self.path, self.tolerance = path, tolerance
+
+    @property
+    def about(self) -> str:
+        """The file and how it is read, as notes begin."""
+        return f"{name_file(self.path)} ({self.format})"
 
     def _check_names(self, way_out: str, line: int | None = None) -> None:
         for name in self.columns:
@@ -221,12 +227,11 @@ class JsonLines(Reader):
 class Parquet(Reader):
     """A Parquet table; line numbers are row numbers, from 1."""
 
-    format = "Parquet"
-
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         super().__init__(path, tolerance)
         with self.open() as table:
             self.columns = list(table.schema_arrow.names)
+            self.format = f"{table.metadata.num_rows:,} rows" if is_frame(path) else "Parquet"
         self._check_texts()
         self._check_names("rename one of them")
 

@@ -64,7 +64,7 @@ class Measured:
             self._find_columns(reader, keys, notes)
         if not self.files:
             said = f"{describe_date(self.date, reader.columns)}, numbers from {', '.join(map(repr, self.columns))}"
-            notes.append(f"{path} ({reader.format}): {said}")
+            notes.append(f"{reader.about}: {said}")
         number = len(self.files)
         self.files.append(str(path))
         before = len(self.lines)

@@ -46,7 +46,7 @@ def open_signals(
         if listed
         else f"signals of up to {len(columns):,} samples, columns {columns[0]!r} to {columns[-1]!r}"
     )
-    notes.append(f"{file} ({reader.format}): {said}" + "".join(f", {role} from column {name!r}" for role, name in named.items()))
+    notes.append(f"{reader.about}: {said}" + "".join(f", {role} from column {name!r}" for role, name in named.items()))
 
     def rows() -> Iterator[Row]:
         for line, cells in reader.cells([*columns, *named.values()]):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from attentif.data.config import SPLITS
+from attentif.data.in_memory import is_frame
 
 # roles that a model reads; the others are answers
 READ = ("text", "pair", "source", "prefix", "tokens", "image", "question", "context", "signal")
@@ -43,6 +44,8 @@ class Table:
     def place(self, row: int) -> str:
         """`file:line` of a row; of one that is a whole file (a picture, a recording), whose line is 0, the file."""
         file, line = self.places[row]
+        if is_frame(self.files[file]):
+            return f"row {line}"
         return f"{self.files[file]}:{line}" if line else self.files[file]
 
     def take(self, rows: Sequence[int] | np.ndarray, name: str | None = None) -> "Table":

@@ -1,6 +1,6 @@
 """Helpers of all tasks: batches on the model's device, building on the meta device, checks of inputs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
@@ -59,9 +59,11 @@ def as_examples(inputs: Inputs, role: str) -> list[Example]:
 
 
 def refuse_blank(inputs: Inputs, role: str) -> None:
-    """Refuse empty inputs."""
+    """Refuse inputs that are empty, or no texts: None, NaN."""
     for number, given in enumerate(inputs, 1):
-        parts = {role: given} if isinstance(given, str) else {key: given[key] for key in (role, "pair") if key in given}
+        parts = {key: given[key] for key in (role, "pair") if key in given} if isinstance(given, Mapping) else {role: given}
+        if odd := [key for key, text in parts.items() if not isinstance(text, str)]:
+            raise UsageError(f"input {number}: the {odd[0]} is {str(parts[odd[0]])[:40]!r} where a text is wanted", code="no-text")
         if blank := [key for key, text in parts.items() if not text.strip()]:
             which = f"input {number}: " if len(inputs) > 1 else ""
             raise UsageError(f"{which}the {blank[0]} is empty: there is nothing to read")

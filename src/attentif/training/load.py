@@ -195,10 +195,10 @@ def source_name(source: Source) -> str:
 
 def data_table(data: Given) -> dict[str, Any]:
     """A file or files of examples, or a table with the keys of `[data]`, as such a table."""
-    if isinstance(data, Mapping):
-        return replace_frames(data)
     if is_in_memory(data):
         return {"train": str(save_frame(data))}
+    if isinstance(data, Mapping):
+        return replace_frames(data)
     return {"train": str(data) if isinstance(data, str | Path) else [str(file) for file in data]}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from attentif.config import to_toml
+from attentif.data.in_memory import is_frame
 from attentif.tasks.base import AnyBaseTask, AnyPrepared, AnyTask, Baseline, Evaluation
 from attentif.tasks.predictors import Trainable
 from attentif.training.config import FitConfig, MadeConfig, RunConfig
@@ -108,10 +109,10 @@ class FinishedRun(ABC):
         return Text(*(" · ".join(part[lang] for part in parts) for lang in LANGS))
 
     def subject(self) -> str:
-        """The recipe, and the data where they have another name."""
+        """The recipe, and the data where they have a name and another one."""
         data, recipe = self.config.data, self.made.recipe
         files = data.files("train") if not data.name else []
-        named = data.name or (files[0].name if len(files) == 1 else "")
+        named = data.name or (files[0].name if len(files) == 1 and not is_frame(files[0]) else "")
         return f"{recipe} · {named}" if named and named != recipe else recipe
 
     def describe_score(self) -> str:

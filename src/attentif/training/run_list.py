@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attentif.config import read_toml
+from attentif.data.in_memory import IN_MEMORY, is_frame
 from attentif.errors import AttentifError
 from attentif.training.rundir import RunFolder, read_results
 from attentif.view.words import Text, Words, metric
@@ -53,4 +54,5 @@ def _score(results: Mapping[str, Any]) -> Words:
 
 def _data(data: Mapping[str, Any]) -> str:
     files = data.get("train") or data.get("name") or ""
-    return ", ".join(Path(file).name for file in files) if isinstance(files, list) else Path(str(files)).name if files else ""
+    named = [str(file) for file in files] if isinstance(files, list) else [str(files)] if files else []
+    return ", ".join(IN_MEMORY if is_frame(file) else Path(file).name for file in named)
