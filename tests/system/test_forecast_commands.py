@@ -67,14 +67,19 @@ def test_the_forecast_recipe_trains_on_a_file_of_one_s_own(forecast: Done, folde
 def test_a_forecast_is_a_table_json_or_a_csv_file(forecast: Done, folder: Path) -> None:
     shown = typed("predict", "prevision", "--file", "serie.csv")
     assert shown.code == 0, shown.err
-    assert "visits q0.9" in shown.out
     assert "2023-08-01 12:00" in shown.out  # the file ends at 11:00
+    assert all(name in shown.out for name in ("visits", "temperature", "power"))
+    assert "…" not in shown.out  # nothing is cut
+    assert max(map(len, shown.out.splitlines())) <= 80
+    assert "--out FILE.csv" in shown.err
     (answer,) = json.loads(typed("predict", "prevision", "--file", "serie.csv", "--json").out)
     assert len(answer["details"]["table"]) == 24
     assert typed("predict", "prevision", "--file", "serie.csv", "--out", "demain.csv").code == 0
     with (folder / "demain.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert rows[0]["date"] == "2023-08-01 12:00"
+    assert rows[12]["date"] == "2023-08-02 00:00"
+    assert "visits q0.9" in rows[0]
     assert float(rows[0]["visits"]) == pytest.approx(answer["details"]["table"][0]["visits"])
 
 

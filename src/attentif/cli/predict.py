@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attentif.cli.options import ClusterAddress, Device, Encoding, Force, Json, Pair, Precision, RunPath, SkipBad, TextColumn, Threads
-from attentif.cli.out import check_out, print_json, print_table, say
+from attentif.cli.out import check_out, print_json, print_table, say, translate
 from attentif.cli.train import is_data
 from attentif.errors import UsageError
 from attentif.french import localize, pick
@@ -237,10 +237,26 @@ def _notes(predictions: "list[Prediction]") -> list[str]:
     return [*dict.fromkeys(note for prediction in predictions for note in prediction.notes)]
 
 
+def _print_tables(rows: "list[dict[str, str | float | None]]") -> None:
+    """Numbers with their intervals; of forecasts every step where that is readable, else a line for each series."""
+    from attentif.tasks.batches import format_count
+    from attentif.view.forecasts import forecast_table
+    from attentif.view.words import number
+
+    if "date" not in rows[0]:
+        written = [[translate(number(value)) if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
+        print_table([*map(localize, rows[0])], written)
+        return
+    found = forecast_table(rows)
+    print_table([*map(translate, found.columns)], [[translate(cell) for cell in row] for row in found.rows])
+    if not found.whole:
+        say(f"{format_count(found.steps, 'step')} of {format_count(found.numbers, 'column')}; --out FILE.csv writes them all")
+
+
 def print_predictions(predictions: "list[Prediction]", reads: str, *, headed: bool = True) -> None:
     """Answers on stdout: a table of labels, or lines that can be piped on. `headed`: the first ones of all."""
     if table := [row for prediction in predictions for row in prediction.table]:
-        print_table(list(table[0]), [[f"{value:g}" if isinstance(value, float) else str(value) for value in row.values()] for row in table])
+        _print_tables(table)
         return
     scored = any(prediction.scores for prediction in predictions)
     if reads == "audio" and not scored:  # nobody knows sounds by their order in a folder

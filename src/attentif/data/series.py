@@ -8,6 +8,7 @@ time zone are instants: hours are counted in UTC, days and longer steps by the c
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 from attentif.data.config import SPLITS, DataConfig
 from attentif.data.dates import DateColumns
 from attentif.data.daylight_saving import WAY_OUT, repeats_an_hour, skips_an_hour
+from attentif.data.in_memory import name_file
 from attentif.data.progress import Pulse, Say
 from attentif.data.readers import Tolerance
 from attentif.data.series_rows import Fill, Measured, Wanted, load_built_in
-from attentif.data.steps import DAY, Dates, Ints, TimeStep, format_date, step_of
+from attentif.data.steps import DAY, Dates, Ints, TimeStep, format_date, have_time, step_of
 from attentif.data.table import digest_of
 from attentif.errors import ConfigError, DataError
 
@@ -50,13 +52,18 @@ class Series:
 
     def place(self, row: int) -> str:
         file, line = self.places[row]
-        return f"{self.files[file]}:{line}"
+        return f"{name_file(self.files[file])}:{line}"
 
     def error(self, message: str, row: int) -> DataError:
         return DataError(message, file=self.files[int(self.places[row, 0])], line=int(self.places[row, 1]))
 
     def when(self, moment: np.datetime64) -> str:
-        return format_date(moment, utc=self.utc)
+        return format_date(moment, utc=self.utc, timed=self.timed)
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether the day is not all of a date: of hourly rows midnight is written too."""
+        return self.step.seconds % DAY > 0 or have_time(self.dates)
 
     def each(self) -> Iterator[tuple[str, slice]]:
         """Every series by name, with its rows."""

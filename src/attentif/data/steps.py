@@ -114,12 +114,17 @@ def parse_date(value: Any, format: str | None) -> tuple[int, int | None]:
     return (seconds, None) if distance is None else (seconds - round(distance.total_seconds()), round(distance.total_seconds()))
 
 
-def format_date(moment: np.datetime64, *, utc: bool = False) -> str:
-    """ "2016-07-01", or "2016-07-01 13:00" where the day is not all; "2016-07-01 00:00Z" of an instant."""
+def format_date(moment: np.datetime64, *, timed: bool, utc: bool = False) -> str:
+    """ "2016-07-01", or "2016-07-01 00:00" where dates are `timed`; "2016-07-01 00:00Z" of an instant."""
     text = str(moment.astype("datetime64[s]")).replace("T", " ")
     if utc:
         return text.removesuffix(":00") + "Z"
-    return text.removesuffix(" 00:00:00").removesuffix(":00") if text.endswith("00:00:00") else text.removesuffix(":00")
+    return text.removesuffix(":00") if timed else text[:10]
+
+
+def have_time(dates: Dates) -> bool:
+    """Whether a date has more than its day: then all are written with hour and minute."""
+    return bool((dates != dates.astype("datetime64[D]").astype(dates.dtype)).any())
 
 
 def _months(dates: Dates) -> Ints:

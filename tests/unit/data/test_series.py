@@ -12,7 +12,7 @@ import pytest
 from attentif.data import DataConfig
 from attentif.data.series import load_series
 from attentif.data.series_rows import Wanted
-from attentif.data.steps import TimeStep, calendar, format_date, parse_date, step_of
+from attentif.data.steps import TimeStep, calendar, format_date, have_time, parse_date, step_of
 from attentif.errors import ConfigError, DataError
 
 Write = Callable[..., str]
@@ -176,7 +176,7 @@ def test_a_long_table_is_several_series(write: Write) -> None:
 def test_dates_that_start_again_may_be_those_of_another_series(write: Write, header: Sequence[str], named: str) -> None:
     rows = [[date, *[name] * (len(header) - 2), place] for name in ("est", "ouest") for place, date in enumerate(HOURS)]
     message = refused(write(rows, header))
-    assert "serie.csv:14: dates go back: 2024-03-01 after 2024-03-01 11:00; sort the rows by date, or, where rows belong to" in message
+    assert "serie.csv:14: dates go back: 2024-03-01 00:00 after 2024-03-01 11:00; sort the rows by date, or, where rows belong to" in message
     assert message.endswith(f'name their column: data.columns.series="{named}"')
     if named in header:
         assert load(write(rows, header), series=named)[0].names == ["est", "ouest"]
@@ -227,7 +227,7 @@ def test_parquet_has_dates_and_missing_numbers_of_its_own(tmp_path: Path) -> Non
 
 def test_other_ways_to_write_a_date_are_said(write: Write) -> None:
     series, _ = load(write(rows_of([f"{day:02d}/02/2024" for day in range(1, 9)])), date_format="%d/%m/%Y")
-    assert format_date(series.dates[-1]) == "2024-02-08"
+    assert series.when(series.dates[-1]) == "2024-02-08"
 
 
 def test_the_same_rows_have_the_same_digest(write: Write) -> None:
@@ -255,7 +255,8 @@ def test_the_step_its_season_and_the_dates_that_follow(
     moments = np.array([parse_date(date, None)[0] for date in dates]).astype("datetime64[s]")
     found = step_of(moments)
     assert (found, found.period, found.name) == (step, period, name)
-    assert [format_date(date) for date in found.after(moments[-1], 2)] == next_ones
+    timed = have_time(moments)
+    assert [format_date(date, timed=timed) for date in found.after(moments[-1], 2)] == next_ones
     assert found.between(moments).tolist() == [1] * (len(dates) - 1)
 
 
