@@ -39,10 +39,9 @@ from attentif.training.overlap import add_unseen, find_unseen, save_rows
 from attentif.training.rundir import RunFolder, read_results
 from attentif.training.stored_config import find_data
 from attentif.training.vectors import embedding_vectors, is_word_level
-from attentif.view.blocks import AttentionMaps, Block, Cell, Paragraph, Section, TableBlock
+from attentif.view.blocks import AttentionMaps, Cell
 from attentif.view.maps import Maps, choose_layers
-from attentif.view.notebook import compare_with_baselines
-from attentif.view.page import Fragment
+from attentif.view.notebook import WordNeighbours, show_run
 from attentif.view.words import Text, count
 
 MOST_NEIGHBOURS = 4000  # training rows among which the nearest are looked for
@@ -181,9 +180,9 @@ class Run:
         filler: Filler = self.require("fill")
         return cast("Filled", filler.fill(self.model, self.tokenizers, text, count))
 
-    def neighbours(self, word: str, *, count: int = 10) -> list[Any]:
+    def neighbours(self, word: str, *, count: int = 10) -> WordNeighbours:
         """The words whose vectors are nearest to a word's, with their cosines."""
-        return self.vectors.neighbours(word, count)
+        return WordNeighbours(self.vectors.neighbours(word, count))
 
     def align(self, source: str, target: str) -> AttentionMaps:
         """Which source word each target word comes from: one map of one head, as attention's are shown."""
@@ -420,11 +419,7 @@ class Run:
         if isinstance(self.config, StoredConfig):
             rows.append([Text("modèle", "model"), self.config.model.base or "-"])
         rows.append([Text("paramètres", "parameters"), count(sum(self.model.sizes().values()))])
-        body: list[Block] = [TableBlock(["", ""], rows)]
-        if self.results:
-            body.append(compare_with_baselines(self.results))
-            body.append(Paragraph(Text("Rapport : {path}", "Report: {path}").with_(path=str(self.folder.report)), "note"))
-        return Fragment([Section(str(self.path), body)])._repr_html_()
+        return show_run(self.path, rows, self.results, self.folder.metrics.rows(), self.folder.report)
 
     def __repr__(self) -> str:
         return f"<Run {self.path}: {self.kind}, {sum(self.model.sizes().values()):,} parameters>"

@@ -8,6 +8,7 @@ An encoder-decoder gets its `source`, and prompts that hold the first token of t
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Literal
 
 import torch
@@ -47,6 +48,13 @@ class Generated:
     finish: Finish
     log_prob: float | None = None  # of all its tokens, the stop token too; where asked for, or from a beam search
     steps: list[Token] = field(default_factory=list)  # none from a beam search
+
+    def __str__(self) -> str:
+        return self.text or ""
+
+    def _repr_html_(self) -> str:
+        count = f"{len(self.tokens):,} tokens, {self.finish}"
+        return f'<div style="white-space: pre-wrap">{escape(str(self))}</div><div style="opacity: 0.7">{count}</div>'
 
 
 def generate(

@@ -20,7 +20,7 @@ class Evaluation:
     scores: dict[str, float]
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)  # 95 %, bootstrap
     examples: int = 0
-    details: Mapping[str, object] = field(default_factory=dict)
+    details: Mapping[str, object] = field(default_factory=dict, repr=False)
     split: str = "test"
     baselines: Sequence["Baseline"] = ()  # what the report draws beside it
 

@@ -41,6 +41,7 @@ class Contender:
 class Paragraph:
     text: Words
     kind: Literal["plain", "lead", "note", "warning"] = "plain"
+    link: str = ""  # where the whole paragraph leads
 
 
 @dataclass(frozen=True, slots=True)

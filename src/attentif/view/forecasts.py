@@ -29,9 +29,8 @@ def forecast_table(rows: Sequence[Row]) -> ForecastTable:
     series: dict[Value, list[Row]] = {}
     for row in rows:
         series.setdefault(row.get("series"), []).append(row)
-    names = [name for name in rows[0] if name not in ("series", "date")]
-    values = [name for name in names if not ((band := BAND.fullmatch(name)) and band[1] in names)]
-    bands = {name: [other for other in names if (band := BAND.fullmatch(other)) and band[1] == name] for name in values}
+    bands = find_bands(rows[0])
+    values = [*bands]
     cell = lambda row, name: with_band(row[name], [row[other] for other in bands[name]])
     if len(series) == 1 and len(values) <= MOST_COLUMNS:
         shown: list[list[Words]] = [[str(row["date"]), *(cell(row, name) for name in values)] for row in rows]
@@ -48,6 +47,17 @@ def forecast_table(rows: Sequence[Row]) -> ForecastTable:
         last.pop() if len(last) == 1 else Text("dernier pas", "last step"),
     ]
     return ForecastTable([Text("série", "series"), *heads, Text("moyenne", "mean")], lines, len(rows), len(lines), whole=False)
+
+
+def find_bands(row: Row) -> dict[str, list[str]]:
+    """The columns that are forecast, each with the columns of its quantiles."""
+    names = [name for name in row if name not in ("series", "date")]
+    values = [name for name in names if not ((band := BAND.fullmatch(name)) and band[1] in names)]
+    return {name: [other for other in names if (band := BAND.fullmatch(other)) and band[1] == name] for name in values}
+
+
+def first_forecast(row: Row) -> tuple[str, list[str]]:
+    return next(iter(find_bands(row).items()))
 
 
 def with_band(value: Value, band: Sequence[Value]) -> Text:

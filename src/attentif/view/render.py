@@ -75,7 +75,8 @@ def block(value: Any) -> str:
 
 @block.register
 def _paragraph(value: Paragraph) -> str:
-    return f'<p class="{value.kind}">{both(value.text)}</p>'
+    text = f'<a href="{escape(value.link)}">{both(value.text)}</a>' if value.link else both(value.text)
+    return f'<p class="{value.kind}">{text}</p>'
 
 
 @block.register

@@ -15,6 +15,7 @@ from attentif.nn.seq import Seq
 from attentif.tasks.attention import readable_tokens
 from attentif.tasks.batches import device_of
 from attentif.text import Tokenizer
+from attentif.view.notebook import show_guesses
 
 MARKS = r"\[mask\]|<mask>|_{3,}"  # what people write for a hidden word, whatever the tokenizer's own mark
 CONTINUES = "##"  # what WordPiece writes before a piece that goes on with a word
@@ -39,6 +40,9 @@ class Filled:
     input: str
     text: str  # with the likeliest token at each
     places: tuple[tuple[TokenGuess, ...], ...]  # the guesses for each, likeliest first
+
+    def _repr_html_(self) -> str:
+        return show_guesses(self.text, [[(guess.word, guess.probability, guess.text) for guess in place] for place in self.places])
 
 
 def fill(model: Model, tokenizer: Tokenizer, text: str, count: int, longest: int, seen: Seen = Model.hidden) -> Filled:
