@@ -40,7 +40,7 @@ def is_in_memory(data: Any) -> bool:
 
 
 def _is_column(values: Any) -> bool:
-    return isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) or hasattr(values, "to_list")
+    return (isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)) or hasattr(values, "to_list")
 
 
 def replace_frames(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def test_a_long_table_is_several_series(write: Write) -> None:
 def test_dates_that_start_again_may_be_those_of_another_series(write: Write, header: Sequence[str], named: str) -> None:
     rows = [[date, *[name] * (len(header) - 2), place] for name in ("est", "ouest") for place, date in enumerate(HOURS)]
     message = refused(write(rows, header))
-    assert "serie.csv:14: dates go back: 2024-03-01 00:00 after 2024-03-01 11:00; sort the rows by date, or, where rows belong to" in message
+    assert "serie.csv:14: dates go back: 2024-03-01 00:00 after 2024-03-01 11:00; sort the rows by date" in message
     assert message.endswith(f'name their column: data.columns.series="{named}"')
     if named in header:
         assert load(write(rows, header), series=named)[0].names == ["est", "ouest"]
