@@ -14,7 +14,7 @@ from attentif.lab.profile.subjects import MixerSubject
 from attentif.lab.timing import Ratio, Timing, interleave, middle_half
 from attentif.nn.mixer import MIXERS
 from attentif.runtime import keep_buffers
-from benchmarks.common import Scale, alone, spoken
+from benchmarks.common import Scale, alone, format_seconds
 
 TITLE = "Time against length"
 ABOUT = """
@@ -91,7 +91,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def length_row(variant: Variant, lengths: Sequence[int], scale: Scale) -> list[str]:
     found, _ = first_look(variant, "training", lengths, LIMIT)
     timing = interleave({length: point.job for length, point in found.items()}, repeats=scale.pick(5, 2), warmup=0)
-    times = [spoken(timing.median(length)) if length in found else "" for length in lengths]
+    times = [format_seconds(timing.median(length)) if length in found else "" for length in lengths]
     slope = exponent(timing, [length for length in found if length >= scale.pick(FITTED_FROM, 16)])
     goal = "" if math.isinf(variant.goal) else f"at most {variant.goal}"
     return [variant.name, variant.config.cost, *times, str(slope or ""), goal]
@@ -112,7 +112,7 @@ def decoding_row(variant: Variant, after: Sequence[int], scale: Scale) -> list[s
     steps = scale.pick(50, 5)
     timing = interleave({tokens: several(variant.decoding(tokens).step, steps) for tokens in after}, repeats=scale.pick(11, 2))
     few, many = after
-    return [variant.name, *(spoken(timing.median(tokens) / steps) for tokens in after), str(timing.ratio(many, few))]
+    return [variant.name, *(format_seconds(timing.median(tokens) / steps) for tokens in after), str(timing.ratio(many, few))]
 
 
 if __name__ == "__main__":

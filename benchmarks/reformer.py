@@ -15,7 +15,7 @@ from attentif.nn.reversible import BlockInputs
 from attentif.nn.reversible import run as run_keeping
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack, StackConfig
-from benchmarks.common import Result, Scale, alone, spoken
+from benchmarks.common import Result, Scale, alone, format_seconds
 from benchmarks.lengths import LINEAR, WIDTH, exponent, table
 
 TITLE = "Reformer"
@@ -90,7 +90,7 @@ def against_all_keys(scale: Scale) -> str:
     for name, timing in timings.items():
         slope = exponent(timing, [length for length in lengths if length >= scale.pick(2048, 128)])
         goal = "" if name.startswith("all") else f"at most {LINEAR}"
-        rows.append([name, *(spoken(timing.median(length)) for length in lengths), str(slope), goal])
+        rows.append([name, *(format_seconds(timing.median(length)) for length in lengths), str(slope), goal])
     return table(["one layer", *(f"{length:,}" for length in lengths), "exponent", "goal"], rows)
 
 
@@ -110,7 +110,7 @@ def depth(scale: Scale) -> str:
         orders = 4 * count * length * HEADS * ROUNDS  # which a reversible stack keeps beside autograd: a hash must not fall otherwise again
         sizes = [f"{(measure_kept(stack, way) + orders * (name == 'reversible')) / 2**20:.1f} MB" for name, way in ways.items()]
         timing = interleave({name: lambda way=way: way().sum().backward() for name, way in ways.items()}, scale.pick(5, 2))
-        rows.append([str(count), *sizes, *(spoken(timing.median(name)) for name in ways), str(timing.ratio("reversible", "kept"))])
+        rows.append([str(count), *sizes, *(format_seconds(timing.median(name)) for name in ways), str(timing.ratio("reversible", "kept"))])
     heads = ["blocks", "kept by a reversible stack", "by the same, not reversible", "its time", "the other's", "ratio"]
     return f"{length:,} tokens, attention by hashes and a feed-forward network in every block:\n\n" + table(heads, rows)
 

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.common import FULL, QUICK, Scale, environment, section
-from benchmarks.load import Seen, ask_each, free_port, running, write_texts
+from benchmarks.load import Seen, ask_each, free_port, run_server, write_texts
 from benchmarks.page import put
 from benchmarks.weights import minilm
 
@@ -117,7 +117,7 @@ def generation(scale: Scale) -> Iterator[str]:
             "--no-access-log",
         ]
         llama = [sys.executable, "-c", LLAMA, str(found), str(theirs), str(threads)]
-        with running(serve, ours, "/ready"), running(llama, theirs, "/health"):
+        with run_server(serve, ours, "/ready"), run_server(llama, theirs, "/health"):
             ports = {"attentif": ours, "llama.cpp": theirs}
             numbers = iter(range(10**6))
             load = lambda port, clients, count: asyncio.run(
@@ -150,7 +150,10 @@ def embeddings(scale: Scale) -> Iterator[str]:
         return
     ours, theirs = free_port(), free_port()
     serve = [sys.executable, "-m", "attentif", "serve", f"m={folder}", "--port", str(ours), "--threads", str(threads), "--no-access-log"]
-    with running(serve, ours, "/ready"), running([sys.executable, "-c", USUAL, str(folder), str(theirs), str(threads)], theirs, "/health"):
+    with (
+        run_server(serve, ours, "/ready"),
+        run_server([sys.executable, "-c", USUAL, str(folder), str(theirs), str(threads)], theirs, "/health"),
+    ):
         paths = {ours: "/v1/embeddings", theirs: "/embed"}
         load = lambda port, clients, count: asyncio.run(
             ask_each(port, paths[port], [{"input": prompt(n), **({"model": "m"} if port == ours else {})} for n in range(count)], clients)

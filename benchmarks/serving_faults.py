@@ -29,7 +29,7 @@ from typing import Any
 import attentif
 from attentif.training.progress import Silent
 from benchmarks.common import environment
-from benchmarks.load import Seen, ask_each, free_port, post, running
+from benchmarks.load import Seen, ask_each, free_port, post, run_server
 
 BATCH, QUEUE, DEADLINE = 8, 32, 10.0
 BODY = {"model": "m", "prompt": "le film", "max_tokens": 200, "temperature": 1, "seed": 1}
@@ -172,7 +172,7 @@ def main() -> None:
         run, port = train_small(Path(place)), free_port()
         limits = ["--batch", str(BATCH), "--queue", str(QUEUE), "--timeout", str(DEADLINE)]
         command = [sys.executable, "-m", "attentif", "serve", f"m={run}", "--port", str(port), "--no-access-log", *limits]
-        with running(command, port, "/ready") as server:
+        with run_server(command, port, "/ready") as server:
             parts: dict[str, Callable[[], None]] = {
                 "overload": lambda: overload(port, options.seconds),
                 "vanishing": lambda: check_vanishing(port),

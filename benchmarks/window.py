@@ -17,7 +17,7 @@ from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig
 from attentif.nn.pattern import GlobalPattern, PatternConfig, RandomPattern, WindowPattern
 from attentif.nn.seq import Seq
-from benchmarks.common import Result, Scale, alone, spoken
+from benchmarks.common import Result, Scale, alone, format_seconds
 
 TITLE = "Window, global and random attention"
 ABOUT = """
@@ -86,7 +86,7 @@ def growth(lengths: tuple[int, ...], repeats: int) -> str:
     for name, form in FORMS.items():
         timing = interleave({str(n): sparse(n, *form) for n in lengths}, repeats)
         medians = [timing.median(str(n)) for n in lengths]
-        cells = " | ".join(spoken(seconds) for seconds in medians)
+        cells = " | ".join(format_seconds(seconds) for seconds in medians)
         lines.append(f"| {name} | {cells} | {power_law(lengths, medians).exponent:.2f} |")
     return "\n".join(lines)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from benchmarks.real.trial import trained
+from benchmarks.real.trial import train_run
 
 TITLE = "Real data: ETTh1"
 ABOUT = """
@@ -26,7 +26,7 @@ def run(quick: bool) -> Iterator[str]:
     yield f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|"
     for horizon in HORIZONS:
         typed = [COMMAND.format(horizon=horizon, seed=seed) for seed in SEEDS[: 1 if quick else None]]
-        yield row(horizon, [trained(command, quick=quick) for command in typed])
+        yield row(horizon, [train_run(command, quick=quick) for command in typed])
 
 
 def row(horizon: int, runs: list[dict[str, Any]]) -> str:

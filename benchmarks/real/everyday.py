@@ -15,7 +15,7 @@ from typing import Any
 
 from attentif.files import cache_folder
 from attentif.view.words import duration, percent, size
-from benchmarks.real.trial import trained
+from benchmarks.real.trial import train_run
 
 TITLE = "Everyday tables: rare classes, many classes, large files"
 ABOUT = """
@@ -49,7 +49,7 @@ def rare(rows: list[dict[str, str]], folder: Path, quick: bool) -> Iterator[str]
     yield "|---|---|---|---|"
     for name, words in (("as it was", BEFORE), ("as it is", ())):
         command = ["classify", "--data", str(folder / "rare.csv"), "--test", str(folder / "rare_test.csv"), *words]
-        found = trained(command, quick=quick)
+        found = train_run(command, quick=quick)
         table, labels, scores = found["details"]["confusion"], found["details"]["labels"], found["scores"]
         row = table[labels.index("rare")]
         recall = row[labels.index("rare")] / sum(row)
@@ -62,7 +62,7 @@ def fifty(rows: list[dict[str, str]], folder: Path, quick: bool) -> Iterator[str
     drawn = [(row["text"], f"s{row['series']}") for row in rows if row.get("series") in most]
     random.Random(0).shuffle(drawn)
     _write(folder / "fifty.csv", drawn[:3800])
-    found = trained(["classify", "--data", str(folder / "fifty.csv")], quick=quick)
+    found = train_run(["classify", "--data", str(folder / "fifty.csv")], quick=quick)
     yield "| fifty classes | accuracy |"
     yield "|---|---|"
     systems = [(one["name"]["en"], one) for one in found["baselines"]] + [("this run", found)]

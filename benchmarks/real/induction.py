@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import attentif
-from benchmarks.real.trial import kept_folder, trained
+from benchmarks.real.trial import choose_folder, train_run
 
 TITLE = "Induction heads, at lengths never trained on"
 ABOUT = """
@@ -26,7 +26,7 @@ def run(quick: bool) -> Iterator[str]:
     yield "| | " + " | ".join(f"{length:,}" for length in lengths) + " |"
     yield "|---" * (len(lengths) + 1) + "|"
     for name, command in MODELS.items():
-        results = trained(command, quick=quick)
+        results = train_run(command, quick=quick)
         size = sum(results["cost"]["parameters"].values())
         shares = ["" if quick else f"{100 * right(command, length):.1f} %" for length in lengths]
         yield f"| {name}, {size:,} parameters | " + " | ".join(shares) + " |"
@@ -36,5 +36,5 @@ def run(quick: bool) -> Iterator[str]:
 
 def right(command: str, length: int) -> float:
     """The share of rows of this length that a kept run answers rightly."""
-    asked = attentif.load(kept_folder(command.split()), data={"options": {"length": length, "train": 1, "valid": 1, "test": ROWS}})
+    asked = attentif.load(choose_folder(command.split()), data={"options": {"length": length, "train": 1, "valid": 1, "test": ROWS}})
     return float(asked.evaluate().scores["accuracy"])

@@ -20,7 +20,7 @@ from attentif.files import cache_folder
 from attentif.view.curve import curve_table
 from attentif.view.words import metric, say
 from benchmarks.real.reviews import write_rows
-from benchmarks.real.trial import written
+from benchmarks.real.trial import format_score
 
 TITLE = "Real data: what pre-training is worth"
 ABOUT = (
@@ -90,8 +90,8 @@ def describe_backbone(folder: Path) -> str:
     """What a body reached, and what counting reaches: "accuracy 31.5 % (...); the commonest 19.7 % (...)"."""
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     key = results["metric"]
-    rivals = (f"{rival['name']['en']} {written(key, rival)}" for rival in results["baselines"])
-    return "; ".join([f"{metric(key).title.en} {written(key, results)}", *rivals])
+    rivals = (f"{rival['name']['en']} {format_score(key, rival)}" for rival in results["baselines"])
+    return "; ".join([f"{metric(key).title.en} {format_score(key, results)}", *rivals])
 
 
 def curve(words: list[str]) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from attentif.files import cache_folder, write_text
-from benchmarks.real.trial import trained
+from benchmarks.real.trial import train_run
 
 TITLE = "Real data: French reviews, a few thousand labels"
 ABOUT = """
@@ -63,7 +63,7 @@ def run(quick: bool) -> Iterator[str]:
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         wanted = dict.fromkeys(chain(*films, *series, *several, *chain(*equal.values())))  # in the order of the page
-        waiting = {words: pool.submit(trained, words, quick=quick, threads=1) for words in wanted}
+        waiting = {words: pool.submit(train_run, words, quick=quick, threads=1) for words in wanted}
         of = lambda row: [waiting[words].result() for words in row]
 
         yield f"### Films: {FOLDS} folds, {len(seeds)} seeds each, series always in training\n"

@@ -12,7 +12,7 @@ import soundfile
 
 from attentif.files import cache_folder
 from attentif.view.words import duration, percent
-from benchmarks.real.trial import trained
+from benchmarks.real.trial import train_run
 
 TITLE = "Real data: spoken digits"
 ABOUT = """
@@ -55,7 +55,7 @@ def single(takes: Takes, speakers: list[str], seeds: tuple[int, ...], quick: boo
     for left_out in speakers:
         known = " ".join(f"--data {files.format(speaker)}" for speaker in sorted(takes) if speaker != left_out)
         command = f"benchmarks/real/spoken_digits.toml {known} --test {files.format(left_out)}"
-        runs = [trained(f"{command} train.seed={seed}", quick=quick) for seed in seeds]
+        runs = [train_run(f"{command} train.seed={seed}", quick=quick) for seed in seeds]
         found.append(runs)
         yield line(left_out, [own["scores"]["exact_match"] for own in runs], runs[0], "exact_match")
     yield from write_means(found, "exact_match", command)
@@ -69,7 +69,7 @@ def measure_joined(takes: Takes, speakers: list[str], seeds: tuple[int, ...], qu
     for left_out in speakers:
         known = " ".join(f"--data {tables[speaker]['train']}" for speaker in sorted(takes) if speaker != left_out)
         command = f"benchmarks/real/spoken_digits_ctc.toml {known} --test {tables[left_out]['test']}"
-        runs = [trained(f"{command} train.seed={seed}", quick=quick) for seed in seeds]
+        runs = [train_run(f"{command} train.seed={seed}", quick=quick) for seed in seeds]
         found.append(runs)
         yield line(left_out, [own["scores"]["wer"] for own in runs], runs[0], "wer")
     yield from write_means(found, "wer", command.replace(str(folder), "JOINED"))

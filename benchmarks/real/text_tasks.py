@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attentif.view.words import metric
-from benchmarks.real.trial import Trial, told, trained
+from benchmarks.real.trial import Trial, describe_results, train_run
 
 TITLE = "Text: tags, answers, summaries, several tasks at once, hidden spans, letters"
 ABOUT = """
@@ -34,8 +34,8 @@ TRIALS = [
 
 def run(quick: bool) -> Iterator[str]:
     for trial in TRIALS:
-        results = trained(trial.command, quick=quick)
-        yield told(trial, results)
+        results = train_run(trial.command, quick=quick)
+        yield describe_results(trial, results)
         if groups := results["details"].get("by_group"):
             yield "\n".join([*by_group(groups), ""])
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks.real.trial import Trial, section, trained, written
+from benchmarks.real.trial import Trial, format_score, section, train_run
 
 TITLE = "Real data: questions about pictures, and pictures from words"
 ABOUT = """
@@ -38,7 +38,7 @@ def run(quick: bool) -> Iterator[str]:
 
 def measure_copying(command: str, quick: bool) -> str:
     """How near the drawings of one more seed are to training pictures, and whether another seed draws as well."""
-    results = trained(f"{command} train.seed=1", quick=quick)
+    results = train_run(f"{command} train.seed=1", quick=quick)
     near = results["details"]["copying"]
     return "\n".join(
         [
@@ -46,8 +46,8 @@ def measure_copying(command: str, quick: bool) -> str:
             "",
             f"`attentif train {command} train.seed=1`",
             "",
-            f"{written('recognised', results)} recognised. The median drawing is {near['drawn']:.3f} from the nearest training picture "
-            f"(root mean square of a pixel), the median real test picture {near['real']:.3f}; {100 * near['copies']:.1f} % of the drawings "
+            f"{format_score('recognised', results)} recognised. The median drawing is {near['drawn']:.3f} from the nearest training "
+            f"picture (root mean square of a pixel), the median real test picture {near['real']:.3f}; {100 * near['copies']:.1f} % of the drawings "
             "are a training picture to the pixel.",
             "",
         ]

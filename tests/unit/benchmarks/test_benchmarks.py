@@ -1,12 +1,14 @@
 """That the benchmarks run and count rightly; no test looks at a time."""
 
 import importlib
+import pkgutil
 from collections.abc import Iterator
 
+import benchmarks
 import pytest
 import torch
 from benchmarks.common import QUICK, Result
-from benchmarks.page import updated
+from benchmarks.page import replace_section
 
 from attentif.lab.timing import Timing, interleave
 
@@ -52,11 +54,17 @@ def test_contestants_take_turns() -> None:
 
 
 def test_a_section_is_measured_again_without_touching_the_others() -> None:
-    page = updated("", "Decoding", "## Decoding\n\n17 ms\n")
-    page = updated(page, "A training step", "## A training step\n\nstep\n")
+    page = replace_section("", "Decoding", "## Decoding\n\n17 ms\n")
+    page = replace_section(page, "A training step", "## A training step\n\nstep\n")
     assert page.index("## Decoding") < page.index("## A training step")
-    again = updated(page, "Decoding", "## Decoding\n\n23 ms\n")
+    again = replace_section(page, "Decoding", "## Decoding\n\n23 ms\n")
     assert "23 ms" in again
     assert "17 ms" not in again
     assert again.count("step\n") == page.count("step\n")
-    assert updated(again, "Decoding", "## Decoding\n\n23 ms\n") == again
+    assert replace_section(again, "Decoding", "## Decoding\n\n23 ms\n") == again
+
+
+def test_every_benchmark_can_be_imported() -> None:
+    for found in pkgutil.walk_packages(benchmarks.__path__, "benchmarks."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)

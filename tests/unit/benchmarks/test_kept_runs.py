@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.real.trial import Trial, trained
+from benchmarks.real.trial import Trial, train_run
 
 launched: list[list[str]] = []  # what stood before `train`, of the same calls
 
@@ -36,30 +36,30 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_a_finished_run_is_read_and_other_words_make_another(typed: list[list[str]]) -> None:
-    first = trained("reviews --data $ATTENTIF_DATA/a.csv", quick=False, threads=1)
+    first = train_run("reviews --data $ATTENTIF_DATA/a.csv", quick=False, threads=1)
     assert (first["call"], first["threads"]) == (1, "1")
-    assert trained(("reviews", "--data", "$ATTENTIF_DATA/a.csv"), quick=False) == first
-    assert trained("reviews --data $ATTENTIF_DATA/b.csv", quick=False)["call"] == 2
+    assert train_run(("reviews", "--data", "$ATTENTIF_DATA/a.csv"), quick=False) == first
+    assert train_run("reviews --data $ATTENTIF_DATA/b.csv", quick=False)["call"] == 2
     assert [words[:3] for words in typed] == [["reviews", "--data", "/data/a.csv"], ["reviews", "--data", "/data/b.csv"]]
 
 
 def test_an_interrupted_run_is_gone_on_with(typed: list[list[str]]) -> None:
     with pytest.raises(SystemExit, match="failed"):
-        trained("benchmarks/real/ett.toml killed", quick=False)
-    assert trained("benchmarks/real/ett.toml killed", quick=False)["call"] == 2
+        train_run("benchmarks/real/ett.toml killed", quick=False)
+    assert train_run("benchmarks/real/ett.toml killed", quick=False)["call"] == 2
     assert typed[1][0] == "--resume"
     assert typed[1][1] == typed[0][typed[0].index("--out") + 1]
 
 
 def test_a_quick_run_is_short_and_not_kept(typed: list[list[str]], tmp_path: Path) -> None:
-    trained("reviews", quick=True)
+    train_run("reviews", quick=True)
     assert "train.steps=2" in typed[0]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_several_processes_are_started_by_torchrun(typed: list[list[str]]) -> None:
-    trained("reviews", quick=False, processes=2)
-    trained("numbers", quick=False)
+    train_run("reviews", quick=False, processes=2)
+    train_run("numbers", quick=False)
     assert launched == [["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "attentif"], ["-m", "attentif"]]
     assert Trial("a", "reviews", "", processes=2).typed == "torchrun --nproc-per-node 2 -m attentif train reviews"
     assert Trial("a", "reviews", "").typed == "attentif train reviews"

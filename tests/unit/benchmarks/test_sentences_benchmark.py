@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.common import QUICK
-from benchmarks.sentences import TINY, contestants, run, sorted_batches, write_random
+from benchmarks.sentences import TINY, contestants, make_sorted_batches, run, write_random
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
 
@@ -15,7 +15,7 @@ TEXTS = ["Un film magnifique.", "Trop long, trop lent et sans la moindre idée n
 def test_all_sides_give_the_same_vectors(tmp_path: Path) -> None:
     write_random(tmp_path, TINY, TEXTS)
     ours, theirs = contestants(tmp_path, TEXTS)  # compares these two itself
-    np.testing.assert_allclose(sorted_batches(tmp_path, TEXTS)(), theirs(2), atol=1e-4)
+    np.testing.assert_allclose(make_sorted_batches(tmp_path, TEXTS)(), theirs(2), atol=1e-4)
     assert np.asarray(ours()).shape == (4, TINY.width)
 
 
