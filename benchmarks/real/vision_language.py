@@ -47,8 +47,8 @@ def measure_copying(command: str, quick: bool) -> str:
             f"`attentif train {command} train.seed=1`",
             "",
             f"{format_score('recognised', results)} recognised. The median drawing is {near['drawn']:.3f} from the nearest training "
-            f"picture (root mean square of a pixel), the median real test picture {near['real']:.3f}; {100 * near['copies']:.1f} % of the drawings "
-            "are a training picture to the pixel.",
+            f"picture (root mean square of a pixel), the median real test picture {near['real']:.3f}; {100 * near['copies']:.1f} % "
+            "of the drawings are a training picture to the pixel.",
             "",
         ]
     )
