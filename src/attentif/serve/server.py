@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import sys
 from typing import Any
 
@@ -21,34 +22,53 @@ def make_protocol(settings: ServerSettings) -> type[H11Protocol]:
     limits = settings.limits
 
     class BoundedProtocol(H11Protocol):
-        waiting: asyncio.TimerHandle | None = None
+        waiting: asyncio.TimerHandle | None = None  # for the headers of a request
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             if len(self.connections) > limits.connections:
                 transport.abort()
                 return
-            self.waiting = self.loop.call_later(limits.header_seconds, self._drop_if_silent)
-
-        def _drop_if_silent(self) -> None:
-            """Close a connection whose first request has not come, or whose next one has begun and stopped."""
-            idle = self.cycle is None or self.cycle.response_complete
-            if idle and not self.transport.is_closing():
-                self.transport.close()
+            drop_when_unread(transport, limits.unread_seconds)
+            self._expect_headers()
 
         def data_received(self, data: bytes) -> None:
-            if self.waiting is not None:
-                self.waiting.cancel()
             super().data_received(data)
-            if self.cycle is None or self.cycle.response_complete:  # in the middle of headers
-                self.waiting = self.loop.call_later(limits.header_seconds, self._drop_if_silent)
+            if self._between_requests():  # in the middle of headers: what trickles in gains no time
+                self._expect_headers()
+            else:
+                self._forget_headers()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            if self.waiting is not None:
-                self.waiting.cancel()
+            self._forget_headers()
             super().connection_lost(exc)
 
+        def _between_requests(self) -> bool:
+            return self.cycle is None or self.cycle.response_complete
+
+        def _expect_headers(self) -> None:
+            if self.waiting is None:
+                self.waiting = self.loop.call_later(limits.header_seconds, self._drop_if_late)
+
+        def _forget_headers(self) -> None:
+            if self.waiting is not None:
+                self.waiting.cancel()
+                self.waiting = None
+
+        def _drop_if_late(self) -> None:
+            """Close a connection whose first request has not come, or whose next one has begun and is not complete."""
+            self.waiting = None
+            if self._between_requests() and not self.transport.is_closing():
+                self.transport.close()
+
     return BoundedProtocol
+
+
+def drop_when_unread(transport: asyncio.Transport, seconds: float) -> None:
+    """Let the kernel end a connection whose client has taken nothing of what was written for so long, even after it was closed."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))
 
 
 def serve(app: FastAPI, settings: ServerSettings, *, access_log: bool = True) -> None:

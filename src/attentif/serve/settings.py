@@ -35,7 +35,8 @@ class ServerLimits:
     header_count: int = 64
     connections: int = 1024
     header_seconds: float = 10.0  # for a client to send its headers,
-    body_seconds: float = 20.0  # and its body
+    body_seconds: float = 20.0  # and its body,
+    unread_seconds: float = 30.0  # and to read something of what it was sent
     keep_alive_seconds: int = 15
     queue: int = 128  # requests that wait or run; beyond, 429
     seconds: float = 120.0  # deadline of a request
