@@ -112,7 +112,7 @@ async def chat(context: Context, request: Request, asked: ChatRequest) -> ChatRe
     """`POST /v1/chat/completions`."""
     sampling = asked.sampling(asked.max_completion_tokens or asked.max_tokens, asked.wanted_logprobs)
     roles = {"developer": "system"}  # OpenAI's newer name for it
-    messages = [Message(role=roles.get(one.role, one.role), content=one.text) for one in asked.messages]
+    messages = [Message(role=roles.get(one.role, one.role), content=one.text, name=one.name) for one in asked.messages]
     job = GenerateJob(model=asked.model, messages=messages, n=asked.n or 1, sampling=sampling)
     head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": asked.model}
 

@@ -10,11 +10,11 @@ from starlette.responses import JSONResponse
 
 from attentif.errors import printable
 
-TYPES = {
+TYPES = {  # OpenAI's
     400: "invalid_request_error",
-    401: "authentication_error",
+    401: "invalid_request_error",
     403: "permission_error",
-    404: "not_found_error",
+    404: "invalid_request_error",
     405: "invalid_request_error",
     408: "timeout_error",
     413: "invalid_request_error",
@@ -61,7 +61,7 @@ class ApiError(Exception):
 
 
 def overload_error(seconds: int = 1) -> ApiError:
-    return ApiError(429, "the queue is full; try again later", code="overloaded", headers={"Retry-After": str(seconds)})
+    return ApiError(429, "the queue is full; try again later", code="rate_limit_exceeded", headers={"Retry-After": str(seconds)})
 
 
 def install_handlers(app: FastAPI) -> None:

@@ -2,14 +2,17 @@
 
 import base64
 import binascii
+import json
 import os
 import re
 import secrets
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 from attentif.errors import UsageError
 from attentif.tasks.capabilities import Capability
-from attentif.tasks.requests import PredictRequest, Request
+from attentif.tasks.requests import InspectRequest, PredictRequest, Request
 
 URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(;[\w=.+-]+)*;base64,")
 SUFFIXES = {
@@ -48,6 +51,23 @@ def with_contents(capability: Capability, request: Request, reads: str, scratch:
     return request.model_copy(update={"inputs": inputs})
 
 
+def with_inspected_content(request: InspectRequest, reads: str, roles: Collection[str], scratch: Path) -> tuple[InspectRequest, list[str]]:
+    """The same for a request whose only input is its text, and the texts in it.
+
+    `roles` are what the run reads from files: its whole input, or fields of a JSON object beside a question.
+    """
+    if reads in roles:
+        return request.model_copy(update={"text": _open_content(request.text, reads, 0, scratch)}), []
+    try:
+        example: Any = json.loads(request.text) if roles else None
+    except (ValueError, RecursionError):
+        example = None
+    if not isinstance(example, dict):
+        return request, [request.text]
+    opened = {role: _open_content(str(value), role, 0, scratch) if role in roles else value for role, value in example.items()}
+    return request.model_copy(update={"text": json.dumps(opened)}), [str(value) for role, value in example.items() if role not in roles]
+
+
 def _open_content(uri: str, role: str, place: int, scratch: Path) -> str:
     head = URI.match(uri)
     if head is None:
@@ -66,8 +86,14 @@ def _open_content(uri: str, role: str, place: int, scratch: Path) -> str:
 
 
 def remove_contents(request: Request, scratch: Path) -> None:
-    """Delete the files that `with_contents` made for a request."""
-    for given in getattr(request, "inputs", ()):
+    """Delete the files that were made for a request."""
+    for path in content_files(request, scratch):
+        path.unlink(missing_ok=True)
+
+
+def content_files(request: Request, scratch: Path) -> Iterator[Path]:
+    """The files that were made for a request, in the order of its inputs."""
+    for given in (*getattr(request, "inputs", ()), getattr(request, "text", "")):
         for value in (given,) if isinstance(given, str) else given.values():
             if value.startswith(f"{scratch}{os.sep}"):
-                Path(value).unlink(missing_ok=True)
+                yield Path(value)

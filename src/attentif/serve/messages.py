@@ -23,6 +23,7 @@ class WorkerMessage(BaseModel):
 class Message(WorkerMessage):
     role: str
     content: str
+    name: str | None = None  # for templates that show it
 
 
 class Sampling(WorkerMessage):

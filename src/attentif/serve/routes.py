@@ -36,7 +36,7 @@ from attentif.tasks.capabilities import CAPABILITIES, Capability
 from attentif.tasks.requests import PredictRequest
 
 OWN_ROUTES = ("generate", "chat", "embed")  # served by OpenAI's endpoints
-LONGEST_INSPECTED = 2000  # characters: maps grow with the square of the tokens
+LONGEST_INSPECTED = 2000  # characters
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorBody, "description": "refused, with the reason"},
     "5XX": {"model": ErrorBody, "description": "loading, stopping, or too late"},
@@ -142,6 +142,8 @@ def bound_request(capability: Capability) -> type[BaseModel]:
         kind, bounds = BOUNDS[name]
         if capability.name == "paint" and name == "count":
             bounds = Field(ge=1, le=MAX_PICTURES)
+        if capability.name == "inspect" and name == "text":  # may be a picture; a text is bounded by its tokens
+            bounds = Field(min_length=1, max_length=4 * MAX_LETTERS)
         if own.is_required():
             fields[name] = (Annotated[kind, bounds], Field(description=own.description))
         else:

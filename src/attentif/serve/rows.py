@@ -49,6 +49,10 @@ class PromptReader(Protocol):
 class RowBatch(Protocol):
     def begin(self, ids: Sequence[int]) -> PromptReader: ...
 
+    def can_share(self, earlier: Sequence[int], ids: Sequence[int]) -> bool:
+        """Whether the state after an `earlier` prompt spares half of reading `ids`, or more."""
+        ...
+
     def join(self, reading: PromptReader) -> None: ...
 
     def step(self, tokens: Sequence[int]) -> Tensor:
@@ -175,6 +179,10 @@ class StateRows:
     def begin(self, ids: Sequence[int]) -> StateReading:
         return StateReading(self, ids)
 
+    def can_share(self, earlier: Sequence[int], ids: Sequence[int]) -> bool:
+        common = common_length(earlier, ids)
+        return common >= max(SHORTEST_PREFIX, len(ids) // 2) and (self.partly or common == len(earlier))
+
     def join(self, reading: PromptReader) -> None:
         assert isinstance(reading, StateReading)
         self._grow(max(self.capacity, reading.capacity))
@@ -289,6 +297,9 @@ class SessionRows:
 
     def begin(self, ids: Sequence[int]) -> SessionReading:
         return SessionReading(self.start(ids))
+
+    def can_share(self, earlier: Sequence[int], ids: Sequence[int]) -> bool:
+        return False
 
     def join(self, reading: PromptReader) -> None:
         assert isinstance(reading, SessionReading)

@@ -17,7 +17,7 @@ import torch
 
 from attentif.errors import NonFiniteError
 from attentif.models.heads.embed import EmbedHead
-from attentif.serve.files import remove_contents
+from attentif.serve.files import content_files, remove_contents
 from attentif.serve.messages import Event, Failed, ResultMessage
 from attentif.serve.rows import PromptReader, RowBatch
 from attentif.serve.served import Call, RefusedError, Served
@@ -107,13 +107,21 @@ class WaitingJob:
 
 
 @dataclass
+class PromptTurn:
+    """A prompt that is being read; without a reader, it waits for another one that begins alike."""
+
+    prompt: Prompt
+    reader: PromptReader | None = None
+
+
+@dataclass
 class ModelRows:
     """The rows of one model."""
 
     served: Served
     rows: RowBatch
     writers: list[WritingRow] = field(default_factory=list)
-    reading: deque[tuple[Prompt, PromptReader]] = field(default_factory=deque)
+    reading: deque[PromptTurn] = field(default_factory=deque)
     waiting: FairQueue[Prompt] = field(default_factory=FairQueue)
 
     @property
@@ -179,7 +187,7 @@ class Scheduler:
         gone, late = self.cancelled, set[int]()
         known = set[int]()
         for decoding in self.decodings.values():
-            prompts = [one.prompt for one in decoding.writers] + [one for one, _ in decoding.reading]
+            prompts = [one.prompt for one in decoding.writers] + [one.prompt for one in decoding.reading]
             prompts += [one for own in decoding.waiting.clients.values() for one in own]
             known |= {one.request for one in prompts}
             late |= {one.request for one in prompts if one.expired}
@@ -197,7 +205,7 @@ class Scheduler:
 
     def _forget(self, decoding: ModelRows, requests: set[int]) -> None:
         decoding.waiting.remove(lambda one: one.request in requests)
-        decoding.reading = deque(pair for pair in decoding.reading if pair[0].request not in requests)
+        decoding.reading = deque(one for one in decoding.reading if one.prompt.request not in requests)
         self._keep(decoding, [row for row, one in enumerate(decoding.writers) if one.prompt.request not in requests])
 
     def _keep(self, decoding: ModelRows, rows: list[int]) -> None:
@@ -208,7 +216,7 @@ class Scheduler:
     def _fail_all(self, decoding: ModelRows, error: Exception) -> None:
         """A step that fails takes its rows with it: nobody is left waiting."""
         log.error("a step of %s failed: %s: %s", decoding.served.name, type(error).__name__, error, exc_info=error)
-        hit = {one.prompt.request for one in decoding.writers} | {one.request for one, _ in decoding.reading}
+        hit = {one.prompt.request for one in decoding.writers} | {one.prompt.request for one in decoding.reading}
         self.events += [RefusedError.of(error).event(request) for request in sorted(hit)]
         decoding.writers, decoding.reading, decoding.rows = [], deque(), decoding.served.make_rows()
         self._forget(decoding, hit)
@@ -218,20 +226,27 @@ class Scheduler:
     def _read(self, decoding: ModelRows) -> None:
         """Read a chunk of the prompts whose turn it is; those that are done join the batch."""
         free = self.limits.batch - len(decoding.writers) - len(decoding.reading)
-        for _ in range(min(free, len(decoding.waiting))):
-            prompt = decoding.waiting.take()
-            decoding.reading.append((prompt, decoding.rows.begin(prompt.ids)))
+        decoding.reading += [PromptTurn(decoding.waiting.take()) for _ in range(min(free, len(decoding.waiting)))]
         budget = CHUNK if decoding.writers else ALONE
         while decoding.reading and budget > 0:
-            prompt, reading = decoding.reading[0]
-            count = min(budget, max(reading.left, 1))
-            reading.read(count)
+            turn = decoding.reading[0]
+            if turn.reader is None:
+                if self._finds_beginning(decoding, turn.prompt.ids):
+                    decoding.reading.rotate(-1)
+                    continue
+                turn.reader = decoding.rows.begin(turn.prompt.ids)
+            count = min(budget, max(turn.reader.left, 1))
+            turn.reader.read(count)
             budget -= count
-            if reading.left:
+            if turn.reader.left:
                 decoding.reading.rotate(-1)
                 continue
             decoding.reading.popleft()
-            self._join(decoding, prompt, reading)
+            self._join(decoding, turn.prompt, turn.reader)
+
+    def _finds_beginning(self, decoding: ModelRows, ids: Sequence[int]) -> bool:
+        """Whether a prompt that is being read will leave its state for these: several choices, or a system prompt that many share."""
+        return any(one.reader is not None and decoding.rows.can_share(one.prompt.ids, ids) for one in decoding.reading)
 
     def _join(self, decoding: ModelRows, prompt: Prompt, reading: PromptReader) -> None:
         served = decoding.served
@@ -295,7 +310,7 @@ class Scheduler:
 
 
 def _clean(task: WaitingJob) -> None:
-    if isinstance(task.work, Call) and task.work.capability.files:
+    if isinstance(task.work, Call):
         remove_contents(task.work.request, task.served.scratch)
 
 
@@ -319,14 +334,17 @@ def answer_together(tasks: Sequence[WaitingJob]) -> list[Event]:
 
 def _result(task: WaitingJob, value: dict[str, Any]) -> ResultMessage:
     """Inputs that were files are called by their place, not by the name that they had here."""
-    if isinstance(task.work, Call) and task.work.capability.files:
+    if not isinstance(task.work, Call):
+        return ResultMessage(id=task.request, value=value)
+    if task.work.capability.files:
         for place, answer in enumerate(value.get("answers", ())):
             answer["input" if "input" in answer else "question"] = (
                 f"input {place}" if "input" in answer else answer["question"].partition(": ")[2] or answer["question"]
             )
-    return ResultMessage(
-        id=task.request, value={"capability": task.work.capability.name, **value} if isinstance(task.work, Call) else value
-    )
+    for path in content_files(task.work.request, task.served.scratch):
+        for shown in value.get("maps", ()):
+            shown["title"] = shown["title"].replace(str(path), "input").replace(path.name, "input")
+    return ResultMessage(id=task.request, value={"capability": task.work.capability.name, **value})
 
 
 def embed_together(tasks: Sequence[WaitingJob]) -> list[Event]:

@@ -156,6 +156,7 @@ class ChatMessage(BaseModel):
 
     role: Literal["system", "developer", "user", "assistant"]
     content: Text | Annotated[list[TextPart], Field(min_length=1, max_length=MAX_INPUTS)]
+    name: Annotated[str, Field(max_length=64)] | None = Field(None, description="of who speaks, where the chat template shows it")
 
     @model_validator(mode="before")
     @classmethod

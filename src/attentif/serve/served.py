@@ -1,7 +1,8 @@
 """A run as the worker uses it: what the scheduler needs of tasks, tokenizers and chat templates, in one place."""
 
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,20 +11,23 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
+from torch import nn
 
 from attentif.api import Run
 from attentif.decode.options import GenerateOptions
 from attentif.decode.turns import Turns
 from attentif.errors import AttentifError, NonFiniteError, UsageError
 from attentif.models import Model
-from attentif.serve.files import with_contents
+from attentif.nn.channels import MAP_HEADS
+from attentif.nn.mixer import Recordable
+from attentif.serve.files import with_contents, with_inspected_content
 from attentif.serve.messages import DetokenizeJob, EmbedJob, Failed, GenerateJob, Message, ModelInfo, Sampling, TokenizeJob
 from attentif.serve.rows import PromptCache, RowBatch, SessionRows, StateRows
-from attentif.serve.settings import MAX_TOKENS, ServerLimits
+from attentif.serve.settings import MAX_MAP_NUMBERS, MAX_MAP_TOKENS, MAX_TOKENS, ServerLimits
 from attentif.serve.writing import Prompt, TokenTexts
 from attentif.tasks.capabilities import CAPABILITIES, Capability
 from attentif.tasks.embeddings.sentences import Texts, longest_of, read_texts
-from attentif.tasks.requests import Request
+from attentif.tasks.requests import AlignRequest, InspectRequest, Request
 from attentif.text.chat_template import ChatTemplate
 from attentif.text.explain import format_token
 
@@ -63,6 +67,18 @@ class Call:
     def inputs(self) -> Sequence[Any] | None:
         """Inputs that can be answered together with those of other requests; None where there is one of its own kind."""
         return getattr(self.request, "inputs", None) if self.capability.method == PREDICTS else None
+
+
+def count_maps(network: Model, layers: Sequence[int] | None, heads: Sequence[int] | None) -> int:
+    """Attention maps of a pass through a network; layers and heads are counted from 1."""
+    found = 0
+    for path, mixer in network.named_modules():
+        if isinstance(mixer, Recordable) and mixer.caps.maps:
+            block = re.search(r"blocks\.(\d+)", path)
+            if layers is None or (block is not None and int(block[1]) + 1 in layers):
+                own = getattr(getattr(mixer, "config", None), "heads", None) or MAP_HEADS
+                found += own if heads is None else sum(head <= own for head in heads)
+    return found
 
 
 class Served:
@@ -145,7 +161,7 @@ class Served:
             texts = [task.prompt(self.run.tokenizers, text) for text in job.prompts]
         found = []
         for place, ids in enumerate(texts):
-            options = self._options(job.sampling, ids, stop)
+            options = self._options(job.sampling, ids, stop, "messages" if job.messages else "prompt")
             found += [
                 Prompt(request, client, self.name, place * job.n + draw, draw, ids, options, ends, job.sampling.logprobs, deadline)
                 for draw in range(job.n)
@@ -155,20 +171,20 @@ class Served:
     def _chat_ids(self, messages: Sequence[Message]) -> list[int]:
         if self.template is not None:
             turns = copy(self.turns)  # what was worked out of the template once serves every conversation
-            turns.messages = [one.model_dump() for one in messages]
+            turns.messages = [one.model_dump(exclude_none=True) for one in messages]
             return turns.prompt()
         if odd := next((one.role for one in messages if one.role not in ("user", "assistant")), None):
             raise RefusedError(400, f"this model has no chat template, and so no place for a message of {odd!r}", param="messages")
         lines = "".join(f"{one.content}\n" for one in messages)
         return list(self.require("chat").prompt(self.run.tokenizers, lines))
 
-    def _options(self, sampling: Sampling, ids: Sequence[int], stop: tuple[str, ...]) -> GenerateOptions:
+    def _options(self, sampling: Sampling, ids: Sequence[int], stop: tuple[str, ...], param: str) -> GenerateOptions:
         room = self.context - len(ids)
         asked = sampling.max_tokens
         if room < 1 or (asked is not None and asked > room):
             more = "" if asked is None else f" and {asked:,} to write"
             message = f"this model holds {self.context:,} tokens; the prompt has {len(ids):,}{more}: shorten it"
-            raise RefusedError(400, message, code="context_length_exceeded")
+            raise RefusedError(400, message, param=param, code="context_length_exceeded")
         draws = bool(sampling.temperature)
         return GenerateOptions(
             max_tokens=min(room, MAX_TOKENS) if asked is None else asked,
@@ -223,7 +239,29 @@ class Served:
             request = capability.request.model_validate(fields)
         except ValidationError as error:
             raise RefusedError(400, str(error.errors()[0]["msg"])) from None
-        return Call(capability, with_contents(capability, request, self.run.task.reads, self.scratch))
+        reads = self.run.task.reads
+        if isinstance(request, InspectRequest):
+            roles = {role for one in own.values() for role in one.files}
+            request, texts = with_inspected_content(request, reads, roles, self.scratch)
+            self._check_maps([*texts, request.target, request.pair], request.layers, request.heads)
+        elif isinstance(request, AlignRequest):
+            self._check_maps([request.source, request.target])
+        return Call(capability, with_contents(capability, request, reads, self.scratch))
+
+    def _check_maps(self, texts: Iterable[str | None], layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> None:
+        """Refuse texts whose attention maps are too large: they grow with the square of the tokens."""
+        tokenizer = next(iter(self.run.tokenizers.values()), None)
+        if tokenizer is None:  # pictures, sounds, series: cut to what the model reads
+            return
+        tokens = sum(len(tokenizer.encode(text).ids) for text in texts if text)
+        if tokens > MAX_MAP_TOKENS:
+            message = f"the text has {tokens:,} tokens, and attention maps are shown of {MAX_MAP_TOKENS:,} at most: shorten it"
+            raise RefusedError(400, message, param="text")
+        maps = count_maps(self.run.network, layers, heads) if isinstance(self.run.model, nn.Module) else 1
+        if (numbers := tokens**2 * maps) > MAX_MAP_NUMBERS:
+            most = f"{numbers:,} numbers, more than {MAX_MAP_NUMBERS:,}"
+            message = f"these attention maps have {most}: choose layers and heads, or shorten the text"
+            raise RefusedError(400, message, param="layers")
 
     def tokenize(self, job: TokenizeJob) -> dict[str, Any]:
         tokenizer = self._tokenizer()

@@ -30,6 +30,7 @@ from attentif.serve.messages import (
     EmbedJob,
     Event,
     Events,
+    Failed,
     GenerateJob,
     LoadFailed,
     ReadyMessage,
@@ -41,7 +42,7 @@ from attentif.serve.messages import (
     read_frame,
     write_frame,
 )
-from attentif.serve.settings import ServerLimits
+from attentif.serve.settings import MAX_ANSWER, ServerLimits
 
 PREPARERS = 4  # threads that tokenize and render
 GATHER = 0.003  # seconds to wait for requests that could be answered together
@@ -92,7 +93,7 @@ class Worker:
         self.preparing = 0  # requests on their way to the scheduler
 
     def emit(self, events: Sequence[Event]) -> None:
-        data = write_frame(Events.dump_json(list(events)))
+        data = write_events(events)
         with self.sending:
             self.connection.sendall(data)
 
@@ -223,6 +224,21 @@ class Worker:
         )
         scheduler.batches = []
         self.emit([stats])
+
+
+def write_events(events: Sequence[Event], largest: int = MAX_ANSWER) -> bytes:
+    """Events as frames; an answer that is too large becomes an error."""
+    data = Events.dump_json(list(events))
+    if len(data) <= largest:
+        return write_frame(data)
+    if len(events) > 1:
+        return b"".join(write_events([one], largest) for one in events)
+    message = f"the answer has {len(data):,} bytes, more than {largest:,}: ask for less"
+    return write_frame(
+        Events.dump_json(
+            [Failed(id=one.id, status=400, message=message, code="answer_too_large") for one in events if isinstance(one, ResultMessage)]
+        )
+    )
 
 
 def resident_memory() -> int:

@@ -146,6 +146,13 @@ def test_files_are_sent_by_content_and_never_by_name(http: httpx.Client) -> None
             assert "root:" not in found.text
 
 
+def test_attention_maps_that_would_fill_the_memory_are_refused_before_they_are_computed(http: httpx.Client) -> None:
+    for model, text in (("lang", "le film " * 50), ("lang", "le film " * 10_000), ("avis", "film " * 500), ("avis", "film " * 50_000)):
+        refuse(http.post("/v1/inspect", json={"model": model, "text": text}), 400)
+    whole = {"model": "lang", "text": "le film " * 50}
+    assert http.post("/v1/inspect", json=whole | {"layers": [1], "heads": [1]}).status_code == 200
+
+
 def test_responses_carry_the_headers_that_browsers_need(http: httpx.Client) -> None:
     for path in ("/docs", "/v1/models", "/nothing"):
         headers = http.get(path).headers

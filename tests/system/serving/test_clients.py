@@ -1,6 +1,7 @@
 """The packages that people have, against a running server."""
 
 import math
+import time
 
 import httpx
 import numpy as np
@@ -89,6 +90,29 @@ def test_log_probabilities_are_those_of_the_model(client, lang) -> None:
     assert math.isclose(max(old.top_logprobs[0].values()), content[0].top_logprobs[0].logprob, abs_tol=1e-4)
 
 
+def test_choices_of_a_prompt_read_it_once(client, http: httpx.Client) -> None:
+    def found_tokens() -> float:
+        lines = http.get("/metrics").text.splitlines()
+        return float(next(line.split()[-1] for line in lines if line.startswith("attentif_prefix_cache_tokens ")))
+
+    before, limit = found_tokens(), time.monotonic() + 20
+    found = client.completions.create(model="lang", prompt="une phrase que personne n'a lue", max_tokens=2, temperature=0, n=4)
+    assert len({choice.text for choice in found.choices}) == 1
+    while found_tokens() < before + 3 * found.usage.prompt_tokens:
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def test_a_speaker_has_the_name_that_the_template_shows(client) -> None:
+    """The template of `talk` shows none; what matters is that a name is taken, as OpenAI does."""
+    message = {"role": "user", "content": "le film", "name": "Ada"}
+    found = [
+        client.chat.completions.create(model="talk", messages=[one], max_tokens=3, temperature=0)
+        for one in (message, message | {"name": "Zoé"})
+    ]
+    assert found[0].choices[0].message == found[1].choices[0].message
+
+
 def test_several_prompts_are_answered_in_their_order_and_echo_repeats_them(client, lang) -> None:
     found = client.completions.create(model="lang", prompt=["le", "ce"], max_tokens=3, temperature=0, echo=True)
     assert [choice.text for choice in found.choices] == [text + lang.generate(text, max_tokens=3).text for text in ("le", "ce")]
@@ -119,11 +143,12 @@ def test_what_cannot_be_served_is_refused_with_the_reason(client) -> None:
     assert unable.value.code == "capability_missing"
     with pytest.raises(openai.BadRequestError) as long:
         client.completions.create(model="lang", prompt="le " * 5000, max_tokens=5)
-    assert long.value.code == "context_length_exceeded"
+    assert (long.value.code, long.value.param) == ("context_length_exceeded", "prompt")
     with pytest.raises(openai.BadRequestError, match="token ids"):
         client.embeddings.create(model="avis", input=[1, 2, 3])
-    with pytest.raises(openai.AuthenticationError):
+    with pytest.raises(openai.AuthenticationError) as unknown:
         client.with_options(api_key="wrong").models.list()
+    assert unknown.value.type == missing.value.type == "invalid_request_error"
 
 
 def test_models_are_listed_and_described(client) -> None:

@@ -1,8 +1,11 @@
 """The small parts of the server: turns of clients, names of hosts, contents of files, fields that are refused."""
 
 import base64
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -10,10 +13,13 @@ from pydantic import ValidationError
 from attentif.cli.serve import name_runs
 from attentif.errors import RunError, UsageError
 from attentif.serve.files import remove_contents, with_contents
+from attentif.serve.messages import LENGTH, Events, ResultMessage
 from attentif.serve.scheduler import FairQueue
 from attentif.serve.schemas import ChatRequest, CompletionRequest, EmbeddingRequest
 from attentif.serve.security import host_name, is_same_origin
-from attentif.serve.settings import ServerSettings, is_loopback
+from attentif.serve.served import Served
+from attentif.serve.settings import ServerLimits, ServerSettings, is_loopback
+from attentif.serve.worker import write_events
 from attentif.tasks.capabilities import CAPABILITIES
 from attentif.tasks.requests import PredictRequest
 
@@ -87,6 +93,50 @@ def test_a_sound_becomes_a_file_of_the_worker_and_is_removed(tmp_path: Path) -> 
 def test_names_of_files_are_refused(capability: str, reads: str, given, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         with_contents(CAPABILITIES[capability], PredictRequest(inputs=[given]), reads, tmp_path)
+
+
+PIXEL = "data:image/png;base64,YQ=="
+
+
+def serve_stub(reads: str, *names: str) -> Served:
+    """A run that reads files, as far as a request is prepared."""
+    run: Any = SimpleNamespace(
+        capabilities={name: CAPABILITIES[name] for name in (*names, "inspect")},
+        require=lambda name: None,
+        task=SimpleNamespace(reads=reads),
+        tokenizers={},
+    )
+    return Served("m", run, ServerLimits(), Path("/tmp"))
+
+
+@pytest.mark.parametrize(
+    ("capability", "reads", "text"),
+    [
+        ("describe", "image", "/etc/passwd"), ("describe", "image", f'{{"image": "{PIXEL}"}}'), ("transcribe", "audio", "a.wav"),
+        ("forecast", "series", "file:///etc/passwd"), ("answer", "question", '{"image": "/etc/passwd", "question": "?"}'),
+        ("answer", "question", f'{{"image": "{PIXEL}", "image": ["/etc/passwd"], "question": "?"}}'),
+    ],
+)  # fmt: skip
+def test_what_is_inspected_is_sent_by_content_too(capability: str, reads: str, text: str) -> None:
+    with pytest.raises(UsageError, match="data URI"):
+        serve_stub(reads, capability).call("inspect", {"text": text})
+
+
+def test_a_picture_is_inspected_alone_or_beside_its_question() -> None:
+    assert serve_stub("image", "describe").call("inspect", {"text": PIXEL}).request.text == PIXEL
+    both = serve_stub("question", "answer").call("inspect", {"text": f'{{"image": "{PIXEL}", "question": "?"}}'}).request.text
+    assert json.loads(both) == {"image": PIXEL, "question": "?"}
+
+
+def test_an_answer_that_is_too_large_becomes_an_error_and_the_others_stay() -> None:
+    large, small = ResultMessage(id=1, value="a" * 500), ResultMessage(id=2, value="b")
+    data, found = write_events([large, small], 400), []
+    while data:
+        (size,) = LENGTH.unpack(data[:4])
+        found += Events.validate_json(data[4 : 4 + size])
+        data = data[4 + size :]
+    assert (found[0].id, found[0].status, found[0].code) == (1, 400, "answer_too_large")
+    assert found[1] == small
 
 
 def test_fields_that_ask_for_nothing_are_accepted_and_others_refused_with_the_reason() -> None:
