@@ -1,6 +1,7 @@
 """What a run answers, in one shape for every task; what each word did for it; what a change does to it."""
 
 import re
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
@@ -40,9 +41,11 @@ def reading_of(run: Run, asked: InputRequest) -> Reading:
 
 def answer(run: Run, asked: InputRequest, *, with_words: bool = True) -> InputAnswer:
     """The answer, and for a class what each word did: by how much its probability falls where the word is left out."""
+    began = time.perf_counter()
     found = outcome(run, asked)
+    seconds = time.perf_counter() - began
     words = word_effects(run, asked, found) if with_words and found.kind == "classes" and asked.text else []
-    return InputAnswer(outcome=found, words=words, note=run.note)
+    return InputAnswer(outcome=found, words=words, note=run.note, seconds=seconds)
 
 
 def outcome(run: Run, asked: InputRequest) -> AnswerOutcome:

@@ -67,7 +67,7 @@ class Jobs:
         """Columns and first rows of a file."""
         reader = open_reader(self.file(number), Tolerance())
         columns = list(reader.columns)
-        rows = [[value[:MOST_LETTERS] for value in values] for _, (_, values) in zip(range(SAMPLE), reader.rows(columns), strict=False)]
+        rows = [[_shorten(value) for value in values] for _, (_, values) in zip(range(SAMPLE), reader.rows(columns), strict=False)]
         return {"columns": columns, "rows": rows}
 
     def command(self, asked: TrainRequest, out: Path) -> list[str]:
@@ -159,6 +159,10 @@ class Jobs:
             )
         self.jobs[id] = StudioJob(id, ["attentif", *words], process)
         return self.jobs[id]
+
+
+def _shorten(value: str) -> str:
+    return value if len(value) <= MOST_LETTERS else f"{value[:MOST_LETTERS].rstrip()} …"
 
 
 def _attentif(words: Sequence[str]) -> list[str]:

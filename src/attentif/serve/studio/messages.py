@@ -164,6 +164,7 @@ class InputAnswer(BaseModel):
     outcome: AnswerOutcome
     words: list[WordEffect] = []
     note: str = ""
+    seconds: float = 0.0  # of the outcome alone
 
 
 class ExampleRows(BaseModel):

@@ -22,7 +22,7 @@ from attentif.errors import AttentifError
 from attentif.french import Lang
 from attentif.inspect import architecture
 from attentif.models.presets import preset_names
-from attentif.recipes import recipe_names
+from attentif.recipes import recipe_description, recipe_layer, recipe_names
 from attentif.serve.errors import ApiError
 from attentif.serve.security import TOKEN_HEADER, read_cookie
 from attentif.serve.settings import ServerSettings
@@ -266,11 +266,12 @@ async def _follow(jobs: Jobs, name: str, request: Request) -> AsyncIterator[str]
 
 def _add_training(api: APIRouter, library: Library, jobs: Jobs) -> None:
     @api.get("/training")
-    async def choices() -> dict[str, Any]:
+    async def choices(lang: PageLang) -> dict[str, Any]:
         """Recipes, models and the files of the opened data folder."""
         return {
             "measured": jobs.list_measured(),
-            "recipes": sorted(recipe_names()),
+            "recipes": {name: localize_for(lang, recipe_description(name)) for name in recipe_names()},
+            "fitted": [name for name in recipe_names() if "fit" in recipe_layer(name).values],
             "models": [name for name in preset_names() if name.endswith("tiny")],
             "files": [path.name for path in jobs.files()],
         }

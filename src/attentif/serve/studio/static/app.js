@@ -46,7 +46,7 @@ function frame() {
     h("a", { class: "skip", href: "#main", onclick: (/** @type {Event} */ event) => { event.preventDefault(); main.focus(); } }, t("skip")),
     h("header", { class: "bar" }, h("div", {},
       h("a", { class: "brand", href: href(["runs"]) }, h("img", { src: "/studio/static/icon.svg", alt: "" }), "Attentif"),
-      h("nav", { "aria-label": "Studio" }, LINKS.map((name) => h("a", { href: href([name]), "aria-current": name === here || (name === "runs" && (here === "run" || here === "several")) ? "page" : null }, t(name)))),
+      h("nav", { "aria-label": "Studio" }, LINKS.map((name) => h("a", { href: href([name]), "data-bold": t(name), "aria-current": name === here || (name === "runs" && (here === "run" || here === "several")) ? "page" : null }, t(name)))),
       h("div", { class: "tools" },
         h("div", { class: "segmented", role: "group", "aria-label": t("language") }, ["fr", "en"].map((one) => h("button", { type: "button", lang: one, title: one === "fr" ? "Français" : "English", "aria-pressed": String(lang() === one), onclick: () => speak(/** @type {any} */ (one)) }, one.toUpperCase()))),
         h("label", { class: "sr", for: "scheme" }, t("scheme")),

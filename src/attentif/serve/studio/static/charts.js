@@ -1,12 +1,12 @@
 /** Curves: lines, bands and dots on two axes, with their numbers as a table. */
-import { h, s } from "./dom.js";
+import { h, s, unitsAcross } from "./dom.js";
 import { number, t } from "./i18n.js";
 import { table, withTable } from "./widgets.js";
 
 /** @typedef {{name: string, points: number[][], dashed?: boolean, dots?: boolean, band?: number[][], colour?: string}} Series points are [x, y], a band is [x, low, high] */
 
-const COLOURS = ["var(--accent)", "var(--other)", "var(--good)", "var(--violet)", "var(--muted)", "var(--ink)"];
-const WIDTH = 720, HEIGHT = 300, LEFT = 58, RIGHT = 12, BOTTOM = 42, TOP = 12;
+export const COLOURS = ["var(--accent)", "var(--other)", "var(--good)", "var(--violet)", "var(--muted)", "var(--ink)"];
+const HEIGHT = 300, LEFT = 58, RIGHT = 12, BOTTOM = 42, TOP = 26;
 
 /** Round numbers between two values. @param {number} low @param {number} high @param {number} [count] */
 export function ticks(low, high, count = 5) {
@@ -18,9 +18,10 @@ export function ticks(low, high, count = 5) {
 
 /**
  * @param {Series[]} series
- * @param {{label: string, x: string, y: string, low?: number, high?: number, writeX?: (value: number) => string}} options
+ * @param {{label: string, x: string, y: string, low?: number, high?: number, writeX?: (value: number) => string, wide?: number}} options
  */
 export function plot(series, options) {
+  const WIDTH = unitsAcross(options.wide || 720);
   const all = series.flatMap((one) => [...one.points, ...(one.band || []).flatMap(([x, low, high]) => [[x, low], [x, high]])]).filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
   if (!all.length) return h("p", { class: "hint" }, "–");
   const extent = (/** @type {number} */ axis) => all.reduce(([low, high], point) => [Math.min(low, point[axis]), Math.max(high, point[axis])], [Infinity, -Infinity]);
@@ -32,9 +33,9 @@ export function plot(series, options) {
   const write = options.writeX || ((value) => number(value, 6));
   const drawing = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: "100%", role: "img", "aria-label": options.label, class: "curve" },
     ticks(low, high).map((v) => [s("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(v), y2: y(v), stroke: "var(--line)" }), s("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end", "font-size": 12, fill: "var(--muted)" }, number(v, 4))]),
-    ticks(x0, x1, 6).map((v) => s("text", { x: x(v), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle", "font-size": 12, fill: "var(--muted)" }, write(v))),
+    ticks(x0, x1, WIDTH < 500 ? 3 : 6).map((v) => s("text", { x: x(v), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle", "font-size": 12, fill: "var(--muted)" }, write(v))),
     s("text", { x: WIDTH - RIGHT, y: HEIGHT - 6, "text-anchor": "end", "font-size": 12, fill: "var(--muted)" }, options.x),
-    s("text", { x: LEFT, y: HEIGHT - 6, "text-anchor": "start", "font-size": 12, fill: "var(--muted)" }, options.y),
+    s("text", { x: LEFT, y: 12, "text-anchor": "start", "font-size": 12, fill: "var(--muted)" }, options.y),
     series.map((one, i) => {
       const colour = one.colour || COLOURS[i % COLOURS.length];
       const band = one.band?.length ? s("path", { d: `${path(one.band.map(([a, b]) => [a, b]))}${path(one.band.map(([a, , b]) => [a, b]).reverse()).replace("M", "L")}Z`, fill: colour, opacity: 0.2, "data-band": one.band.map((row) => row.join(" ")).join(";") }) : null;

@@ -59,3 +59,6 @@ export function later(work, wait = 250) {
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
+
+/** Units across of a drawing that is `wide` of them on a screen: fewer on a phone, so that its letters keep their size. @param {number} wide */
+export const unitsAcross = (wide) => (window.innerWidth < 640 ? Math.min(wide, 380) : wide);

@@ -32,7 +32,7 @@ function format(options) {
 /** A number as the language writes it. @param {number} value @param {number} [digits] significant ones */
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
-  return format({ maximumSignificantDigits: digits }).format(value);
+  return format({ maximumSignificantDigits: digits }).format(value).replace("-", "−");
 }
 
 /** With a fixed number of decimals and a true minus. @param {number} value @param {number} [places] */
@@ -56,8 +56,12 @@ export function duration(seconds) {
   return minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
 }
 
-/** @param {number} stamp seconds since 1970 */
-export const date = (stamp) => new Intl.DateTimeFormat(lang(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(stamp * 1000));
+/** Day and time; the year where it is not this one. @param {number} stamp seconds since 1970 */
+export function date(stamp) {
+  const when = new Date(stamp * 1000);
+  const year = when.getFullYear() === new Date().getFullYear() ? {} : /** @type {const} */ ({ year: "numeric" });
+  return new Intl.DateTimeFormat(lang() === "fr" ? "fr" : "en-GB", { day: "numeric", month: "short", ...year, hour: "2-digit", minute: "2-digit" }).format(when);
+}
 
 /** A score as people write it. @param {{share: boolean}} of @param {number} value */
 export const score = (of, value) => (of.share ? percent(value) : number(value));

@@ -1,6 +1,7 @@
 /** Figures. Each one has the numbers it shows as a table beside it, and as `data-value` on its marks. */
-import { colour, h, put, s } from "./dom.js";
+import { colour, h, put, s, unitsAcross } from "./dom.js";
 import { fixed, number, percent, t } from "./i18n.js";
+import { math } from "./math.js";
 
 /** A picture with its table, closed. @param {Element} picture @param {() => Element} table */
 export function withTable(picture, table) {
@@ -94,13 +95,16 @@ export function matrix(value, rows, columns, options) {
   const cell = options.tall ? Math.max(1, 620 / columns.length) : Math.max(1, Math.min(options.size ? options.size / Math.max(rows.length, columns.length) : 26, 640 / Math.max(rows.length, columns.length)));
   const named = labels && (options.tall ?? cell) >= 11;
   const across = cell >= 11;
-  const left = named ? 92 : 0;
-  const top = named && across ? 78 : 0;
   const tall = options.tall ?? cell;
-  const width = left + cell * columns.length + (named ? 44 : 0);
+  const cut = (/** @type {string} */ name) => (name.length > 11 ? `${name.slice(0, 10)}…` : name);
+  const size = Math.min(12.5, tall * 0.8), letter = 0.61 * size;
+  const longest = (/** @type {string[]} */ names) => letter * Math.max(1, ...names.map((name) => cut(visible(name)).length));
+  const left = named ? Math.ceil(longest(rows)) + 8 : 0;
+  const top = named && across ? Math.ceil(0.87 * longest(columns)) + 16 : 0;
+  const width = left + cell * columns.length + (named && across ? Math.ceil(longest(columns) / 2) : 0);
   const height = top + tall * rows.length;
   const canvas = h("canvas", { role: "img", "aria-label": options.label, class: "matrix" });
-  const said = h("p", { class: "muted", "aria-live": "off" }, "\u00a0");
+  const said = h("p", { class: "muted pointed", "aria-live": "off" }, "\u00a0");
   const ratio = Math.min(2, window.devicePixelRatio || 1);
   canvas.width = Math.ceil(width * ratio);
   canvas.height = Math.ceil(height * ratio);
@@ -122,10 +126,9 @@ export function matrix(value, rows, columns, options) {
     }
   if (named) {
     pen.fillStyle = colour("--ink");
-    pen.font = `${Math.min(12.5, tall * 0.8)}px ${colour("--mono")}`;
+    pen.font = `${size}px ${colour("--mono")}`;
     pen.textBaseline = "middle";
     pen.textAlign = "right";
-    const cut = (/** @type {string} */ name) => (name.length > 11 ? `${name.slice(0, 10)}…` : name);
     rows.forEach((name, r) => pen.fillText(cut(visible(name)), left - 6, top + (r + 0.5) * tall));
     pen.textAlign = "left";
     if (across) columns.forEach((name, c) => {
@@ -165,31 +168,37 @@ export function lines(value, rows, columns, chosen, label) {
   const height = step * Math.max(rows.length, columns.length) + 16;
   const text = (/** @type {string} */ name) => visible(name).slice(0, 16);
   const drawn = [];
+  let most = 1e-9;
+  for (let r = 0; r < rows.length; r++) for (let c = 0; c < columns.length; c++) most = Math.max(most, Math.abs(value(r, c)));
   for (let r = 0; r < rows.length; r++)
     for (let c = 0; c < columns.length; c++) {
       const v = Math.abs(value(r, c));
-      if (v < 0.02) continue;
-      const on = chosen < 0 || chosen === r;
-      drawn.push(s("line", { x1: 150, y1: 20 + r * step, x2: 370, y2: 20 + c * step, stroke: on ? "var(--accent)" : "var(--strong-line)", "stroke-width": (on ? 5 : 2) * v, opacity: on ? 0.25 + 0.75 * v : 0.14, "stroke-linecap": "round" }));
+      if (v < 0.02 * most) continue;
+      const on = chosen < 0 || chosen === r, share = v / most;
+      drawn.push(s("line", { x1: 150, y1: 20 + r * step, x2: 370, y2: 20 + c * step, stroke: on ? "var(--accent)" : "var(--strong-line)", "stroke-width": (on ? 6 : 2) * share, opacity: on ? 0.25 + 0.75 * share : 0.16, "data-value": value(r, c), "stroke-linecap": "round" }));
     }
-  return h("div", { class: "scroll" }, s("svg", { viewBox: `0 0 520 ${height}`, width: 520, height, role: "img", "aria-label": label },
+  const drawing = h("div", { class: "scroll" }, s("svg", { viewBox: `0 0 520 ${height}`, width: 520, height, role: "img", "aria-label": label },
     drawn,
     rows.map((name, r) => s("text", { x: 142, y: 25 + r * step, "text-anchor": "end", "font-size": 14, fill: "var(--ink)", "font-weight": r === chosen ? 700 : 400 }, text(name))),
     columns.map((name, c) => s("text", { x: 378, y: 25 + c * step, "font-size": 14, fill: "var(--ink)" }, text(name)))));
+  return withTable(drawing, () => grid(value, rows, columns));
 }
 
-/** A vector as a strip of colours. @param {ArrayLike<number>} vector @param {string} label */
-export function strip(vector, label) {
+/** The numbers of a matrix as a table. @param {(row: number, column: number) => number} value @param {string[]} rows @param {string[]} columns */
+export const grid = (value, rows, columns) => table(["", ...columns.map(visible)], rows.map((name, r) => [visible(name), ...columns.map((_, c) => value(r, c))]));
+
+/** A vector as a strip of colours, its first numbers below it. @param {ArrayLike<number>} vector @param {string} label @param {string} [symbol] what stands before the numbers: a formula */
+export function strip(vector, label, symbol = label) {
   const values = Array.from(vector).slice(0, 256);
   const most = Math.max(...values.map(Math.abs), 1e-9);
   const width = 640;
   const bar = width / values.length;
   const first = values.slice(0, 6).map((v) => fixed(v, 3)).join("  ");
-  return h("div", { "data-first": values[0] },
+  return h("div", { class: "vector", "data-first": values[0] },
     s("svg", { viewBox: `0 0 ${width} 26`, width: "100%", height: 26, preserveAspectRatio: "none", role: "img", "aria-label": label },
       s("rect", { width, height: 26, fill: "var(--sunken)" }),
       values.map((v, i) => s("rect", { x: i * bar, width: bar + 0.2, height: 26, fill: v < 0 ? "rgb(var(--other-rgb))" : "rgb(var(--heat-rgb))", opacity: Math.abs(v) / most }))),
-    h("small", { class: "mono" }, `[${first}${values.length > 6 ? "  …" : ""}]  ${vector.length}`));
+    h("small", { class: "numbers" }, symbol ? [math(symbol), " = "] : null, h("span", { class: "mono" }, `[${first}${values.length > 6 ? "  …" : ""}]`), vector.length > 6 ? math(`∈ ℝ^${vector.length}`) : null));
 }
 
 const DRAWN = new Set(["svg", "g", "rect", "path", "circle", "line", "text", "tspan", "title", "polygon"]);
@@ -233,6 +242,7 @@ export const problem = (error) => h("p", { class: "problem", role: "alert" }, t(
 
 /** Do something that takes a while, the old picture dimmed meanwhile; errors become a sentence. @param {Element} place @param {() => Promise<any>} work */
 export async function busy(place, work) {
+  if (!place.firstChild) put(place, h("p", { class: "muted waiting" }, t("loading")));
   place.classList.add("busy");
   place.setAttribute("aria-busy", "true");
   try {
@@ -262,10 +272,10 @@ export function spans(text, marks) {
  * @param {{words: string[], points: number[][]}} map @param {string} word @param {string[]} near @param {(name: string) => void} click
  */
 export function plane(map, word, near, click) {
-  const width = 700, height = 460, named = new Set([word, ...near]);
+  const width = unitsAcross(700), height = 460, named = new Set([word, ...near]);
   const xs = map.points.map((p) => p[0]), ys = map.points.map((p) => p[1]);
   const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const x = (/** @type {number} */ v) => 70 + ((width - 140) * (v - x0)) / (x1 - x0 || 1), y = (/** @type {number} */ v) => 26 + ((height - 52) * (y1 - v)) / (y1 - y0 || 1);
+  const x = (/** @type {number} */ v) => 56 + ((width - 112) * (v - x0)) / (x1 - x0 || 1), y = (/** @type {number} */ v) => 26 + ((height - 52) * (y1 - v)) / (y1 - y0 || 1);
   /** @type {number[][]} */ const taken = [];
   const free = (/** @type {number[]} */ box) => taken.every(([l, t_, r, b_]) => box[2] < l || box[0] > r || box[3] < t_ || box[1] > b_);
   const order = map.words.map((_, i) => i).sort((a, b) => Number(map.words[b] === word) - Number(map.words[a] === word) || Number(named.has(map.words[b])) - Number(named.has(map.words[a])));
@@ -308,8 +318,15 @@ export function overview(points, rows, columns, label, click) {
   const most = points.reduce((top, point) => Math.max(top, Math.abs(point[2])), 1e-9);
   const canvas = h("canvas", { width: size, height: size, role: "img", "aria-label": label, class: "overview", tabindex: 0, onclick: (/** @type {MouseEvent} */ event) => {
     const box = canvas.getBoundingClientRect();
-    click(Math.floor((rows * (event.clientY - box.top)) / box.height), Math.floor((columns * (event.clientX - box.left)) / box.width));
+    open([(event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width]);
+  }, onkeydown: (/** @type {KeyboardEvent} */ event) => {
+    const way = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    open([Math.max(0, Math.min(0.999, at[0] + way[0] / 16)), Math.max(0, Math.min(0.999, at[1] + way[1] / 16))]);
   } });
+  let at = [0.999, 0.999];  // the place last opened, as shares of the height and of the width
+  const open = (/** @type {number[]} */ place) => { at = place; click(Math.floor(rows * at[0]), Math.floor(columns * at[1])); };
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   pen.fillStyle = colour("--sunken");
   pen.fillRect(0, 0, size, size);

@@ -9,7 +9,7 @@ export default {
         "Comparing all tokens with all others costs n² products. Double the length and the cost is four times as high; the matrix of weights of 32,000 tokens has a billion cells, per head. FlashAttention avoids writing that matrix to memory (n instead of n²), but not computing it.") ],
       widget: { view: "cost" } },
     { title: b("Changer l'ordre du produit", "Change the order of the product"), text: [
-      b("L'attention linéaire remplace exp(q·k) par φ(q)·φ(k). Le produit est associatif : (φ(Q) φ(K)ᵀ) V coûte n²·d, φ(Q) (φ(K)ᵀ V) coûte n·d², et c'est le même résultat, au bit d'arrondi près. Écrite pas à pas, c'est un RNN dont l'état est une matrice.",
+      b("L'attention linéaire remplace exp(q·k) par φ(q)·φ(k). Le produit est associatif : (φ(Q) φ(K)ᵀ) V coûte n²·d, φ(Q) (φ(K)ᵀ V) coûte n·d², et c'est le même résultat, aux arrondis près. Écrite pas à pas, c'est un RNN dont l'état est une matrice.",
         "Linear attention replaces exp(q·k) by φ(q)·φ(k). The product is associative: (φ(Q) φ(K)ᵀ) V costs n²·d, φ(Q) (φ(K)ᵀ V) costs n·d², and it is the same result, up to rounding. Written step by step it is an RNN whose state is a matrix.") ],
       formula: "y_t = φ(q_t)ᵀ S_t / φ(q_t)ᵀ z_t        S_t = S_{t−1} + φ(k_t) v_tᵀ        z_t = z_{t−1} + φ(k_t)" },
     { text: [b("La matrice implicite d'un tel modèle : sans softmax, elle est plus floue, car rien n'y est exponentiel.", "The implied matrix of such a model: without a softmax it is blurrier, as nothing in it is exponential.")],

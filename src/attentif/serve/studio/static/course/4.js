@@ -11,8 +11,8 @@ export default {
         "In 2015, Bahdanau lets the decoder look at every state of the encoder. For each word written it scores each state, normalises the scores by a softmax, and takes the weighted mean:") ],
       formula: "e_ts = vᵀ tanh(W s_t + U h_s)     α_ts = softmax_s(e_ts)     c_t = Σ_s α_ts h_s" },
     { title: b("Traduire, et voir où l'on regarde", "Translate, and see where it looks"), text: [
-      b("Ce modèle traduit les nombres français en chiffres ou en anglais. La matrice dit quel mot source il regarde en écrivant chaque mot : « quatre-vingt-dix » n'est pas lu dans l'ordre où il est écrit.",
-        "This model translates French numbers. The matrix says which source word it looks at while it writes each word: they are not read in the order in which they are written.") ],
+      b("Ce modèle traduit en anglais des nombres écrits en français. La matrice dit quel mot source il regarde en écrivant chaque mot : pour « quatre-vingt-dix », trois mots français n'en font qu'un, « ninety ».",
+        "This model translates numbers written in French into English. The matrix says which source word it looks at while it writes each word: for “quatre-vingt-dix”, three French words become one, “ninety”.") ],
       widget: { view: "try", kinds: ["translate"], train: { recipe: "numbers" } } },
   ],
   lab: [

@@ -14,7 +14,7 @@ export default {
         "If the coordinates of q and k have variance 1, their product has variance d_k: it grows with the width. Raise the scale above: the softmax saturates, one weight tends to 1, all gradients to 0. Dividing by √d_k keeps the variance at 1.") ] },
     { title: b("Les mêmes calculs dans un vrai modèle", "The same computation in a real model"), text: [
       b("Une requête d'une tête, avec ses vrais nombres, du flux au flux.", "One query of one head, with its real numbers, from the stream to the stream.") ],
-      widget: { view: "inside", kinds: ["language"], train: { recipe: "stdlib", model: "decoder-tiny" } } },
+      widget: { view: "inside", kinds: ["language"], attends: true, train: { recipe: "stdlib", model: "decoder-tiny" } } },
   ],
   lab: [
     { name: "L4", claim: b("Sans √d_k, la softmax sature et son gradient meurt quand d_k grandit.", "Without √d_k the softmax saturates and its gradient dies as d_k grows.") },

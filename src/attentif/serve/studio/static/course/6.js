@@ -9,11 +9,11 @@ export default {
         "One softmax gives one mean: the verb cannot look at its subject and its negation at once. Several heads look in parallel, each with projections of its own, narrower ones (d_k = d / H). Their outputs stand side by side and are mixed by W_O. The cost is that of one large head.") ],
       formula: "MultiHead(X) = [z_1 … z_H] W_O        z_h = softmax(Q_h K_hᵀ / √d_k) V_h" },
     { title: b("Toutes les têtes", "All heads"), text: [b("Cliquez sur une tête pour l'agrandir. Certaines regardent le jeton d'avant, d'autres le premier, d'autres un mot semblable.", "Click a head to enlarge it. Some look at the token before, some at the first, some at a similar word.")],
-      widget: { view: "inside", kinds: ["language", "classify"], train: { recipe: "stdlib", model: "decoder-tiny" }, query: { view: "headsView" } } },
+      widget: { view: "inside", kinds: ["language", "classify"], attends: true, train: { recipe: "stdlib", model: "decoder-tiny" }, query: { view: "headsView" } } },
     { title: b("Regarder n'est pas agir", "Looking is not doing"), text: [
       b("Une carte montre où une tête regarde, pas ce qu'elle change à la réponse. Pour le savoir, on la retire : c'est une expérience, et non une impression. Classez toutes les têtes : la plus « nette » n'est pas forcément la plus utile.",
         "A map shows where a head looks, not what it changes in the answer. To know that, remove it: an experiment and not an impression. Rank all heads: the “sharpest” is not always the most useful.") ],
-      widget: { view: "change", kinds: ["language", "classify"], train: { recipe: "stdlib", model: "decoder-tiny" } } },
+      widget: { view: "change", kinds: ["language", "classify"], attends: true, train: { recipe: "stdlib", model: "decoder-tiny" } } },
   ],
   lab: [
     { name: "L7", claim: b("Plusieurs têtes captent plusieurs relations qu'une seule de même largeur ne peut capter.", "Several heads capture several relations that one head of the same width cannot.") },

@@ -15,7 +15,7 @@ export default {
       b("RoPE (2021) n'ajoute rien au flux : il fait tourner q et k d'un angle proportionnel à leur place, si bien que q·k ne dépend que de l'écart. Presque tous les modèles récents l'emploient.",
         "RoPE (2021) adds nothing to the stream: it turns q and k by an angle proportional to their place, so that q·k depends on the distance alone. Almost all recent models use it."),
       b("« Sans positions » est coché ci-dessous. Décochez, recochez, échangez deux mots.", "“No positions” is ticked below. Untick it, tick it again, swap two words.") ],
-      widget: { view: "change", kinds: ["language", "classify"], train: { recipe: "stdlib", model: "decoder-tiny" }, query: { changes: '[{"kind":"positions"}]' } } },
+      widget: { view: "change", kinds: ["language", "classify"], attends: true, train: { recipe: "stdlib", model: "decoder-tiny" }, query: { changes: '[{"kind":"positions"}]' } } },
   ],
   lab: [
     { name: "L5", claim: b("Sans positions, l'auto-attention est équivariante, et non invariante.", "Without positions self-attention is equivariant, not invariant.") },

@@ -14,9 +14,9 @@ export default {
     { title: b("La réponse qui se forme", "The answer taking shape"), text: [
       b("Puisque tout s'ajoute à un même flux, on peut le lire en route avec la tête de sortie du modèle : c'est la lentille à logits. En bas le plongement, en haut la fin.",
         "As everything adds to one stream, it can be read on the way with the model's own head: the logit lens. The embedding at the bottom, the end at the top.") ],
-      widget: { view: "inside", kinds: ["language", "masked"], train: { recipe: "stdlib", model: "decoder-tiny" }, query: { view: "lens" } } },
+      widget: { view: "inside", kinds: ["language", "masked"], attends: true, train: { recipe: "stdlib", model: "decoder-tiny" }, query: { view: "lens" } } },
     { title: b("Retirez une pièce", "Take a piece away"), text: [b("« Sans connexions résiduelles » ruine le modèle ; une seule couche retirée, souvent, presque rien.", "“No residual connections” ruins the model; taking one layer away often changes little.")],
-      widget: { view: "change", kinds: ["language"], train: { recipe: "stdlib", model: "decoder-tiny" }, query: { changes: '[{"kind":"residual","path":""}]' } } },
+      widget: { view: "change", kinds: ["language"], attends: true, train: { recipe: "stdlib", model: "decoder-tiny" }, query: { changes: '[{"kind":"residual","path":""}]' } } },
   ],
   lab: [
     { name: "L11", claim: b("Les résidus et la norme permettent la profondeur ; pre-norm se passe d'échauffement.", "Residuals and normalisation let depth train; pre-norm needs no warm-up.") },

@@ -8,7 +8,7 @@ export default {
       b("L'encodeur voit toute la phrase, des deux côtés. Le décodeur écrit un jeton à la fois et ne voit que ce qui est déjà écrit : un masque met −∞ aux places à venir, et la softmax leur donne zéro. À l'entraînement, ce masque permet de prédire tous les jetons à la fois sans tricher.",
         "The encoder sees the whole sentence, both ways. The decoder writes one token at a time and sees only what is already written: a mask puts −∞ at places to come, and the softmax gives them zero. In training this mask lets all tokens be predicted at once without cheating."),
       b("Entre les deux, l'attention croisée : les requêtes viennent du décodeur, les clés et les valeurs de l'encodeur.", "Between the two, cross-attention: queries come from the decoder, keys and values from the encoder.") ],
-      formula: "Q = W_Q · décodeur / decoder        K, V = W_K, W_V · encodeur / encoder" },
+      formula: b("Q = W_Q · décodeur        K = W_K · encodeur        V = W_V · encodeur", "Q = W_Q · decoder        K = W_K · encoder        V = W_V · encoder") },
     { title: b("Trois attentions dans un modèle", "Three attentions in one model"), text: [
       b("Cliquez sur les trois dans le dessin : celle de l'encodeur (carrée, pleine), celle du décodeur (triangulaire), la croisée (rectangulaire).",
         "Click all three in the drawing: the encoder's (square, full), the decoder's (triangular), the crossed one (rectangular).") ],

@@ -3,7 +3,7 @@ import { h, put, s } from "../dom.js";
 import { compact, fixed, number, t } from "../i18n.js";
 import { remember, route } from "../router.js";
 import { plot } from "../charts.js";
-import { matrix, table, withTable } from "../widgets.js";
+import { grid, matrix, table, withTable } from "../widgets.js";
 
 /**
  * A slider whose value is part of the address. @param {string} id @param {string} label @param {{min: number, max: number, step: number}} range @param {number} first
@@ -86,11 +86,12 @@ function sinusoids() {
   const vectors = Array.from({ length: places }, (_, p) => sinusoid(p, width));
   const found = h("div");
   const place = slider("place", t("place"), { min: 0, max: places - 1, step: 1 }, 12, String, () => fill());
-  const picture = matrix((r, c) => vectors[r][c], vectors.map((_, p) => String(p)), vectors[0].map((_, i) => String(i + 1)), { label: t("sinusoidsTitle"), tall: 7, most: 1 });
+  const rows = vectors.map((_, p) => String(p)), columns = vectors[0].map((_, i) => String(i + 1)), value = (/** @type {number} */ r, /** @type {number} */ c) => vectors[r][c];
+  const picture = withTable(matrix(value, rows, columns, { label: t("sinusoidsTitle"), tall: 7, most: 1 }), () => grid(value, rows, columns));
   const fill = () => {
     const own = vectors[place.value()];
     const points = vectors.map((one, p) => [p - place.value(), one.reduce((sum, v, i) => sum + v * own[i], 0)]);
-    put(found, plot([{ name: t("sinusoidsDot", { p: place.value() }), points }], { label: t("sinusoidsDot", { p: place.value() }), x: t("distance"), y: "PE·PE", low: -8, high: 34 }));
+    put(found, plot([{ name: t("sinusoidsDot", { p: place.value() }), points }], { label: t("sinusoidsDot", { p: place.value() }), x: t("distance"), y: "PE·PE", low: 0, high: 34 }));
   };
   fill();
   return card(t("sinusoidsTitle"), picture, place.field, found);

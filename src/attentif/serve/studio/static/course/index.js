@@ -2,8 +2,8 @@
  * The course: twelve chapters that follow one road, from tokens to Mamba. Titles are here, each chapter is a module of its own.
  * @typedef {{fr: string, en: string}} Both
  * @typedef {{ask: Both, answers: Both[], right: number, why: Both}} Question
- * @typedef {{view: string, kinds?: string[], train?: {recipe: string, model?: string, minutes?: number}, query?: Record<string, string>}} Widget
- * @typedef {{title?: Both, text?: Both[], formula?: string, widget?: Widget}} Part
+ * @typedef {{view: string, kinds?: string[], attends?: boolean, train?: {recipe: string, model?: string, minutes?: number}, query?: Record<string, string>}} Widget
+ * @typedef {{title?: Both, text?: Both[], formula?: string | Both, widget?: Widget}} Part
  * @typedef {{parts: Part[], lab: {name: string, claim: Both}[], questions: Question[]}} Chapter
  */
 

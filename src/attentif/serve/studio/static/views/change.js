@@ -2,9 +2,10 @@
 import { at, get, post } from "../api.js";
 import { h, later, put } from "../dom.js";
 import { fixed, partName, t } from "../i18n.js";
+import { inline } from "../math.js";
 import { remember, route } from "../router.js";
 import { foot, opening, python } from "../same.js";
-import { bars, busy, tokenList, visible } from "../widgets.js";
+import { bars, busy, problem, tokenList, visible } from "../widgets.js";
 import { another, firstText, shownRow, textOf } from "./try.js";
 
 /** @param {Element} place @param {import("./run.js").Opened} opened */
@@ -23,12 +24,14 @@ export async function show(place, opened) {
   const key = (/** @type {any} */ one) => JSON.stringify([one.kind, one.path, one.expert]);
   const set = (/** @type {any} */ change, /** @type {boolean} */ on) => { changes = [...changes.filter((one) => key(one) !== key(change)), ...(on ? [change] : [])]; go(); };
   const has = (/** @type {any} */ change) => changes.some((one) => key(one) === key(change));
+  /** @type {any} */ let tokens = { tokens: [], heads: {} };
   const go = () => {
     remember({ ...(drawing ? { example } : { text: box.value }), changes: changes.length ? JSON.stringify(changes) : null });
-    return busy(found, async () => outcome(await post(`${at(id)}/change`, { ...request(), changes }), changes.length > 0));
+    return busy(found, async () => [chips(changes, tokens, (change, on) => { set(change, on); put(switches, panel()); }), outcome(await post(`${at(id)}/change`, { ...request(), changes }), changes.length > 0)]);
   };
+  const panel = () => controls(tokens, { parts, set, has, changes: () => changes, info, readTokens: (text) => post(`${at(id)}/tokens`, { text, step: opened.step() }) });
   const fill = async () => {
-    await busy(switches, async () => controls(await post(`${at(id)}/tokens`, request()), { parts, set, has, changes: () => changes, info }));
+    await busy(switches, async () => { tokens = await post(`${at(id)}/tokens`, request()); return panel(); });
     await go();
   };
   const rank = () => busy(ranking, async () => {
@@ -89,18 +92,18 @@ function outcome(answer, changed) {
   return [h("div", { class: "grid two" }, panel(t("before"), before), panel(t("after"), after, true)), h("p", { class: "hint", style: { margin: "14px 0 18px" }, "data-measure": measure.join(" ") }, changed ? t("effectOn", { before: fixed(measure[0], 3), after: fixed(measure[1], 3), change: `${difference > 0 ? "+" : ""}${fixed(difference, 3)}` }) : t("noChange"))];
 }
 
-/** @typedef {{parts: any[], set: (change: any, on: boolean) => void, has: (change: any) => boolean, changes: () => any[], info: any}} Panel */
+/** @typedef {{parts: any[], set: (change: any, on: boolean) => void, has: (change: any) => boolean, changes: () => any[], info: any, readTokens: (text: string) => Promise<any>}} Panel */
 
 /** @param {any} tokens @param {Panel} panel */
 function controls(tokens, panel) {
   const { parts, set, has, changes } = panel;
-  const check = (/** @type {any} */ change, /** @type {string} */ label) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: has(change), "data-change": JSON.stringify(change), onchange: (/** @type {any} */ e) => set(change, e.target.checked) }), label);
+  const check = (/** @type {any} */ change, /** @type {string} */ label) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: has(change), "data-change": JSON.stringify(change), onchange: (/** @type {any} */ e) => set(change, e.target.checked) }), h("span", {}, inline(label)));
   const causal = parts.some((one) => one.notes.includes("causal"));
   const attends = Object.keys(tokens.heads).length > 0;
   const sharpShown = h("output", { class: "num" }), now = changes().find((one) => one.kind === "sharpen")?.factor || 1;
-  const sharp = h("input", { type: "range", id: "sharpen", min: -3, max: 3, step: 0.25, oninput: () => { const factor = 2 ** Number(sharp.value); sharpShown.textContent = t("sharpenHelp", { n: fixed(factor, 2) }); }, onchange: () => { const factor = 2 ** Number(sharp.value); set({ kind: "sharpen", factor }, factor !== 1); } });
+  const sharp = h("input", { type: "range", id: "sharpen", min: -3, max: 3, step: 0.25, oninput: () => { const factor = 2 ** Number(sharp.value); sharpShown.textContent = `× ${fixed(factor, 2)}`; }, onchange: () => { const factor = 2 ** Number(sharp.value); set({ kind: "sharpen", factor }, factor !== 1); } });
   sharp.value = String(Math.log2(now));
-  sharpShown.textContent = t("sharpenHelp", { n: fixed(now, 2) });
+  sharpShown.textContent = `× ${fixed(now, 2)}`;
   const open = (/** @type {string} */ title, /** @type {any} */ inside, shown = false) => h("details", { open: shown }, h("summary", {}, title), inside);
   const headBoxes = Object.entries(tokens.heads).map(([path, count]) => h("div", {}, h("small", {}, partName(path)), h("div", { class: "row", role: "group", "aria-label": path, style: { gap: "4px" } }, Array.from({ length: /** @type {number} */ (count) }, (_, n) => {
     const mine = () => changes().find((one) => one.kind === "heads" && one.path === path)?.heads || [];
@@ -120,21 +123,59 @@ function controls(tokens, panel) {
     tokens.grid ? null : open(t("vectorOf"), vector(tokens, set)), tokens.grid || tokens.source ? null : open(t("patch"), patch(tokens, panel))];
 }
 
+/** Tokens to choose one from. @param {string[]} names @param {string} label */
+function chooser(names, label) {
+  const list = h("div");
+  const one = { list, place: 0, names, fill: (/** @type {string[]} */ others = one.names) => {
+    one.names = others;
+    one.place = Math.min(one.place, Math.max(0, others.length - 1));
+    put(list, tokenList(others, one.place, (n) => { one.place = n; one.fill(); }, label));
+  } };
+  one.fill();
+  return one;
+}
+
 /** @param {any} tokens @param {(change: any, on: boolean) => void} set */
 function vector(tokens, set) {
-  let place = 0;
-  const word = h("input", { type: "text", "aria-label": t("withVector"), placeholder: t("nothing") });
-  const list = h("div");
-  const fill = () => put(list, tokenList(tokens.source || tokens.tokens, place, (n) => { place = n; fill(); }, t("vectorOf")));
-  fill();
-  return h("div", {}, list, h("div", { class: "field", style: { marginTop: "8px" } }, h("span", {}, t("withVector")), word), h("button", { type: "button", onclick: () => set({ kind: "vector", place, word: word.value.trim() || null }, true) }, t("change")));
+  const word = h("input", { type: "text", id: "vector-word", placeholder: t("nothing") });
+  const here = chooser(tokens.source || tokens.tokens, t("vectorOf"));
+  return h("div", { class: "panel" }, here.list, h("div", { class: "field" }, h("label", { for: "vector-word" }, t("withVector")), word),
+    h("button", { type: "button", id: "replace-vector", onclick: () => set({ kind: "vector", place: here.place, word: word.value.trim() || null }, true) }, t("replace")));
 }
 
 /** @param {any} tokens @param {Panel} panel */
-function patch(tokens, { parts, set }) {
-  const other = h("input", { type: "text", "aria-label": t("otherText") });
-  const number_ = (/** @type {string} */ label, /** @type {number} */ most) => h("input", { type: "number", min: 0, max: most, value: 0, "aria-label": label, style: { width: "5em" } });
-  const here = number_(t("query"), tokens.tokens.length - 1), there = number_(t("placeThere"), 4000);
-  const part = h("select", { "aria-label": t("part") }, parts.map((one) => h("option", { value: one.path }, partName(one.path))));
-  return h("div", {}, h("small", {}, t("patchHelp")), h("div", { class: "field" }, h("span", {}, t("otherText")), other), h("div", { class: "row" }, part, here, "←", there), h("button", { type: "button", onclick: () => set({ kind: "patch", path: part.value, place: Number(here.value), text: other.value, place_there: Number(there.value) }, true) }, t("change")));
+function patch(tokens, { parts, set, readTokens }) {
+  const here = chooser(tokens.tokens, t("patchHere")), there = chooser([], t("patchThere"));
+  const trouble = h("div"), go = h("button", { type: "button", id: "patch", disabled: true, onclick: () => set({ kind: "patch", path: part.value, place: here.place, text: other.value, place_there: there.place }, true) }, t("patchDo"));
+  const read = later(async () => {
+    put(trouble);
+    try { there.fill(other.value.trim() ? (await readTokens(other.value)).tokens : []); } catch (error) { put(trouble, problem(error)); }
+    go.disabled = !there.names.length;
+  }, 350);
+  const other = h("input", { type: "text", id: "patch-text", oninput: read });
+  const part = h("select", { id: "patch-part" }, parts.map((one) => h("option", { value: one.path }, partName(one.path))));
+  return h("div", { class: "panel" }, h("small", {}, t("patchHelp")),
+    h("div", { class: "field" }, h("label", { for: "patch-text" }, t("otherText")), other), h("div", { class: "field" }, h("span", {}, t("patchThere")), there.list), h("div", { class: "field" }, h("span", {}, t("patchHere")), here.list),
+    h("div", { class: "field" }, h("label", { for: "patch-part" }, t("patchAfter")), part), trouble, go);
+}
+
+/** What is changed, each to be taken back. @param {any[]} changes @param {any} tokens @param {(change: any, on: boolean) => void} set */
+function chips(changes, tokens, set) {
+  const token = (/** @type {number} */ place) => visible((tokens.source || tokens.tokens)[place] ?? String(place + 1));
+  const say = (/** @type {any} */ one) => {
+    const part = one.path ? partName(one.path) : "";
+    switch (one.kind) {
+      case "heads": return t("chipHeads", { part, heads: one.heads.map((/** @type {number} */ n) => n + 1).join(", ") });
+      case "part": return t("chipPart", { part });
+      case "residual": return t("residualOff");
+      case "positions": return t("positionsOff");
+      case "unscaled": return t("unscaledOff");
+      case "mask": return t("maskOff");
+      case "sharpen": return `${t("sharpen")} × ${fixed(one.factor, 2)}`;
+      case "expert": return t("chipPart", { part: `${part} · ${t("expert")} ${one.expert + 1}` });
+      case "vector": return t("chipVector", { token: token(one.place), word: one.word || "0" });
+      default: return t("chipPatch", { token: token(one.place), text: one.text, part });
+    }
+  };
+  return changes.length ? h("ul", { class: "chips" }, changes.map((one) => h("li", {}, h("span", {}, inline(say(one))), h("button", { type: "button", "aria-label": `${t("takeBack")} ${say(one)}`, onclick: () => set(one, false) }, "×")))) : null;
 }

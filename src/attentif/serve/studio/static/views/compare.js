@@ -1,10 +1,10 @@
 /** Two models on one input: answers, how each cuts the text (aligned by characters), maps, and where they disagree in a whole file. */
 import { at, decode, get, post, stream } from "../api.js";
 import { h, later, put } from "../dom.js";
-import { compact, duration, fixed, lang, number, percent, score, t, taskName } from "../i18n.js";
+import { compact, duration, lang, number, partName, percent, score, t, taskName } from "../i18n.js";
 import { href, remember, route } from "../router.js";
 import { foot, python, shell } from "../same.js";
-import { bars, busy, effects, matrix, problem, table, visible, withTable } from "../widgets.js";
+import { bars, busy, effects, grid, matrix, problem, table, visible, withTable } from "../widgets.js";
 import { firstText } from "./try.js";
 
 const READS = new Set(["text", "source"]);
@@ -33,7 +33,7 @@ export async function show(place, _, query) {
   };
   box.addEventListener("input", later(() => fill(), 350));
   put(place, h("h1", {}, t("compare")), h("p", { class: "muted" }, t("compareLead")),
-    h("section", { class: "card" }, h("div", { class: "field" }, h("label", { for: "text" }, t("read")), box), h("div", { class: "row" }, h("label", { class: "plain", for: "a" }, t("firstModel")), a, h("label", { class: "plain", for: "b" }, t("secondModel")), b)),
+    h("section", { class: "card" }, h("div", { class: "field" }, h("label", { for: "text" }, t("read")), box), h("div", { class: "grid two pair" }, h("div", { class: "field" }, h("label", { for: "a" }, t("firstModel")), a), h("div", { class: "field" }, h("label", { for: "b" }, t("secondModel")), b))),
     all, disagreements(() => [a.value, b.value], files),
     foot(() => ({ command: [a, b].map((one) => `attentif predict ${shell(infos[one.value].path)} ${shell(box.value)}`).join("\n"), python: `import attentif\n\nfor folder in (${[a, b].map((one) => JSON.stringify(infos[one.value].path)).join(", ")}):\n    run = attentif.load(folder)\n    print(run${infos[a.value].capabilities.includes("generate") ? `.generate(${python(box.value)}, max_tokens=1, alternatives=8)` : `.predict([${python(box.value)}])`})` }), all, "compare"));
   await fill();
@@ -43,15 +43,14 @@ export async function show(place, _, query) {
 async function side(place, info, text) {
   /** @type {any} */ let tokens = null;
   await busy(place, async () => {
-    const began = performance.now();
     const answer = await post(`${at(info.id)}/answer`, { text });
-    const spent = performance.now() - began;
+    const again = answer.seconds > 0.3 ? await post(`${at(info.id)}/answer`, { text }) : answer;  // the first answer of a model may have compiled its kernels
     tokens = info.network && READS.has(info.reads) ? await post(`${at(info.id)}/tokens`, { text }).catch(() => null) : null;
     const read = tokens ? tokens.source || tokens.tokens : [];
     const { outcome, words } = answer;
     const [best] = info.scores;
     return h("section", { class: "card", "data-run": info.id }, h("h2", {}, h("a", { href: href(["run", info.id, "try"], { text }) }, info.id)),
-      h("p", { class: "muted" }, [info.model, info.parameters && `${compact(info.parameters)} ${t("parameters").toLowerCase()}`, best && `${best.name[lang()]} ${score(best, best.value)}`, info.seconds && t("trainedIn", { time: duration(info.seconds) }), t("answeredIn", { n: number(spent, 2) })].filter(Boolean).join(" · ")),
+      h("p", { class: "muted" }, [info.model, info.parameters && `${compact(info.parameters)} ${t("parameters").toLowerCase()}`, best && `${best.name[lang()]} ${score(best, best.value)}`, info.seconds && t("trainedIn", { time: duration(info.seconds) }), t("answeredIn", { n: number(1000 * Math.min(answer.seconds, again.seconds), 2) })].filter(Boolean).join(" · ")),
       h("p", { class: "answer" }, outcome.text || visible(outcome.names[0] || "–")),
       outcome.names.length ? bars(outcome.names.slice(0, 8).map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, value: outcome.probabilities[i] })), { most: 1 }) : null,
       words.length ? [h("h3", {}, t("wordsDid")), effects(words)] : null,
@@ -64,7 +63,7 @@ async function side(place, info, text) {
 /** A map of one part and head. @param {any} info @param {string} text @param {any} tokens */
 function map(info, text, tokens) {
   const shown = h("div");
-  const part = h("select", { "aria-label": t("part"), onchange: () => draw() }, tokens.maps.map((/** @type {string} */ path, /** @type {number} */ i) => h("option", { value: path, selected: i === tokens.maps.length - 1 }, path)));
+  const part = h("select", { "aria-label": t("part"), onchange: () => draw() }, tokens.maps.map((/** @type {string} */ path, /** @type {number} */ i) => h("option", { value: path, selected: i === tokens.maps.length - 1 }, partName(path))));
   const head = h("select", { "aria-label": t("head"), onchange: () => draw() });
   const draw = () => busy(shown, async () => {
     const found = await post(`${at(info.id)}/maps`, { text, path: part.value });
@@ -73,7 +72,8 @@ function map(info, text, tokens) {
     put(head, Array.from({ length: heads }, (_, n) => h("option", { value: n, selected: n === now }, String(n + 1))));
     if (found.keys) return h("p", { class: "muted" }, t("longMap", { n: queries, k: width }));
     const flat = decode(found.weights);
-    return matrix((r, c) => flat[(now * queries + r) * width + c], found.rows, found.columns, { label: `${info.id} · ${part.value} · ${now + 1}`, size: 430 });
+    const value = (/** @type {number} */ r, /** @type {number} */ c) => flat[(now * queries + r) * width + c];
+    return withTable(matrix(value, found.rows, found.columns, { label: `${info.id} · ${partName(part.value)} · ${now + 1}`, size: 430 }), () => grid(value, found.rows, found.columns));
   });
   draw();
   return [h("h3", {}, t("mapOf")), h("div", { class: "row" }, part, h("label", { class: "plain" }, `${t("head")} `, head)), shown];
@@ -118,7 +118,7 @@ function summary(seen, ids) {
   const share = (/** @type {number} */ n, /** @type {number} */ of) => (of ? `${percent(n / of)} (${n} / ${of})` : "–");
   const chance = (/** @type {number | null} */ p) => (p === null ? "" : ` ${percent(p, 0)}`);
   return [h("p", { class: "answer num-line", "data-agree": seen.agree }, t("agreeOn", { share: share(seen.agree, seen.total) })),
-    seen.labelled ? h("p", {}, ids.map((id, k) => `${id} : ${share(seen.right[k], seen.labelled)} ${t("rightOf")}`).join(" · ")) : null,
+    seen.labelled ? h("p", {}, ids.map((id, k) => t("rightShare", { id, share: share(seen.right[k], seen.labelled) })).join(" · ")) : null,
     seen.differences.length ? h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("disagree") }, h("table", {}, h("thead", {}, h("tr", {}, [t("row"), t("read"), ...ids, ...(seen.labelled ? [t("label")] : [])].map((name, i) => h("th", { scope: "col", class: i ? "" : "num" }, name)))),
       h("tbody", {}, seen.differences.map((/** @type {any} */ one) => h("tr", {}, h("td", { class: "num" }, one.row), h("td", {}, h("a", { class: "text", href: href(["compare"], { ...Object.fromEntries(route().query), text: one.text }) }, one.text)),
         one.answers.map((/** @type {string} */ answer, /** @type {number} */ k) => h("td", { class: one.label ? (answer === one.label ? "right" : "wrong") : "" }, answer, h("small", {}, chance(one.probabilities[k])))), seen.labelled ? h("td", {}, one.label) : null))))) : null];

@@ -1,43 +1,76 @@
 /** A digit drawn with the mouse, recognised as one draws, with the attention over its patches. */
-import { at, decode, post } from "../api.js";
+import { at, decode, get, post } from "../api.js";
 import { h, later, put } from "../dom.js";
 import { t } from "../i18n.js";
+import { remember, route } from "../router.js";
 import { foot, opening, shell } from "../same.js";
 import { bars, busy } from "../widgets.js";
+import { another } from "./try.js";
 
-const SIZE = 280;
+const SIZE = 280, STEP = 14;  // pixels that an arrow key moves the pen
+/** @type {Record<string, number[]>} */ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /** @param {Element} place @param {import("./run.js").Opened} opened */
 export async function show(place, opened) {
   const canvas = h("canvas", { class: "draw", width: SIZE, height: SIZE, tabindex: 0, role: "img", "aria-label": t("draw") });
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  const found = h("div", { "aria-live": "polite" }, h("p", { class: "hint" }, t("draw")));
-  const clear = () => { pen.fillStyle = "#000"; pen.fillRect(0, 0, SIZE, SIZE); put(found, h("p", { class: "hint" }, t("draw"))); };
-  clear();
-  const ask = later(() => busy(found, async () => {
-    const body = { picture: canvas.toDataURL("image/png").split(",")[1], step: opened.step() };
-    const [answer, tokens] = await Promise.all([post(`${at(opened.id)}/answer`, body), post(`${at(opened.id)}/tokens`, body)]);
-    const { names, probabilities } = answer.outcome;
+  const found = h("div", { "aria-live": "polite" });
+  /** @type {number | null} */ let example = route().query.get("example") === null ? null : Number(route().query.get("example"));
+  const clear = () => { pen.fillStyle = "#000"; pen.fillRect(0, 0, SIZE, SIZE); remember({ example: example = null }); put(found, h("p", { class: "hint" }, t("drawHint"))); };
+  const answer = () => busy(found, async () => {
+    const body = { ...(example === null ? { picture: canvas.toDataURL("image/png").split(",")[1] } : { example }), step: opened.step() };
+    const [told, tokens] = await Promise.all([post(`${at(opened.id)}/answer`, body), post(`${at(opened.id)}/tokens`, body)]);
+    const { names, probabilities } = told.outcome;
     const last = tokens.maps[tokens.maps.length - 1];
     const maps = last && tokens.grid ? await post(`${at(opened.id)}/maps`, { ...body, path: last }) : null;
     return [h("p", { class: "answer", id: "answer" }, names[0]), bars(names.map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, value: probabilities[i] })), { most: 1 }),
       maps ? [h("h3", {}, t("patchAttention")), over(canvas, maps, tokens)] : null];
-  }), 120);
+  });
+  const ask = later(answer, 120);
+  const use = async (/** @type {Record<string, string>} */ row, /** @type {number} */ number) => {
+    const picture = new Image();
+    picture.src = row.image;
+    await picture.decode();
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(picture, 0, 0, SIZE, SIZE);
+    remember({ example: example = number });
+    return answer();
+  };
   let down = false;
   const point = (/** @type {PointerEvent} */ event) => { const box = canvas.getBoundingClientRect(); return [((event.clientX - box.left) * SIZE) / box.width, ((event.clientY - box.top) * SIZE) / box.height]; };
   canvas.addEventListener("pointerdown", (event) => { down = true; canvas.setPointerCapture(event.pointerId); pen.beginPath(); pen.moveTo(...point(event)); draw(event); });
   canvas.addEventListener("pointermove", (event) => { if (down) draw(event); });
   canvas.addEventListener("pointerup", () => { down = false; ask(); });
-  const draw = (/** @type {PointerEvent} */ event) => {
+  const draw = (/** @type {PointerEvent} */ event) => { line(point(event)); };
+  const line = (/** @type {number[]} */ [x, y]) => {
+    if (example !== null) clear();
     Object.assign(pen, { strokeStyle: "#fff", lineWidth: 24, lineCap: "round", lineJoin: "round" });
-    pen.lineTo(...point(event));
+    pen.lineTo(x, y);
     pen.stroke();
     ask();
   };
+  // The same with the keyboard: arrows draw, with Shift they move the pen alone.
+  let tip = [SIZE / 2, SIZE / 4];
+  const dot = h("i", { class: "tip", "aria-hidden": "true" });
+  const mark = () => Object.assign(dot.style, { left: `${(100 * tip[0]) / SIZE}%`, top: `${(100 * tip[1]) / SIZE}%` });
+  canvas.addEventListener("keydown", (event) => {
+    const way = ARROWS[event.key];
+    if (!way) return;
+    event.preventDefault();
+    pen.beginPath();
+    pen.moveTo(tip[0], tip[1]);
+    tip = tip.map((v, i) => Math.max(0, Math.min(SIZE, v + STEP * way[i])));
+    if (!event.shiftKey) line(tip);
+    mark();
+  });
+  mark();
   put(place, h("div", { class: "grid side" },
-    h("section", { class: "card" }, h("h2", {}, t("draw")), canvas, h("p", {}, h("button", { type: "button", onclick: clear }, t("clear")))),
+    h("section", { class: "card" }, h("h2", {}, t("draw")), h("div", { class: "board" }, canvas, dot), h("div", { class: "row" }, h("button", { type: "button", onclick: clear }, t("clear")), another(opened, use)), h("small", {}, t("drawKeys"))),
     h("section", { class: "card" }, h("h2", {}, t("answering")), found)),
     foot(() => ({ command: `attentif predict ${shell(opened.info.path)} digit.png`, python: `${opening(opened.info, opened.step())}\nrun.predict(["digit.png"])` }), found, opened.id));
+  if (example === null) return clear();
+  const { rows } = await get(`${at(opened.id)}/examples`);
+  return rows[example] ? use(rows[example], example) : clear();
 }
 
 /** What the class token (or the mean over queries) looks at, over the drawing. @param {HTMLCanvasElement} drawn @param {any} maps @param {any} tokens */

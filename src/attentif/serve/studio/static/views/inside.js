@@ -2,9 +2,10 @@
 import { at, decode, get, post, rows } from "../api.js";
 import { h, later, put } from "../dom.js";
 import { fixed, number, partName, percent, t } from "../i18n.js";
+import { formula } from "../math.js";
 import { remember, route } from "../router.js";
 import { foot, opening, python, shell } from "../same.js";
-import { bars, busy, diagram, lines, matrix, overview, sameKind, strip, table, tokenList, visible, withTable } from "../widgets.js";
+import { bars, busy, diagram, grid, lines, matrix, overview, sameKind, strip, tokenList, visible, withTable } from "../widgets.js";
 import { another, firstText, shownRow, textOf } from "./try.js";
 import { heat } from "./heat.js";
 import { kneserNey, linearSteps, stateSpaceSteps } from "./states.js";
@@ -120,11 +121,14 @@ async function maps(opened, state, request, view, chosen, go) {
   const note = h("p", { class: "hint" }, t("attentionNote"));
   if (long) return [...(await longMap(opened, state, request, found, own, chosen, go)), note];
   if (view === "lines") return [lines(own, found.rows, found.columns, chosen, label), note];
-  if (view === "headsView") return [h("div", { class: "heads" }, Array.from({ length: heads }, (_, n) => h("figure", {}, h("figcaption", {}, `${t("head")} ${n + 1}`), h("button", { type: "button", "aria-label": `${t("head")} ${n + 1}`, onclick: () => go({ head: n, view: "matrix" }) }, matrix(value(n), found.rows, found.columns, { size: 150, labels: false, label: `${t("head")} ${n + 1}` }))))), note];
-  const grid = matrix(own, found.rows, found.columns, { label, chosen, click: (row) => go({ query: row }) });
-  grid.setAttribute("data-row", Array.from(found.columns, (_, c) => own(Math.min(chosen, queries - 1), c)).join(" "));
-  return [withTable(grid, () => table(["", ...found.columns.map(visible)], found.rows.map((/** @type {string} */ name, /** @type {number} */ r) => [visible(name), ...found.columns.map((/** @type {any} */ _, /** @type {number} */ c) => own(r, c))]))), note];
+  if (view === "headsView") return [h("div", { class: "heads" }, Array.from({ length: heads }, (_, n) => h("figure", {}, h("figcaption", {}, `${t("head")} ${n + 1}`), h("button", { type: "button", "aria-label": `${t("head")} ${n + 1}`, onclick: () => go({ head: n, view: "matrix" }) }, matrix(value(n), found.rows, found.columns, { size: 150, labels: false, label: `${t("head")} ${n + 1}` })), numbers(value(n), found.rows, found.columns)))), note];
+  const drawn = matrix(own, found.rows, found.columns, { label, chosen, click: (row) => go({ query: row }) });
+  drawn.setAttribute("data-row", Array.from(found.columns, (_, c) => own(Math.min(chosen, queries - 1), c)).join(" "));
+  return [withTable(drawn, () => grid(own, found.rows, found.columns)), note];
 }
+
+/** The table of a small picture. @param {(row: number, column: number) => number} value @param {string[]} rows @param {string[]} columns */
+const numbers = (value, rows, columns) => withTable(h("span"), () => grid(value, rows, columns));
 
 /**
  * Thousands of tokens: an overview of each query's largest weights, a square of it in full, and the largest weights of one query.
@@ -139,7 +143,7 @@ async function longMap(opened, state, request, found, own, chosen, go) {
     const tile = await post(`${at(opened.id)}/maps`, { ...request(), path: state.path, head, tile: [Math.max(0, r), Math.max(0, c)] });
     const lines_ = rows(tile.weights);
     const [top, left] = tile.tile;
-    return [h("p", { class: "muted" }, t("tileSays", { r0: top + 1, r1: top + tile.rows.length, c0: left + 1, c1: left + tile.columns.length })), matrix((y, x) => lines_[y][x], tile.rows, tile.columns, { label: t("matrix"), size: 560, click: (y) => go({ query: top + y }) })];
+    return [h("p", { class: "muted" }, t("tileSays", { r0: top + 1, r1: top + tile.rows.length, c0: left + 1, c1: left + tile.columns.length })), withTable(matrix((y, x) => lines_[y][x], tile.rows, tile.columns, { label: t("matrix"), size: 560, click: (y) => go({ query: top + y }) }), () => grid((y, x) => lines_[y][x], tile.rows, tile.columns))];
   });
   const points = Array.from({ length: queries * width }, (_, i) => [Math.floor(i / width), long[head * queries * width + i], flat[head * queries * width + i]]);
   open(chosen - 48, chosen - 48);
@@ -157,7 +161,7 @@ async function lens(opened, request) {
     h("tbody", {}, lines_.map(({ path, l }) => h("tr", {}, h("th", { scope: "row" }, title(path)), places.map((/** @type {any} */ _, /** @type {number} */ p) => {
       const share = found.probabilities[l][from + p][0];
       const others = found.names[l][from + p].map((/** @type {string} */ name, /** @type {number} */ i) => `${visible(name)} ${percent(found.probabilities[l][from + p][i])}`).join("\n");
-      return h("td", { title: others, "data-value": share, style: { backgroundColor: `rgb(var(--heat-rgb) / ${(0.45 * share).toFixed(3)})` } }, visible(found.names[l][from + p][0]));
+      return h("td", { title: others, "data-value": share, style: { backgroundColor: `rgb(var(--heat-rgb) / ${(0.5 * Math.sqrt(share)).toFixed(3)})` } }, visible(found.names[l][from + p][0]), " ", h("small", {}, percent(share, 0)));
     })))))) ];
 }
 
@@ -168,10 +172,10 @@ const PARTS = {
   frontend: (found, around) => {
     const names = found.tokens, place = Math.min(around.at, names.length - 1);
     const ids = found.values.ids ? decode(found.values.ids) : null;
-    const line = (/** @type {string} */ key) => (found.values[key] ? h("li", {}, h("h3", {}, t(key)), strip(rows(found.values[key])[place], t(key))) : null);
+    const line = (/** @type {string} */ key) => (found.values[key] ? h("li", {}, h("h3", {}, t(key)), strip(rows(found.values[key])[place], t(key), { embedding: "e", position: "p" }[key] || "x")) : null);
     return [around.chooser, ids ? h("p", {}, t("tokenIds"), " ", h("b", {}, number(ids[place], 8))) : null, h("ol", { class: "steps" }, line("embedding"), line("position"), line("sum"))];
   },
-  norm: (found, around) => [around.chooser, h("ol", { class: "steps" }, h("li", {}, h("h3", {}, t("stepNorm")), h("p", { class: "formula" }, "n(x)"), strip(decode(found.values.before), "x"), strip(decode(found.values.normed), "n(x)")))],
+  norm: (found, around) => [around.chooser, h("ol", { class: "steps" }, h("li", {}, h("h3", {}, t("stepNorm")), formula("n(x)"), strip(decode(found.values.before), "x"), strip(decode(found.values.normed), "n(x)")))],
   head: (found) => {
     const p = decode(found.values.probabilities);
     return [h("h3", {}, t("answersNow")), bars(found.names.answers.map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, value: p[i] })), { most: 1 })];
@@ -189,7 +193,7 @@ const PARTS = {
   },
   "feed-forward": (found, around) => {
     const inner = decode(found.values.inner);
-    return [around.chooser, h("h3", {}, t("hiddenUnits", { token: visible(found.tokens[around.at] ?? "") })), strip(inner, t("hiddenUnits", { token: "" })), h("p", { class: "muted" }, t("hiddenHelp", { active: percent(found.facts.active, 0), n: number(found.facts.hidden, 8) })), h("h3", {}, t("addsToStream")), strip(decode(found.values.out), t("addsToStream"))];
+    return [around.chooser, h("h3", {}, t("hiddenUnits", { token: visible(found.tokens[around.at] ?? "") })), strip(inner, t("hiddenUnits", { token: "" }), ""), h("p", { class: "muted" }, t("hiddenHelp", { active: percent(found.facts.active, 0), n: number(found.facts.hidden, 8) })), h("h3", {}, t("addsToStream")), strip(decode(found.values.out), t("addsToStream"), "f(x)")];
   },
 };
 

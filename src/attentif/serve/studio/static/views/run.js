@@ -1,7 +1,7 @@
 /** One run: its name, its tabs, and the weights (last, or of a kept checkpoint) that all its views look at. */
 import { at, get } from "../api.js";
 import { h, put } from "../dom.js";
-import { compact, duration, lang, number, partName, score, t, taskName } from "../i18n.js";
+import { compact, duration, lang, number, partName, score, t, taskName, typeset } from "../i18n.js";
 import { href, remember, route } from "../router.js";
 import { curve } from "../charts.js";
 import { foot, opening, shell } from "../same.js";
@@ -21,10 +21,10 @@ export async function show(place, parts, query) {
   const text = query.get("text");
   const body = h("div");
   const opened = { id, info, step: () => { const step = route().query.get("step"); return step === null ? null : Number(step); } };
-  put(place, h("h1", {}, id), h("p", { class: "muted facts" }, facts),
-    h("nav", { class: "tabs", "aria-label": id }, tabs.map(([name, key]) => h("a", { href: href(["run", id, name], { text, step: query.get("step") }), "aria-current": name === tab ? "page" : null }, t(key)))),
+  put(place, h("h1", {}, id), h("p", { class: "muted facts" }, facts, info.note ? [h("br"), typeset(sentence(info.note))] : null),
+    h("nav", { class: "tabs", "aria-label": id }, tabs.map(([name, key]) => h("a", { href: href(["run", id, name], { text, step: query.get("step") }), "data-bold": t(key), "aria-current": name === tab ? "page" : null }, t(key)))),
     tab !== "training" && tab !== "report" && info.steps.length > 1 && info.network ? checkpoints(opened, () => fill()) : null,
-    info.note ? h("p", { class: "hint" }, info.note) : null, body);
+    body);
   const fill = async () => {
     if (tab === "training") return put(body, training(opened));
     if (tab === "report") return put(body, h("iframe", { class: "report", title: `${t("report")} · ${id}`, src: `/studio/pages/runs/${encodeURIComponent(id)}?lang=${lang()}`, sandbox: "allow-scripts" }));
@@ -45,6 +45,9 @@ function checkpoints(opened, moved) {
   return h("div", { class: "follow", title: t("followHelp") }, h("label", { for: "step" }, t("checkpoint")), slider, shown);
 }
 
+/** @param {string} text */
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+
 /** Whether a change can be measured: by the probability of a label, of a token, of a text. @param {any} info */
 const changes = (info) => ["classify", "describe", "generate", "fill", "translate"].some((name) => info.capabilities.includes(name)) && !["audio", "signal", "series"].includes(info.reads);
 
@@ -53,9 +56,9 @@ function training(opened) {
   const { info } = opened;
   const sizes = Object.entries(info.sizes).map(([part, count]) => h("tr", {}, h("td", {}, partName(part)), h("td", { class: "num" }, number(/** @type {number} */ (count), 12))));
   const baselines = (info.results.baselines || []).map((/** @type {any} */ one) => h("tr", {}, h("td", {}, one.name[lang()] || one.name), h("td", { class: "num" }, one.scores[info.results.metric] !== undefined ? score(info.scores[0], one.scores[info.results.metric]) : "")));
-  const body = h("div", {},
+  const body = h("div", { class: "grid wide" },
     h("section", { class: "card" }, h("h2", {}, t("curves")), curve(info.curve, t("curveHelp"))),
-    h("div", { class: "grid two" },
+    h("div", {},
       baselines.length ? h("section", { class: "card" }, h("h2", {}, t("scoreName")), h("table", {}, h("tbody", {}, info.scores.map((/** @type {any} */ one) => h("tr", {}, h("td", {}, h("b", {}, info.id)), h("td", { class: "num" }, h("b", {}, score(one, one.value))))), baselines))) : null,
       h("section", { class: "card" }, h("h2", {}, t("parameters")), h("table", {}, h("tbody", {}, sizes)))));
   return [body, foot(() => ({ command: `attentif evaluate ${shell(info.path)}`, python: `${opening(info, null)}\nrun.results["scores"]` }), body, info.id)];

@@ -2,7 +2,7 @@
 import { at, get, post } from "../api.js";
 import { plot } from "../charts.js";
 import { h, put } from "../dom.js";
-import { t } from "../i18n.js";
+import { lang, number, t } from "../i18n.js";
 import { remember, route } from "../router.js";
 import { foot, opening, shell } from "../same.js";
 import { busy, table, withTable } from "../widgets.js";
@@ -52,6 +52,14 @@ function fromTable(text) {
   return { columns: columns.slice(1), dates: cells.map((one) => one[0]), values: cells.map((one) => one.slice(1).map((value) => Number(value.replace(",", ".")))) };
 }
 
+/** A date as an axis has room for. @param {string} text */
+function moment(text) {
+  const when = new Date(/^\d{4}-\d{2}-\d{2}/.test(text) ? text.replace(" ", "T") : NaN);
+  if (Number.isNaN(when.getTime())) return text.slice(0, 16);
+  const hours = /[T ]\d{2}:/.test(text) ? /** @type {const} */ ({ hour: "2-digit", minute: "2-digit" }) : /** @type {const} */ ({ year: "numeric" });
+  return new Intl.DateTimeFormat(lang() === "fr" ? "fr" : "en-GB", { day: "numeric", month: "short", ...hours }).format(when);
+}
+
 /** @param {any} outcome @param {Before} before */
 function drawn(outcome, before) {
   const rows = outcome.details.table;
@@ -67,8 +75,8 @@ function drawn(outcome, before) {
     const when = [...before.dates.slice(-read.length), ...rows.map((/** @type {any} */ row) => row.date)];
     return h("section", { class: "card", "data-column": column }, h("h2", {}, column),
       plot([{ name: t("readValues"), points: read.map((v, i) => [i, v]), colour: "var(--muted)" }, { name: t("forecast"), points: future, band }],
-        { label: `${t("forecast")} ${column}`, x: t("date"), y: "", writeX: (i) => String(when[Math.round(i)] ?? "").replace("T", " ").slice(0, 16) }),
-      quantiles.length > 1 ? h("p", { class: "muted" }, t("bandHelp", { low: quantiles[0].split(" q").pop(), high: quantiles[quantiles.length - 1].split(" q").pop() })) : null);
+        { label: `${t("forecast")} ${column}`, x: t("date"), y: "", wide: columns.length > 1 ? 560 : 720, writeX: (i) => moment(String(when[Math.round(i)] ?? "")) }),
+      quantiles.length > 1 ? h("p", { class: "muted" }, t("bandHelp", { low: number(Number(quantiles[0].split(" q").pop())), high: number(Number(quantiles[quantiles.length - 1].split(" q").pop())) })) : null);
   });
-  return [h("p", { class: "answer", id: "answer" }, outcome.text), figures, withTable(h("span"), () => table(["date", ...names], rows.map((/** @type {any} */ row) => [row.date, ...names.map((name) => row[name])])))];
+  return [h("p", { class: "answer", id: "answer" }, outcome.text), h("div", { class: figures.length > 1 ? "grid two" : "grid" }, figures), withTable(h("span"), () => table(["date", ...names], rows.map((/** @type {any} */ row) => [row.date, ...names.map((name) => row[name])])))];
 }

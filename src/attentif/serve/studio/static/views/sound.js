@@ -2,9 +2,9 @@
 import { at, post, rows } from "../api.js";
 import { h, put } from "../dom.js";
 import { t } from "../i18n.js";
-import { remember } from "../router.js";
+import { remember, route } from "../router.js";
 import { foot, opening, shell } from "../same.js";
-import { bars, busy, matrix, problem } from "../widgets.js";
+import { bars, busy, grid, matrix, problem, withTable } from "../widgets.js";
 import { another } from "./try.js";
 
 const RATE = 16_000, LONGEST = 20;  // samples a second; seconds
@@ -35,9 +35,10 @@ export async function show(place, opened) {
   };
   const chosen = h("input", { type: "file", id: "file", accept: "audio/*", onchange: () => { const file = chosen.files?.[0]; if (file) { named = file.name; use(file); } } });
   put(place, h("section", { class: "card" },
-    h("div", { class: "row" }, recorder(use, (error) => put(trouble, problem(error))), h("label", { class: "plain", for: "file" }, t("soundFile")), chosen),
-    another(opened, (_, number) => { heard.hidden = true; remember({ example: number }); ask({ example: number }); }), heard, trouble), found,
+    h("div", { class: "row" }, recorder(use, (error) => put(trouble, problem(error))), h("label", { class: "plain", for: "file" }, t("soundFile")), chosen, another(opened, (_, number) => { heard.hidden = true; remember({ example: number }); ask({ example: number }); })), heard, trouble), found,
     foot(() => ({ command: `attentif predict ${shell(opened.info.path)} ${shell(named)}`, python: `${opening(opened.info, opened.step())}\nrun.predict([${JSON.stringify(named)}])` }), found, opened.id));
+  const example = route().query.get("example");
+  if (example !== null) await ask({ example: Number(example) });
 }
 
 /** A button that records until it is pressed again. @param {(blob: Blob) => void} use @param {(error: unknown) => void} failed */
@@ -115,5 +116,6 @@ function spectrogram(frames) {
   const lines = rows(frames);
   let low = Infinity, high = -Infinity;
   for (const line of lines) for (const v of line) { low = Math.min(low, v); high = Math.max(high, v); }
-  return matrix((r, c) => (lines[c][channels - 1 - r] - low) / (high - low || 1), Array.from({ length: channels }, (_, i) => String(channels - i)), Array.from({ length: time }, (_, i) => String(i + 1)), { label: t("spectrogram"), tall: Math.max(2, 240 / channels), most: 1 });
+  const bands = Array.from({ length: channels }, (_, i) => String(channels - i)), times = Array.from({ length: time }, (_, i) => String(i + 1));
+  return withTable(matrix((r, c) => (lines[c][channels - 1 - r] - low) / (high - low || 1), bands, times, { label: t("spectrogram"), tall: Math.max(2, 240 / channels), most: 1 }), () => grid((r, c) => lines[c][channels - 1 - r], bands, times));
 }

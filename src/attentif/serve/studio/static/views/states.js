@@ -2,20 +2,21 @@
 import { decode, rows } from "../api.js";
 import { h } from "../dom.js";
 import { fixed, number, percent, t } from "../i18n.js";
-import { bars, matrix, strip, table, visible, withTable } from "../widgets.js";
+import { formula, inline } from "../math.js";
+import { bars, grid, matrix, strip, table, visible, withTable } from "../widgets.js";
 import { heat } from "./heat.js";
 
 const NEAR = 40;  // tokens of a table
 
-/** @param {string} title @param {string} formula @param {...any} inside */
-const step = (title, formula, ...inside) => h("li", {}, h("h3", {}, title), h("p", { class: "formula" }, formula), inside);
+/** @param {string} title @param {string} source @param {...any} inside */
+const step = (title, source, ...inside) => h("li", {}, h("h3", {}, inline(title)), formula(source), inside);
 
 /** @param {string} label @param {string[]} heads @param {any[]} lines */
 const scrolled = (label, heads, lines) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", { class: "tight by-hand" },
   h("thead", {}, h("tr", {}, heads.map((name, i) => h("th", { scope: "col", class: i ? "num" : "" }, name)))), h("tbody", {}, lines)));
 
 /** A vector with its values for whoever reads the page by a script. @param {string} name @param {ArrayLike<number>} vector @param {string} label */
-const vector = (name, vector, label) => h("div", { "data-vector": name, "data-values": Array.from(vector).join(" ") }, h("small", {}, label), strip(vector, label));
+const vector = (name, vector, label) => h("div", { "data-vector": name, "data-values": Array.from(vector).join(" ") }, strip(vector, label));
 
 /** Tokens of a long text near the chosen one. @param {string[]} names @param {number} at */
 function near(names, at) {
@@ -43,13 +44,13 @@ export function stateSpaceSteps(found, choose) {
     h("ol", { class: "steps" },
       step(t("stepNorm"), `n(x)     x ∈ ℝ^${of("before").length}`, strip(of("before"), "x"), strip(of("normed"), "n(x)")),
       step(t("stepDelta"), "Δ_t = softplus(W_Δ r_t + b_Δ)", h("p", { class: "muted" }, t("deltaHelp")), bars(shown.map(({ name, i }) => ({ name, value: delta[i] })), { write: (v) => fixed(v, 4), label: t("delta") })),
-      step(t("stepDecay"), `Ā_t = exp(Δ_t A)     A ∈ ℝ^${states[0].length}`, vector("A", of("A"), "A"), vector("decay", decay[at], `Ā · ${token}`), heat(found.values.decay, found.tokens, t("decayOver"), 1)),
-      step(t("stepWrite"), "B_t, C_t = W_B u_t, W_C u_t", vector("B", B[at], `B · ${token}`), vector("C", C[at], `C · ${token}`)),
-      step(t("stepState", { token }), "h_t = Ā_t ⊙ h_{t−1} + Δ_t u_t B_t", vector("kept", of("kept"), `Ā ⊙ h_{t−1} · ${t("kept")}`), vector("written", of("written"), `Δ u B · ${t("written")}`), vector("state", states[at], "h_t"), h("small", {}, t("stateOver")), heat(found.values.state, found.tokens, t("stateOver"))),
+      step(t("stepDecay"), `Ā_t = exp(Δ_t A)     A ∈ ℝ^${states[0].length}`, vector("A", of("A"), "A"), vector("decay", decay[at], "Ā_t"), heat(found.values.decay, found.tokens, t("decayOver"), 1)),
+      step(t("stepWrite"), "B_t, C_t = W_B u_t, W_C u_t", vector("B", B[at], "B_t"), vector("C", C[at], "C_t")),
+      step(t("stepState", { token }), "h_t = Ā_t ⊙ h_{t−1} + Δ_t u_t B_t", vector("kept", of("kept"), `${t("kept")} : Ā_t ⊙ h_{t−1}`), vector("written", of("written"), `${t("written")} : Δ_t u_t B_t`), vector("state", states[at], "h_t"), h("small", {}, t("stateOver")), heat(found.values.state, found.tokens, t("stateOver"))),
       step(t("stepRead"), `y_t = C_t·h_t + D u_t = ${fixed(dot, 4)} + ${fixed(skip, 4)} · ${fixed(u[at], 4)} = ${fixed(y[at], 4)}`),
       step(t("stepGate"), "y_t ⊙ silu(z_t)", scrolled(t("stepGate"), [t("token"), "Δ", "u", "y", "silu(z)", "y·silu(z)"], lines)),
-      step(t("stepOut"), "W_O (y ⊙ silu(z))     x ← x + W_O (…)", strip(of("out"), "W_O"), strip(of("after"), "x")),
-      map ? step(t("implied", { n: channel }), "y_t = Σ_s M[t, s] u_s", h("p", { class: "muted" }, t("impliedHelp")), withTable(matrix((r, c) => map[r][c], found.tokens, found.tokens, { label: t("implied", { n: channel }), chosen: at }), () => table(["", ...found.tokens.map(visible)], found.tokens.map((/** @type {string} */ name, /** @type {number} */ r) => [visible(name), ...map[r]])))) : null)];
+      step(t("stepOut"), "W_O (y ⊙ silu(z))     x ← x + W_O (…)", strip(of("out"), "W_O y"), strip(of("after"), "x")),
+      map ? step(t("implied", { n: channel }), "y_t = Σ_s M[t, s] u_s", h("p", { class: "muted" }, t("impliedHelp")), withTable(matrix((r, c) => map[r][c], found.tokens, found.tokens, { label: t("implied", { n: channel }), chosen: at }), () => grid((r, c) => map[r][c], found.tokens, found.tokens))) : null)];
 }
 
 /** @param {any} found a PartView of kind "linear" */
@@ -83,7 +84,7 @@ export function kneserNey(found, choose) {
   return [
     h("section", { class: "card" }, h("h2", {}, t("nextTokens")), bars(found.names.map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, value: found.probabilities[i] })), { most: 1, click: (i) => choose(found.next[i]) })),
     h("section", { class: "card", id: "kneser-ney" }, h("h2", {}, t("knTitle", { token: visible(found.token_name) })), h("p", { class: "muted" }, t("knHelp")),
-      h("p", { class: "formula" }, "P_k(w | h) = max(c(hw) − D, 0) / Σ c(hv) + γ(h) · P_{k−1}(w | h′)"),
+      formula("P_k(w | h) = max(c(h w) − D, 0) / Σ c(h v) + γ(h) · P_{k−1}(w | h′)"),
       scrolled(t("knTitle", { token: visible(found.token_name) }), [t("context"), t("knCount"), t("knTotal"), t("knDiscount"), t("knGamma"), t("knLower"), t("probability")], lines),
       h("p", { class: "num-line" }, `P(${visible(found.token_name)}) = ${percent(found.steps.at(-1).probability, 2)}`))];
 }

@@ -2,7 +2,8 @@
 import { decode, rows } from "../api.js";
 import { h, put } from "../dom.js";
 import { fixed, number, t } from "../i18n.js";
-import { bars, matrix, strip, table, visible, withTable } from "../widgets.js";
+import { formula, inline, math } from "../math.js";
+import { bars, strip, table, visible, withTable } from "../widgets.js";
 
 /** @param {any} found a PartView of kind "attention" */
 export function attentionSteps(found) {
@@ -12,7 +13,7 @@ export function attentionSteps(found) {
   const [dots, scores, weights, allowed] = [of("dots"), of("scores"), of("weights"), of("allowed")];
   const keys = found.keys.map(visible);
   const shown = keys.map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, i })).filter(({ i }) => keys.length <= 40 || weights[i] > 0.005 || i === query);
-  const line = (/** @type {string} */ title, /** @type {string} */ formula, /** @type {any[]} */ ...inside) => h("li", {}, h("h3", {}, title), h("p", { class: "formula" }, formula), inside);
+  const line = (/** @type {string} */ title, /** @type {string} */ source, /** @type {any[]} */ ...inside) => h("li", {}, h("h3", {}, inline(title)), formula(source), inside);
   const lines = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("stepDots") }, h("table", { class: "tight by-hand" },
     h("thead", {}, h("tr", {}, [t("token"), t("dots"), t("scores"), t("weight")].map((name, i) => h("th", { scope: "col", class: i ? "num" : "" }, name)))),
     h("tbody", {}, shown.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "num", "data-dot": dots[i] }, fixed(dots[i], 3)),
@@ -45,21 +46,31 @@ export function byHand(X, how) {
   return { scores, weights, out: weights.map((line) => X[0].map((_, j) => line.reduce((sum, w, s) => sum + w * X[s][j], 0))) };
 }
 
-/** The widget. @param {string[]} [names] */
-export function threeVectors(names = ["le", "chat", "dort"]) {
+/** The example of the course: vectors to edit, and below them scores, weights and output as they follow from one another. */
+export function threeVectors() {
+  const names = t("threeWords").split(" ");
   const X = [[1, 0, 1], [0, 2, 0], [1, 1, 1]];
   const how = { scale: true, mask: false, sharp: 1 };
-  const found = h("div", { id: "by-hand", "aria-live": "polite" });
+  const found = h("div", { id: "by-hand", class: "flow", "aria-live": "polite" });
+  const grid = (/** @type {string} */ caption, /** @type {string} */ how_, /** @type {string[]} */ heads, /** @type {(r: number, c: number) => any} */ cell) => h("table", { class: "tight" }, h("caption", {}, h("b", {}, caption), " ", math(how_)),
+    h("thead", {}, h("tr", {}, h("td", {}), heads.map((name) => h("th", { scope: "col", class: "num" }, name)))),
+    h("tbody", {}, names.map((name, r) => h("tr", {}, h("th", { scope: "row" }, name), heads.map((_, c) => cell(r, c))))));
+  const number_ = (/** @type {number} */ v, /** @type {Record<string, any>} */ more = {}) => h("td", { class: "num", ...more }, fixed(v, 2));
   const fill = () => {
     const { scores, weights, out } = byHand(X, how);
-    put(found, h("div", { class: "scroll" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, ""), names.map((name) => h("th", { scope: "col", class: "num" }, `${t("scores")} · ${name}`)), names.map((name) => h("th", { scope: "col", class: "num" }, `${t("weight")} · ${name}`)), h("th", { scope: "col" }, t("output")))),
-      h("tbody", {}, names.map((name, r) => h("tr", {}, h("th", { scope: "row" }, name), scores[r].map((v, c) => h("td", { class: "num" }, how.mask && c > r ? "−∞" : fixed(v, 2))), weights[r].map((v) => h("td", { class: "num", "data-weight": v }, fixed(v, 3))), h("td", { class: "mono" }, `[${out[r].map((v) => fixed(v, 2)).join("  ")}]`)))))),
-      matrix((r, c) => weights[r][c], names, names, { label: t("weights"), most: 1, size: 130 }));
+    const shaded = (/** @type {number} */ v) => ({ "data-weight": v, style: { backgroundColor: `rgb(var(--heat-rgb) / ${(0.6 * v).toFixed(3)})` } });
+    put(found,
+      grid(t("scoresOf"), how.scale ? "X Xᵀ / √d" : "X Xᵀ", names, (r, c) => (how.mask && c > r ? h("td", { class: "num muted" }, "−∞") : number_(scores[r][c]))), h("span", { class: "arrow", "aria-hidden": "true" }, "→"),
+      grid(t("weights"), "α = softmax", names, (r, c) => number_(weights[r][c], shaded(weights[r][c]))), h("span", { class: "arrow", "aria-hidden": "true" }, "→"),
+      grid(t("output"), "α X", ["1", "2", "3"], (r, c) => number_(out[r][c])));
   };
-  const box = (/** @type {"scale" | "mask"} */ key, /** @type {string} */ label) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: how[key], onchange: (/** @type {any} */ e) => { how[key] = e.target.checked; fill(); } }), t(label));
-  const sharp = h("input", { type: "range", min: 0.1, max: 8, step: 0.1, value: 1, "aria-label": t("sharpness"), oninput: () => { how.sharp = Number(sharp.value); fill(); } });
+  const box = (/** @type {"scale" | "mask"} */ key, /** @type {string} */ label) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: how[key], onchange: (/** @type {any} */ e) => { how[key] = e.target.checked; fill(); } }), h("span", {}, inline(t(label))));
+  const says = h("output", { class: "num" });
+  const sharp = h("input", { type: "range", id: "sharpness", min: 0.1, max: 8, step: 0.1, oninput: () => { how.sharp = Number(sharp.value); says.textContent = `× ${fixed(how.sharp, 1)}`; fill(); } });
   sharp.value = "1";
-  const grid = h("table", { class: "tight vectors" }, h("tbody", {}, names.map((name, r) => h("tr", {}, h("th", { scope: "row" }, name), X[r].map((v, j) => h("td", {}, h("input", { type: "number", step: 0.1, value: v, "aria-label": `${name} ${j + 1}`, oninput: (/** @type {any} */ e) => { const value = Number(e.target.value); if (Number.isFinite(value)) { X[r][j] = value; fill(); } } })))))));
+  says.textContent = `× ${fixed(1, 1)}`;
+  const vectors = h("table", { class: "tight vectors" }, h("caption", {}, h("b", {}, t("threeInput")), " ", math("X")), h("tbody", {}, names.map((name, r) => h("tr", {}, h("th", { scope: "row" }, name), X[r].map((v, j) => h("td", {}, h("input", { type: "number", step: 0.1, value: v, "aria-label": `${name} ${j + 1}`, oninput: (/** @type {any} */ e) => { const value = Number(e.target.value); if (Number.isFinite(value)) { X[r][j] = value; fill(); } } })))))));
   fill();
-  return h("section", { class: "card" }, h("h2", {}, t("threeVectors")), h("p", { class: "muted" }, t("threeHelp")), h("div", { class: "row" }, grid, h("div", {}, box("scale", "scale"), box("mask", "maskFuture"), h("label", { class: "check" }, t("sharpness"), sharp))), found);
+  return h("section", { class: "card" }, h("h2", {}, t("threeVectors")), h("p", { class: "muted" }, t("threeHelp")),
+    h("div", { class: "flow" }, vectors, h("div", { class: "settings" }, h("div", { class: "field" }, h("label", { for: "sharpness" }, h("span", {}, t("sharpness")), says), sharp), box("scale", "scale"), box("mask", "maskFuture"))), found);
 }

@@ -1,10 +1,10 @@
 /** Try it: a panel for what the run can do. */
 import { at, decode, get, post } from "../api.js";
 import { h, later, put } from "../dom.js";
-import { fixed, lang, percent, t } from "../i18n.js";
+import { fixed, percent, t } from "../i18n.js";
 import { remember, route } from "../router.js";
 import { foot, opening, python, shell } from "../same.js";
-import { bars, busy, effects, matrix, plane, problem, spans, table, withTable } from "../widgets.js";
+import { bars, busy, effects, grid, matrix, plane, spans, table, withTable } from "../widgets.js";
 
 /** What a text box begins with, by recipe or by capability. @type {Record<string, string>} */
 const EXAMPLES = {
@@ -106,7 +106,7 @@ function answered(answer, text) {
       h("section", { class: "card" }, h("h2", {}, t("answering")),
         marked ? [entities ? null : h("p", { class: "answer", id: "answer" }, outcome.text || t("noAnswer")), marked] : h("p", { class: "answer", id: "answer" }, outcome.text || outcome.names[0] || t("noAnswer")),
         outcome.names.length ? bars(outcome.names.map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, value: outcome.probabilities[i] })), { most: 1 }) : null,
-        entities ? table([t("kind"), t("read"), ""], entities.map((/** @type {any} */ one) => [one.type, one.text, `${one.start}–${one.end}`])) : null),
+        entities ? table([t("kind"), t("read"), t("characters")], entities.map((/** @type {any} */ one) => [one.type, one.text, `${one.start}–${one.end}`])) : null),
       did.length ? h("section", { class: "card" }, h("h2", {}, t("wordsDid")), effects(did), h("small", {}, t("wordsDidHelp"))) : null),
   ];
 }
@@ -126,7 +126,7 @@ async function translated(opened, text, answer, signal) {
       const mean = (/** @type {number} */ r, /** @type {number} */ c) => { let sum = 0; for (let k = 0; k < heads; k++) sum += flat[(k * rows + r) * columns + c]; return sum / heads; };
       const written = [...maps.rows.slice(1), "→"];  // at a place the decoder writes the next token
       parts.push(h("section", { class: "card" }, h("h2", {}, t("alignment")), h("p", { class: "muted" }, t("alignHelp")),
-        withTable(matrix(mean, written, maps.columns, { label: t("alignment") }), () => table(["", ...maps.columns], written.map((name, r) => [name, ...maps.columns.map((/** @type {any} */ _, /** @type {number} */ c) => mean(r, c))])))));
+        withTable(matrix(mean, written, maps.columns, { label: t("alignment") }), () => grid(mean, written, maps.columns))));
     }
   }
   return parts;

@@ -134,6 +134,7 @@ export async function show(place, opened) {
     leaf = place_;
     writing = new AbortController();
     go.textContent = t("stop");
+    dist.classList.add("busy");
     try {
       const { temperature, topK, topP } = how();
       await stream(`${at(opened.id)}/write`, { text: box.value, ids: ids(leaf), step: opened.step(), tokens: Number(N.input.value), temperature, top_k: topK, top_p: topP }, (item) => {
@@ -154,7 +155,7 @@ export async function show(place, opened) {
     h("div", {},
       h("section", { class: "card" }, h("div", { class: "field" }, h("label", { for: "text" }, t("read")), box), h("div", { class: "row" }, go, h("button", { type: "button", onclick: restart }, t("reset"))), trouble, paper, h("small", {}, t("branchHelp"))),
       h("section", { class: "card" }, h("h2", {}, t("branches")), tree)),
-    h("section", { class: "card" }, h("h2", {}, t("nextToken")), T.field, K.field, P.field, N.field, dist, h("small", {}, t("nextHelp"))));
+    h("section", { class: "card" }, h("h2", {}, t("nextToken")), h("div", { class: "sliders" }, T.field, K.field, P.field, N.field), dist, h("small", {}, t("nextHelp"))));
   put(place, body, foot(() => {
     const { temperature, topK, topP } = how();
     const path = shell(opened.info.path), words = [`--temperature ${temperature}`, topK ? `--top-k ${topK}` : "", topP < 1 ? `--top-p ${topP}` : "", `--max-tokens ${N.input.value}`].filter(Boolean).join(" ");
