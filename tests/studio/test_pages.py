@@ -291,11 +291,24 @@ def test_an_error_is_a_sentence_in_the_page(visit):
 
 @pytest.mark.parametrize(("width", "dark", "locale"), [(1280, False, "en-GB"), (390, True, "fr-FR")])
 @pytest.mark.parametrize(
-    "view", [(), ("run", "classify", "try"), ("run", "language", "inside"), ("run", "classify", "change"), ("training",)]
+    "view",
+    [
+        (),
+        ("run", "classify", "try"),
+        ("run", "language", "try"),
+        ("run", "digits", "try"),
+        ("run", "language", "inside"),
+        ("run", "mamba", "inside"),
+        ("run", "classify", "change"),
+        ("training",),
+        ("compare",),
+        ("course",),
+        ("course", "5"),
+    ],
 )
 def test_pages_are_accessible_and_fit_the_screen(visit, view, width, dark, locale):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page = settled(visit(state(*view, text=TEXT) if len(view) > 1 else state(*view), width=width, dark=dark, locale=locale))
+    page = settled(visit(state(*view, text=TEXT) if view[:1] == ("run",) else state(*view), width=width, dark=dark, locale=locale))
     found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"][:120]) for one in found if one["impact"] in ("serious", "critical")] == []
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

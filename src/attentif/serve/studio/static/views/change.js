@@ -46,7 +46,7 @@ export async function show(place, opened) {
   box.addEventListener("input", later(fill, 350));
   /** @type {any} */ let shown = null;
   put(place, h("p", { class: "muted" }, t("changesLead")),
-    h("section", { class: "card" }, drawing ? picture : h("div", { class: "field" }, h("label", { for: "text" }, t("read")), box), another(opened, (row, number) => { example = number; if (drawing) put(picture, shownRow(row, number)); if (!drawing) box.value = textOf(row, info.reads); remember(drawing ? { example } : { text: box.value }); return fill(); })),
+    h("section", { class: drawing ? "card" : "card asking" }, drawing ? picture : h("div", { class: "field" }, h("label", { for: "text" }, t("read")), box), another(opened, (row, number) => { example = number; if (drawing) put(picture, shownRow(row, number)); if (!drawing) box.value = textOf(row, info.reads); remember(drawing ? { example } : { text: box.value }); return fill(); })),
     h("div", { class: "grid side" }, h("section", { class: "card" }, h("div", { class: "row end" }, h("h2", {}, t("change")), h("button", { type: "button", class: "quiet", onclick: () => { changes = []; fill(); } }, t("reset"))), switches),
       shown = h("div", {}, found, parts.some((/** @type {any} */ one) => one.sizes.heads) && h("section", { class: "card" }, h("div", { class: "row end" }, h("h2", {}, t("heads")), h("button", { type: "button", id: "rank", onclick: rank }, t("rank"))), h("p", { class: "muted" }, t("rankHelp")), ranking))),
     foot(() => code(opened, box.value, changes), shown, id));

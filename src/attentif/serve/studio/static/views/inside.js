@@ -44,8 +44,8 @@ export async function show(place, opened) {
     return part(opened, state, tokens, paths, go, request);
   });
   box.addEventListener("input", later(() => go({ text: box.value, query: -1 }), 350));
-  put(place, h("section", { class: "card" }, reads ? h("div", { class: "field" }, h("label", { for: "text" }, t("read")), box) : example, another(opened, (row, number) => { if (!reads) put(example, shownRow(row, number)); if (reads) box.value = textOf(row, info.reads); return go(reads ? { text: box.value, query: -1 } : { example: number, query: -1 }); })),
-    h("div", { class: "grid side" }, h("section", { class: "card" }, h("h2", {}, t("architecture")), h("p", { class: "muted" }, t("architectureHelp")), picture), body),
+  put(place, h("section", { class: reads ? "card asking" : "card" }, reads ? h("div", { class: "field" }, h("label", { for: "text" }, t("read")), box) : example, another(opened, (row, number) => { if (!reads) put(example, shownRow(row, number)); if (reads) box.value = textOf(row, info.reads); return go(reads ? { text: box.value, query: -1 } : { example: number, query: -1 }); })),
+    h("div", { class: info.architecture.stacks.length > 1 ? "grid drawn" : "grid side" }, h("section", { class: "card" }, h("h2", {}, t("architecture")), h("p", { class: "muted" }, t("architectureHelp")), picture), body),
     foot(() => code(opened, state, tokens, reads), body, id));
   redraw();
   if (!reads) get(`${at(id)}/examples`).then(({ rows: all }) => all[state.example] && put(example, shownRow(all[state.example], state.example)));

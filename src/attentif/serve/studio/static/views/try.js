@@ -41,7 +41,7 @@ async function texts(place, opened, kind) {
   const query = route().query;
   const { reads, beside } = opened.info;
   const first = (/** @type {string} */ role) => query.get(role) ?? (role === "context" ? PASSAGE : "");
-  const box = h("textarea", { id: "text", rows: 3, spellcheck: "false", value: query.get("text") ?? firstText(opened.info) });
+  const box = h("textarea", { id: "text", rows: 2, spellcheck: "false", value: query.get("text") ?? firstText(opened.info) });
   const others = beside.map((/** @type {string} */ role) => ({ role, box: h("textarea", { id: role, rows: role === "context" ? 5 : 2, spellcheck: "false", value: first(role) }) }));
   const found = h("div", { "aria-live": "polite" });
   /** @type {AbortController | null} */ let asking = null;
@@ -61,7 +61,7 @@ async function texts(place, opened, kind) {
   const field = (/** @type {any} */ input, /** @type {string} */ label) => h("div", { class: "field" }, h("label", { for: input.id }, label), input);
   const more = others.map((/** @type {any} */ one) => (one.role === "pair" ? h("details", { open: Boolean(one.box.value) }, h("summary", {}, t("readPair")), field(one.box, t("readPair"))) : field(one.box, t("passage"))));
   put(place,
-    h("section", { class: "card" }, field(box, t(reads === "question" ? "askedQuestion" : "read")), more, kind === "fill" ? h("small", {}, t("fillHelp")) : null, another(opened, (row) => {
+    h("section", { class: "card asking" }, field(box, t(reads === "question" ? "askedQuestion" : "read")), more, kind === "fill" ? h("small", {}, t("fillHelp")) : null, another(opened, (row) => {
       box.value = textOf(row, reads);
       for (const one of others) one.box.value = row[one.role] ?? "";
       ask();
