@@ -37,6 +37,9 @@ from attentif.nn.ffn import GATED
 from attentif.text import Tokenizer
 
 
+TEXT_TABLE = "text_config"
+
+
 @dataclass(frozen=True)
 class Imported:
     """What a folder holds."""
@@ -76,12 +79,19 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
     matched = match_tensors(folder, table, tensors, model.state_dict(), deepest(model_config), ignored)
     weights = {name: tensor if dtype is None else tensor.to(dtype) for name, tensor in ours_from(matched, tensors)}
     model.load_state_dict(weights, assign=True)
-    special = {key: value for key, value in config.items() if key.endswith("_token_id") and value is not None}
+    read = with_text_table(config)
+    special = {key: value for key, value in read.items() if key.endswith("_token_id") and value is not None}
     tokenizer, target = (
-        add_empty_frame(apply_lowercase(folder, read_tokenizer(folder, config))),
-        add_empty_frame(read_target_tokenizer(folder, config)),
+        add_empty_frame(apply_lowercase(folder, read_tokenizer(folder, read))),
+        add_empty_frame(read_target_tokenizer(folder, read)),
     )
     return Imported(model.eval(), tokenizer, target, family, head, labels, special, config, decoding, ignored_keys)
+
+
+def with_text_table(config: dict[str, Any]) -> dict[str, Any]:
+    """config.json with what it says of texts in a table of their own (CLIP)."""
+    table = config.get(TEXT_TABLE)
+    return {**table, **config} if isinstance(table, dict) else config
 
 
 @contextmanager
@@ -173,6 +183,8 @@ def write_folder(
     write_stream(folder / WEIGHTS, dict(theirs_from(matched, on_meta(own))), theirs_from(matched, own))
     if tokenizer is not None:
         tokenizer.save(folder / "tokenizer.json")
+    if isinstance(table := config.get(TEXT_TABLE), dict):
+        config = config | {TEXT_TABLE: table | dict(special or {})}
     write_json(folder / CONFIG, config | dict(special or {}))
 
 
@@ -187,8 +199,9 @@ def match_own(family: Family, head: HeadOf, config: ModelConfig, own: Mapping[st
 
 
 def deepest(config: ModelConfig) -> int:
-    """Blocks of the deeper stack; rows of blocks that the other does not have are passed over."""
-    return max(config.layers if stack.layers is None else stack.layers for stack in (config.encoder, config.decoder) if stack is not None)
+    """Blocks of the deepest stack; rows of blocks that the others do not have are passed over."""
+    own = max(config.layers if stack.layers is None else stack.layers for stack in (config.encoder, config.decoder) if stack is not None)
+    return own if config.tower is None else max(own, deepest(config.tower))
 
 
 def describe_model(
@@ -212,11 +225,17 @@ def describe_model(
         config["tie_word_embeddings"], again["shared"] = False, False
     if family.resizes:  # the size of pictures stands in a file of its own (pictures.py)
         again["frontend"] |= {key: values["frontend"].get(key) for key in ("height", "width")}
-    if values["head"]["kind"] == "embed":  # how its vectors are pooled stands in files of its own (pooling.py)
-        again["head"] = values["head"]
+    if pools_by_files(values):  # how its vectors are pooled stands in files of its own (pooling.py)
+        again["head"] |= {key: values["head"][key] for key in ("pool", "normalise")}
     if difference := next(compare_models(values, again), None):
         raise ConfigError(f"{family.kind} cannot represent {difference}")
     return config
+
+
+def pools_by_files(values: Mapping[str, Any]) -> bool:
+    """Whether this gives vectors of texts as sentence-transformers does, pooled and nothing more."""
+    head = values["head"]
+    return head["kind"] == "embed" and values["frontend"]["kind"] == "tokens" and head["projection"] is None
 
 
 def with_limits(config: dict[str, Any], family: Family, limits: Mapping[str, int] | None) -> dict[str, Any]:

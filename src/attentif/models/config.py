@@ -38,6 +38,7 @@ class ModelConfig(Config):
     bridge: Names = Field((), description="decoder sublayers initialised from the encoder's final states, by name")
     reverse: bool = Field(False, description="the encoder reads the source from its end")
     head: Head = Field(description="from vectors to what is predicted")
+    tower: "ModelConfig | None" = Field(None, description="a second model whose vectors are compared with this one's: pictures beside texts (CLIP)")
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
@@ -52,6 +53,10 @@ class ModelConfig(Config):
             raise ValueError("`bridge` leads from an encoder to a decoder: the model needs both")
         if self.reverse and self.encoder is None:
             raise ValueError("`reverse` is for the source of an encoder")
+        if (self.tower is not None) != bool(getattr(self.head, "similarity", None)):
+            raise ValueError("`tower` goes with a head that compares its vectors (head.similarity), and only with one")
+        if self.tower is not None and self.tower.head.kind != "embed":
+            raise ValueError("`tower` gives vectors: its head is one of the kind embed")
         if problems := [*self._contradictions()]:
             raise inside(problems)
         return self
@@ -139,7 +144,8 @@ class ModelConfig(Config):
         return self.replace(frontend=self.frontend.with_any_size(), head=self.head.with_any_size(), **target)
 
     def with_head(self, head: HeadConfig) -> Self:
-        return self.replace(head=head)
+        """The same model with another head; a tower goes with a head that compares its vectors."""
+        return self.replace(head=head) if getattr(head, "similarity", None) else self.replace(head=head, tower=None)
 
 
 def resolve(values: dict[str, Any], name: str = "model") -> ModelConfig:

@@ -61,6 +61,8 @@ class Model(nn.Module):
         last = self.decoder or self.encoder
         assert last is not None
         self.head = config.head.build(last.width, reads.tokens if isinstance(reads, TokenFrontend) else None, config.dropout)
+        with within("tower."):
+            self.tower = Model(config.tower) if config.tower else None
 
     def _stack(self, config: StackConfig | None, memory_width: int | None) -> Stack | None:
         return None if config is None else self.config.stack(config, memory_width)

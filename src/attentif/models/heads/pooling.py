@@ -5,6 +5,7 @@
     first-mean      the first vector and the mean of the others, side by side       (DINOv2)
     first-two       the first two vectors side by side; heads score each by a map of its own     (DeiT)
     attention       v = Σ_t α_t x_t,  α = softmax_t(wᵀ x_t)         a mean whose weights are learned (after Yang et al. 2016)
+    probe           u = MultiHead(p, X, X),  v = u + MLP(n(u))      attention of one learned query p (SigLIP, after Lee et al. 2019)
 
 w is initialised to zero, so attention starts as the mean. Its weights can be recorded as a map with one row. `skip` positions at the
 beginning are left out of means: class tokens and registers.
@@ -13,9 +14,16 @@ beginning are left out of means: class tokens and registers.
 from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from attentif.nn.mixer import Caps, Recordable
+from attentif.config import Config
+from attentif.errors import ConfigError
+from attentif.kernels.attention import attention
+from attentif.nn.ffn import FeedForwardConfig
+from attentif.nn.linear import Linear
+from attentif.nn.mixer import Caps, Recordable, Site
+from attentif.nn.norm import LayerNormConfig, Norm
 from attentif.nn.seq import Seq, unpack
 from attentif.nn.tape import tape_for
 
@@ -74,3 +82,40 @@ class AttentionPool(Recordable):
 
     def maps(self, record: Tensor, head: int | None = None, rows: Tensor | None = None) -> Tensor:  # there is one head
         return (record if rows is None else record[rows])[:, None, None]
+
+
+class ProbeConfig(Config):
+    """Attention by one learned query, and a feed-forward network behind it."""
+
+    heads: int = Field(8, gt=0, description="heads of the attention")
+    norm: Norm = Field(LayerNormConfig(), description="before the feed-forward network")
+    ffn: FeedForwardConfig = Field(FeedForwardConfig(), description="the feed-forward network")
+
+    def build(self, width: int) -> "Probe":
+        return Probe(self, width)
+
+
+class Probe(nn.Module):
+    """The pooling `probe` above."""
+
+    def __init__(self, config: ProbeConfig, width: int) -> None:
+        super().__init__()
+        if width % config.heads:
+            raise ConfigError(f"head.probe.heads: {config.heads} heads do not divide a width of {width}")
+        self.heads = config.heads
+        self.query = nn.Parameter(torch.zeros(width))
+        self.q, self.k, self.v, self.out = (Linear(width, width) for _ in range(4))
+        self.norm = config.norm.build(width)
+        self.ffn = config.ffn.build(Site(width=width, norm=config.norm))
+
+    def init_weights(self) -> None:
+        nn.init.normal_(self.query, std=0.02)
+
+    def forward(self, x: Tensor, seq: Seq) -> Tensor:
+        """(B, D)"""
+        x = unpack(x, seq) if seq.is_packed else x
+        split = lambda vectors: vectors.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        q = split(self.q(self.query).expand(x.shape[0], 1, -1))
+        mask = None if seq.dense else seq.padded_mask()[:, None, None]
+        pooled = self.out(attention(q, split(self.k(x)), split(self.v(x)), mask=mask, scale=q.shape[-1] ** -0.5).transpose(1, 2).flatten(2))
+        return (pooled + self.ffn(self.norm(pooled), Seq.from_padded([1] * x.shape[0])))[:, 0]
