@@ -26,7 +26,8 @@ from attentif.tasks.base import AnyBaseTask, AnyTask, Dataset, Example, Progress
 from attentif.tasks.batches import format_count, refuse_blank
 from attentif.tasks.capabilities import CAPABILITIES, Aligner, Capability, Filler, Generator, Painter
 from attentif.tasks.embeddings.senses import Senses, find_senses
-from attentif.tasks.embeddings.sentences import embed, nearest
+from attentif.tasks.embeddings.pictures import embed_inputs, match_pictures
+from attentif.tasks.embeddings.sentences import nearest
 from attentif.tasks.explain import Explanation, Neighbour, explain_picture, explain_signal, explain_text
 from attentif.tasks.predictors import Ensemble, first_network
 from attentif.tasks.pretraining.fill import Filled
@@ -191,21 +192,29 @@ class Run:
 
     def embed(
         self,
-        texts: Sequence[str],
+        texts: Sequence[str | Path],
         *,
         pooling: str | None = None,
         normalise: bool = True,
         say: Say | None = None,
         progress: Progress | None = None,
     ) -> NDArray[np.float32]:
-        """(N, D): a vector for each text. `pooling` is mean, first (or cls), last or max; by default the checkpoint's own, or mean."""
+        """(N, D): a vector for each text; for each picture, given as a `Path`, by a model that reads them (CLIP, DINOv2).
+
+        `pooling` is mean, first (or cls), last or max; by default the checkpoint's own, or mean.
+        """
         if isinstance(texts, str):
             raise UsageError("embed takes a list of texts: embed([text])")
         if not texts:
             raise UsageError("embed takes a text at least")
-        refuse_blank(texts, "text")
+        refuse_blank([text for text in texts if isinstance(text, str)], "text")
         task = self.require("embed")
-        return embed(*(task, self.network, self.tokenizers, texts), pooling=pooling, normalise=normalise, say=say, progress=progress)
+        return embed_inputs(task, self.network, self.tokenizers, texts, pooling=pooling, normalise=normalise, say=say, progress=progress)
+
+    def match(self, pictures: Sequence[str | Path], texts: Sequence[str]) -> NDArray[np.float32]:
+        """(pictures, texts): how probably each text describes each picture; CLIP chooses among the texts, SigLIP judges each alone."""
+        shown, said = self.embed([Path(picture) for picture in pictures]), self.embed(texts)
+        return match_pictures(self.network, shown, said)
 
     def embed_file(
         self,

@@ -32,7 +32,7 @@ class Case:
     def build(self, folder: Path, dtype: torch.dtype) -> Any:
         torch.manual_seed(0)
         special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-        text = {} if self.kind == "image" else {"vocab_size": VOCAB} | special
+        text = {} if self.kind in ("image", "pair") else {"vocab_size": VOCAB} | special
         config = getattr(transformers, self.config)(**text | self.sizes)
         model = getattr(transformers, self.architecture)(config).eval().to(dtype)
         learned = [parameter for parameter in model.parameters() if parameter.requires_grad]  # Marian's sinusoids are not
@@ -269,6 +269,14 @@ JAMBA = LLAMA | {
 }
 LED = BART | {"attention_window": 4, "max_encoder_position_embeddings": 80, "max_decoder_position_embeddings": 80}
 LED = {key: value for key, value in LED.items() if key not in ("max_position_embeddings", "scale_embedding")}
+
+
+TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_act": "quick_gelu"}
+READER = {"max_position_embeddings": 40, "vocab_size": VOCAB + 1, "bos_token_id": 1, "eos_token_id": VOCAB, "pad_token_id": 0} | TOWER
+SEER = {"image_size": 12, "patch_size": 4, "num_channels": 3} | TOWER
+WIDER = {"hidden_size": 48, "num_hidden_layers": 3, "hidden_act": "gelu"}  # one tower than the other
+CLIP = {"text_config": READER, "vision_config": SEER | WIDER, "projection_dim": 20}
+SIGLIP = {"text_config": READER | {"projection_size": 48}, "vision_config": SEER | WIDER}
 
 
 def labels(head: str) -> dict[str, int]:
@@ -553,6 +561,17 @@ CASES = {
     "jamba": Case("JambaForCausalLM", "JambaConfig", JAMBA, double=False),
     "jamba dense": Case("JambaForCausalLM", "JambaConfig", JAMBA | {"num_experts": 1, "mamba_proj_bias": True}, double=False),
     **heads("Jamba", "JambaConfig", JAMBA, f"{CLASSIFY} Model", double=False),
+    "clip": Case("CLIPModel", "CLIPConfig", CLIP, kind="pair"),
+    "clip classes": Case("CLIPForImageClassification", "CLIPConfig", CLIP | {"num_labels": 3}, kind="image"),
+    "clip texts": Case("CLIPTextModel", "CLIPTextConfig", READER),
+    "clip texts projected": Case("CLIPTextModelWithProjection", "CLIPTextConfig", READER | {"projection_dim": 20}),
+    "clip pictures": Case("CLIPVisionModel", "CLIPVisionConfig", SEER, kind="image"),
+    "clip pictures projected": Case("CLIPVisionModelWithProjection", "CLIPVisionConfig", SEER | {"projection_dim": 20}, kind="image"),
+    "siglip": Case("SiglipModel", "SiglipConfig", SIGLIP, kind="pair"),
+    "siglip classes": Case("SiglipForImageClassification", "SiglipConfig", SIGLIP | {"num_labels": 3}, kind="image"),
+    "siglip texts": Case("SiglipTextModel", "SiglipTextConfig", READER | {"projection_size": 20}),
+    "siglip pictures": Case("SiglipVisionModel", "SiglipVisionConfig", SEER, kind="image"),
+    "siglip pictures headless": Case("SiglipVisionModel", "SiglipVisionConfig", SEER | {"vision_use_head": False}, kind="image"),
     "led": Case("LEDForConditionalGeneration", "LEDConfig", LED, kind="seq2seq", double=False),
     **heads("LED", "LEDConfig", LED, f"{ANSWER} Model", kind="seq2seq", double=False),
 }

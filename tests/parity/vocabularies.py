@@ -102,6 +102,22 @@ def trained_bytes(special: list[str]) -> Tokenizer:
     return rust
 
 
+def ends_of_words(folder: Path) -> None:
+    """CLIP's: the last letter of a word is a token of its own."""
+    rust = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    rust.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    trainer = trainers.BpeTrainer(vocab_size=460, end_of_word_suffix="</w>", show_progress=False)
+    rust.train_from_iterator(TRAINING, trainer)
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    learned = json.loads(rust.to_str())["model"]
+    tokens = dict.fromkeys([*letters, *(f"{letter}</w>" for letter in letters), *learned["vocab"]])
+    vocab = {token: number for number, token in enumerate([*tokens, "<|startoftext|>", "<|endoftext|>"])}
+    (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    merges = [" ".join(pair) if isinstance(pair, list) else pair for pair in learned["merges"]]
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{pair}\n" for pair in merges), encoding="utf-8")
+
+
 def sentence_pieces(name: str, **options: Any) -> Callable[[Path], None]:
     usual = {"model_type": "unigram", "vocab_size": 330, "character_coverage": 0.995, "minloglevel": 2, "hard_vocab_limit": False}
 
@@ -205,5 +221,7 @@ FOLDERS = {
     "neox": Folder("gpt_neox", byte_level("<|endoftext|>", "<|padding|>")),
     "neox-bos": Folder("gpt_neox", byte_level("<|endoftext|>", "<|padding|>"), {"add_bos_token": True, "add_eos_token": True}),
     "marian": Folder("marian", two_languages),
+    "clip": Folder("clip", ends_of_words),
+    "siglip": Folder("siglip", sentence_pieces("spiece.model", pad_id=-1, eos_id=1, unk_id=2, bos_id=-1), {"tokenizer_class": "SiglipTokenizer"}),
     "wav2vec2": Folder("wav2vec2-conformer", letters),
 }

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +18,16 @@ if TYPE_CHECKING:
 
 def embed(
     run: RunPath,
-    texts: Annotated[list[str], typer.Argument(metavar="FILE|TEXT", help="A file of texts; or texts.", show_default=False)],
+    texts: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE|TEXT", help="A file of texts; or texts, pictures, a folder of pictures.", show_default=False),
+    ],
     text: TextColumn = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the vectors to this file: .npz, .safetensors or .csv.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the vectors of a file that were interrupted.")] = False,
     force: Force = False,
-    near: Annotated[str | None, typer.Option(metavar="TEXT", help="Print the texts nearest to this one.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="Number of nearest texts.")] = 5,
+    near: Annotated[str | None, typer.Option(metavar="TEXT", help="Print the texts or pictures nearest to this text or picture.")] = None,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="Number of nearest ones.")] = 5,
     pooling: Annotated[
         str | None,
         typer.Option(
@@ -37,19 +41,25 @@ def embed(
     threads: Threads = 0,
     precision: Precision = "float32",
 ) -> None:
-    """Compute embeddings of texts, to store, search or compare.
+    """Compute embeddings of texts or pictures, to store, search or compare.
 
-    RUN is any text model, for example a sentence encoder from Hugging Face (all-MiniLM-L6-v2). A file is read in constant memory;
-    --resume continues an interrupted command.
+    RUN is any text model, for example a sentence encoder from Hugging Face (all-MiniLM-L6-v2); or one of pictures (DINOv2), or of both
+    (CLIP, SigLIP). A file is read in constant memory; --resume continues an interrupted command.
 
     \b
     For example:
     attentif embed RUN avis.csv --text avis --out vectors.npz
     attentif embed RUN avis.csv --near "trop long" --count 5
     attentif embed RUN "Le chat dort." "A cat is sleeping." "La bourse chute."
+    attentif embed CLIP photo.jpg "a photo of a cat" "a photo of a dog"
+    attentif embed CLIP photos/ --near "a dog on a beach"
     """
     check_out(out, force or resume)
-    file = _file_of(texts, text, out, near, resume)
+    given = find_pictures(texts)
+    file = None if given is not None else _file_of(texts, text, out, near, resume)
+    if given is not None:
+        check_pictures(given, text, out, near, resume, cluster)
+        texts = [str(one) for one in given]
     from attentif.api import load
     from attentif.tasks.batches import format_count
     from attentif.training.progress import display
@@ -67,7 +77,8 @@ def embed(
             workers = closing.enter_context(open_cluster(cluster))
             remote = RemoteRun.of(run, device=device, pooling=pooling, normalise=normalise)
             embed_all = lambda some: embed_on(workers, remote, some)
-        seen = None if near is None else Nearest(loaded.embed([near], pooling=pooling)[0], count)
+        asked = None if near is None else (find_pictures([near]) or [near])
+        seen = None if asked is None else Nearest(loaded.embed(asked, pooling=pooling)[0], count)
         see = None if seen is None else seen.add
         if file is not None and out is not None:
             how: Any = {"column": text, "pooling": pooling, "normalise": normalise, "resume": resume, "force": force}
@@ -75,7 +86,7 @@ def embed(
         elif file is not None and see is not None:
             _look_through(file, text, embed_all, see, progress, watch.say)
         else:
-            vectors = embed_all(texts)
+            vectors = embed_all(texts if given is None else given)
             lines = list(range(1, len(texts) + 1))
             if see is not None:
                 see(lines, texts, vectors)
@@ -90,7 +101,62 @@ def embed(
     if seen is not None:
         _print_nearest(seen, json)
     elif out is None:
-        _print_cosines(texts, vectors, json)
+        _print_cosines(texts, vectors, json, match_given(loaded, given, vectors))
+
+
+def find_pictures(words: list[str]) -> list[str | Path] | None:
+    """Texts, and paths where words are files of pictures; the pictures of a folder; None where there is no picture."""
+    from attentif.data.picture_files import SUFFIXES
+
+    shown = lambda path: path.suffix.lower() in SUFFIXES and path.is_file()
+    if len(words) == 1 and (folder := Path(words[0])).is_dir():
+        if not (found := sorted(path for path in folder.rglob("*") if shown(path))):
+            raise UsageError(f"{folder} holds no pictures ({', '.join(SUFFIXES)})")
+        return [*found]
+    given: list[str | Path] = [Path(word) if shown(Path(word)) else word for word in words]
+    return given if any(isinstance(one, Path) for one in given) else None
+
+
+def check_pictures(
+    given: list[str | Path], column: str | None, out: Path | None, near: str | None, resume: bool, cluster: str | None
+) -> None:
+    """Refuse options that are for files of texts."""
+    from attentif.data.sentences import SUFFIXES, check_vectors_path
+
+    if out is not None:
+        check_vectors_path(out)
+    if column is not None or resume or cluster is not None:
+        raise UsageError("--text, --resume and --cluster are for a file of texts, not for pictures")
+    if out is None and near is None and len(given) < 2:
+        raise UsageError(f"say where the vector goes (--out FILE{SUFFIXES[0]}), what to look for (--near TEXT), or what to compare it with")
+
+
+@dataclass(frozen=True)
+class Matches:
+    """How probably each text is that of each picture."""
+
+    pictures: list[str]
+    texts: list[str]
+    probabilities: "Vectors"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"pictures": self.pictures, "matches": self.probabilities.round(6).tolist()}
+
+    def print(self) -> None:
+        rows = [[name, *(f"{value:.3f}" for value in row)] for name, row in zip(self.pictures, self.probabilities, strict=True)]
+        print_table(["picture", *self.texts], rows, title="probabilities")
+
+
+def match_given(run: Any, given: list[str | Path] | None, vectors: "Vectors") -> Matches | None:
+    """Of pictures beside texts, by a model that was trained to compare them."""
+    from attentif.tasks.embeddings.pictures import compares, match_pictures
+
+    shown = [row for row, one in enumerate(given or ()) if isinstance(one, Path)]
+    said = [row for row, one in enumerate(given or ()) if isinstance(one, str)]
+    if given is None or not shown or not said or not compares(run.network):
+        return None
+    found = match_pictures(run.network, vectors[shown], vectors[said])
+    return Matches([str(given[row]) for row in shown], [str(given[row]) for row in said], found)
 
 
 class Nearest:
@@ -160,12 +226,14 @@ def _print_nearest(seen: Nearest, json: bool) -> None:
         print_table(["cosine", "line", "text"], [[f"{cosine:.3f}", f"{line}", text] for cosine, line, text in seen.rows])
 
 
-def _print_cosines(texts: list[str], vectors: "Vectors", json: bool) -> None:
+def _print_cosines(texts: list[str], vectors: "Vectors", json: bool, matched: "Matches | None" = None) -> None:
     from attentif.tasks.embeddings.sentences import cosines
 
     table = cosines(vectors)
     if json:
-        print_json({"texts": texts, "cosines": table.round(6).tolist()})
+        print_json({"texts": texts, "cosines": table.round(6).tolist()} | ({} if matched is None else matched.as_json()))
         return
+    if matched is not None:
+        matched.print()
     rows = [[f"{number}", *(f"{value:.3f}" for value in row), text] for number, (row, text) in enumerate(zip(table, texts, strict=True), 1)]
     print_table(["", *map(str, range(1, len(texts) + 1)), "text"], rows, title="cosines")

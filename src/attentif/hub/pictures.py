@@ -39,7 +39,13 @@ PROCESSORS = {
     "CLIP": CLIP,
     "Siglip": Processor(square=False),
 }
-OF_FAMILY = {"deit": "DeiT", "beit": "Beit", "dinov2": "Bit", "dinov2_with_registers": "Bit", "clip": "CLIP", "siglip": "Siglip"}
+OF_FAMILY = {
+    "deit": "DeiT",
+    "beit": "Beit",
+    **dict.fromkeys(("dinov2", "dinov2_with_registers"), "Bit"),
+    **dict.fromkeys(("clip", "clip_vision_model"), "CLIP"),
+    **dict.fromkeys(("siglip", "siglip_vision_model"), "Siglip"),
+}
 
 
 def read_said(folder: Path, family: str) -> tuple[dict[str, Any], Processor]:

@@ -77,7 +77,7 @@ def wordpiece(source: Source, files: Sequence[Path]) -> Rust:
 
 
 def byte_level(source: Source, files: Sequence[Path]) -> Rust:
-    rust = _bpe(files[1], _ids(files[0]), _merges(files[1]), continuing_subword_prefix="", end_of_word_suffix="")
+    rust = bpe(files[1], tokens_of(files[0]), merges_of(files[1]), continuing_subword_prefix="", end_of_word_suffix="")
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=source.flag("add_prefix_space", False))
     rust.decoder = decoders.ByteLevel()
     return rust
@@ -197,7 +197,7 @@ def nllb(source: Source, files: Sequence[Path]) -> Rust:
     found = source.pieces(files[0])
     tokens = dict.fromkeys([*(source.names[part] for part in ("bos", "pad", "eos", "unk")), *(piece.text for piece in found.pieces)])
     vocab = {token: number for number, token in enumerate(tokens)}
-    rust = _bpe(files[0], vocab, found.merges(), unk_token=source.names["unk"], fuse_unk=True, byte_fallback=False)
+    rust = bpe(files[0], vocab, found.merges(), unk_token=source.names["unk"], fuse_unk=True, byte_fallback=False)
     if found.characters:
         rust.normalizer = normalizers.Sequence(_one_blank(found))
     rust.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
@@ -329,7 +329,7 @@ def marian(source: Source, files: Sequence[Path]) -> Rust:
     Characters that only the other language's model knows are found where nothing else fits; its longer pieces can be read from ids,
     never found in a text. Pieces that vocab.json lacks are left out of the cutting.
     """
-    found, ids = _unigram_pieces(source, files[0]), _ids(files[1])
+    found, ids = _unigram_pieces(source, files[0]), tokens_of(files[1])
     if source.names["unk"] not in ids:
         raise RunError(f"has no {source.names['unk']}, which stands for unknown words", file=files[1])
     if sorted(ids.values()) != list(range(len(ids))):
@@ -370,7 +370,7 @@ def split_marian(rust: Rust) -> tuple[Pieces, dict[str, int]] | None:
 
 def characters(source: Source, files: Sequence[Path]) -> Rust:
     """A character is a token, and `|` the space between words (Baevski et al. 2020). Repetitions and blanks are CTC's business."""
-    ids, gap = _ids(files[0]), str(source.said.get("word_delimiter_token") or "|")
+    ids, gap = tokens_of(files[0]), str(source.said.get("word_delimiter_token") or "|")
     small = {token.lower(): token for token in ids if len(token) == 1 and token.lower() != token}
     small = small if source.flag("do_lower_case", False) else {}  # a vocabulary of capitals, read and written in small letters
     rust = Rust(models.WordLevel(ids, unk_token=source.names["unk"]))
@@ -384,7 +384,7 @@ def characters(source: Source, files: Sequence[Path]) -> Rust:
 # ------------------------------------------------------------------------------------------------------------------------ helpers
 
 
-def _merges(path: Path) -> list[tuple[str, str]]:
+def merges_of(path: Path) -> list[tuple[str, str]]:
     """Pairs of tokens, one a line, in the order in which they were learned."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -401,7 +401,7 @@ def _merges(path: Path) -> list[tuple[str, str]]:
     return pairs
 
 
-def _bpe(path: Path, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]], **options: Any) -> Rust:
+def bpe(path: Path, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]], **options: Any) -> Rust:
     try:
         return Rust(models.BPE(vocab=dict(vocab), merges=list(merges), **options))
     except Exception as error:  # a merge of tokens that the vocabulary lacks
@@ -413,7 +413,7 @@ def _build_bpe(source: Source, path: Path, *, byte_fallback: bool) -> Rust:
     found = source.pieces(path)
     vocab = {piece.text: number for number, piece in enumerate(found.pieces)}
     _place(path, found, source.names["unk"])
-    return _bpe(path, vocab, found.merges(), unk_token=source.names["unk"], fuse_unk=True, byte_fallback=byte_fallback)
+    return bpe(path, vocab, found.merges(), unk_token=source.names["unk"], fuse_unk=True, byte_fallback=byte_fallback)
 
 
 def _byte_fallback_decoders() -> list[Any]:
@@ -434,7 +434,7 @@ def _place(path: Path, found: Pieces, token: str) -> int:
     raise RunError(f"has no {token}, which stands for unknown characters", file=path)
 
 
-def _ids(path: Path) -> dict[str, int]:
+def tokens_of(path: Path) -> dict[str, int]:
     """A JSON table from tokens to ids."""
     ids = read_json(path)
     if odd := [token for token, number in ids.items() if not isinstance(number, int) or isinstance(number, bool) or number < 0]:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tokenizers import Tokenizer as Rust
+from tokenizers.normalizers import Normalizer
 
+from attentif.hub import pair_tokenizers as pairs
 from attentif.hub import slow_tokenizers as slow
 from attentif.hub.slow_tokenizers import Source
 
@@ -27,6 +29,7 @@ class Style:
     swallows: frozenset[str] = frozenset()  # special tokens that take the blanks before them along: "le <mask>"
     language: str | None = None  # of a text whose files name none (`src_lang`): what "lang" stands for in the frame
     more: tuple[str, ...] = ()  # special tokens that play no part of their own
+    before: Callable[[Source], list[Normalizer]] | None = None  # done to a text first, whether or not tokenizer.json says so
     normalised: bool = False  # special tokens are looked for in the text once it is brought to one form
 
 
@@ -43,6 +46,7 @@ WHISPER_FRAME: Around = (
 BERT_NAMES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 FAIRSEQ_NAMES = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}
 GPT_NAMES = dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>")
+CLIP_NAMES = GPT_NAMES | {"bos": "<|startoftext|>", "pad": "<|endoftext|>"}
 ALBERT_NAMES = BERT_NAMES | {"bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"}
 T5_NAMES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 
@@ -99,6 +103,8 @@ STYLES: dict[str, Style] = {
     "GemmaTokenizer": Style((LLAMA_MODEL,), slow.gemma, {"unk": "<unk>", "bos": "<bos>", "eos": "<eos>", "pad": "<pad>", "mask": "<mask>"}),
     "ReformerTokenizer": Style((SPIECE,), slow.reformer, {"eos": "</s>", "unk": "<unk>"}),
     "MarianTokenizer": Style(("source.spm", VOCAB_JSON), slow.marian, T5_NAMES, ONE_END),
+    "CLIPTokenizer": Style((VOCAB_JSON, MERGES), pairs.clip, CLIP_NAMES, FAIRSEQ_FRAME),
+    "SiglipTokenizer": Style((SPIECE,), pairs.siglip, T5_NAMES | {"pad": "</s>"}, EOS_FRAME, before=pairs.canonical),
     "Wav2Vec2CTCTokenizer": Style((VOCAB_JSON,), slow.characters, {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>"}),
 }
 
@@ -118,6 +124,8 @@ OF_MODEL = {
     **dict.fromkeys(("llama", "mistral", "mixtral", "deepseek_v2", "deepseek_v3"), "LlamaTokenizer"),
     **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma3_text"), "GemmaTokenizer"),
     **dict.fromkeys(("wav2vec2", "wav2vec2-conformer", "hubert"), "Wav2Vec2CTCTokenizer"),
+    **dict.fromkeys(("clip", "clip_text_model"), "CLIPTokenizer"),
+    **dict.fromkeys(("siglip", "siglip_text_model"), "SiglipTokenizer"),
     "gpt2": "GPT2Tokenizer",
     "gptj": "GPT2Tokenizer",
     "albert": "AlbertTokenizer",

@@ -30,7 +30,8 @@ Values = dict[str, Any]
 def read_task(folder: Path, found: Imported) -> Values | None:
     """Values of `[task]` for the task of the head; None where it is for no task here."""
     kind = found.head.task or ("embed" if found.head.head.get("kind") == "embed" else None)
-    if kind is None or kind not in READERS or (kind not in NO_TEXT and found.model.config.frontend.kind != "tokens"):
+    read = ("tokens", "patches") if kind == "embed" else ("tokens",)
+    if kind is None or kind not in READERS or (kind not in NO_TEXT and found.model.config.frontend.kind not in read):
         return None
     return {"kind": kind} | READERS[kind](folder, found)
 
@@ -113,11 +114,27 @@ def _limits(found: Imported) -> Values:
 
 
 def _image(folder: Path, found: Imported) -> Values:
-    frontend: Any = found.model.config.frontend
+    return {"labels": _labels(found), **_pictures(folder, found, found.model.config.frontend)}
+
+
+def _pictures(folder: Path, found: Imported, frontend: Any) -> Values:
     with refuse_malformed(folder / PICTURES):
         read = read_pictures(folder, frontend.channels, frontend.height, frontend.width, found.family.kind)
-    sides = {"height": frontend.height, "width": frontend.width, "channels": frontend.channels}
-    return {"labels": _labels(found), **sides, **read}
+    return {"height": frontend.height, "width": frontend.width, "channels": frontend.channels, **read}
+
+
+def _embed(folder: Path, found: Imported) -> Values:
+    """Vectors of texts, of pictures, or of both."""
+    config = found.model.config
+    if config.frontend.kind == "patches":
+        return _pictures(folder, found, config.frontend)
+    values: Values = {"max_len": _max_len(folder, found)}
+    if found.family.kind in FILLED:
+        values["pad_to"] = values["max_len"] = config.max_len
+    if found.family.kind in ENDED and found.tokenizer is not None and found.special.get("eos_token_id") not in (2, found.tokenizer.eos):
+        why = "eos_token_id: is not the token that ends a text, by whose place transformers finds the vector of a text"
+        raise ConfigError(why, file=folder / CONFIG)
+    return values if config.tower is None else values | _pictures(folder, found, config.tower.frontend)
 
 
 def _speech(folder: Path, found: Imported) -> Values:
@@ -141,6 +158,8 @@ def _labels(found: Imported) -> list[str]:
 
 
 NO_TEXT = ("image", "speech")  # tasks that read no text
+FILLED = ("siglip", "siglip_text_model")  # read texts filled up to the greatest length
+ENDED = ("clip", "clip_text_model")  # give the vector of the token that ends a text; 2 stood there once, for the highest id
 READERS: Mapping[str, Callable[[Path, Imported], Values]] = {
     "language": _language,
     "masked": _context,
@@ -151,5 +170,5 @@ READERS: Mapping[str, Callable[[Path, Imported], Values]] = {
     "text-to-text": _text_to_text,
     "image": _image,
     "speech": _speech,
-    "embed": lambda folder, found: {"max_len": _max_len(folder, found)},
+    "embed": _embed,
 }

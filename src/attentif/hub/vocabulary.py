@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, processors
+from tokenizers import AddedToken, normalizers, processors
 from tokenizers import Tokenizer as Rust
 
 from attentif.errors import AttentifError, RunError
@@ -42,6 +42,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer | None:
         usual = {part: name for part, name in (style.names if style else {}).items() if rust.token_to_id(name) is not None}
         tokens = _special_tokens(said, None if style is None else replace(style, names=usual))
         _add(rust, said, tokens, _more(said), file)
+        _change_first(rust, style, Source(said, {}))
         return _finish(rust, tokens, file, config, "vocab_size")
     files = _files(folder, style, said, config)
     return None if style is None or files is None else _from_files(style, said, files, config, "vocab_size")
@@ -76,6 +77,7 @@ def _from_files(style: Style, said: Mapping[str, Any], files: Sequence[Path], co
         *_more(said),
     ]
     _add(rust, said, tokens, more, files[0])
+    _change_first(rust, style, source)
     _frame(rust, style, said, names | ({"lang": said.get("src_lang") or style.language} if style.language else {}))
     return _finish(rust, tokens, files[0], config, size)
 
@@ -202,6 +204,12 @@ def _add(rust: Rust, said: Mapping[str, Any], tokens: Mapping[str, AddedToken], 
 
 
 # ---------------------------------------------------------------------------------------------------------------------- the whole
+
+
+def _change_first(rust: Rust, style: Style | None, source: Source) -> None:
+    """Bring texts to the form that the class brings them to before anything else."""
+    if style is not None and style.before is not None:
+        rust.normalizer = normalizers.Sequence([*style.before(source), *([] if rust.normalizer is None else [rust.normalizer])])
 
 
 def _frame(rust: Rust, style: Style, said: Mapping[str, Any], names: Mapping[str, str]) -> None:

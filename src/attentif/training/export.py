@@ -13,7 +13,7 @@ from typing import Any
 from attentif.errors import ConfigError, UsageError
 from attentif.files import write_json, write_text
 from attentif.hub.deduce import deduce_family
-from attentif.hub.folder import write_folder
+from attentif.hub.folder import pools_by_files, write_folder
 from attentif.hub.generation import FILE as GENERATION
 from attentif.hub.pictures import write_pictures
 from attentif.hub.pooling import write_pooling
@@ -92,11 +92,12 @@ def export_run(
         if (features := getattr(config.task, "features", None)) is not None:
             features = features.replace(rate=getattr(state, "rate", None))
             write_features(path, features.model_dump() | {"fft": features.sizes()["fft"]})
-        if isinstance(model.config.frontend, PatchesConfig) and hasattr(state, "mean"):
-            standardised: Any = state
-            _, height, width = model.config.frontend.known_size()
+        frontend = (model.config.tower or model.config).frontend
+        standardised: Any = state if hasattr(state, "mean") else config.task
+        if isinstance(frontend, PatchesConfig) and getattr(standardised, "mean", ()):
+            _, height, width = frontend.known_size()
             write_pictures(path, config.task, standardised.mean, standardised.std, height, width)
-        if isinstance(model.config.head, EmbedHeadConfig):
+        if isinstance(model.config.head, EmbedHeadConfig) and pools_by_files(model.config.model_dump()):
             write_pooling(path, model.config.head, model.config.width)
         write_text(path / "README.md", model_card(config, labels, model, kind.kind, head.architecture, read_results(run), caveat))
 

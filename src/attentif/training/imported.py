@@ -18,6 +18,7 @@ from attentif.hub.stream import write_stream
 from attentif.hub.task_values import NO_TOKENIZER, list_notes, read_task
 from attentif.hub.weights import weight_files
 from attentif.models import Model
+from attentif.models.frontends.pictures import PictureConfig
 from attentif.tasks.base import TASKS, Say, TaskConfig, TaskState, Tokenizers
 from attentif.tasks.states import save_state
 from attentif.text.chat_template import FILE as CHAT
@@ -52,7 +53,7 @@ def open_folder(folder: Path, name: str = "") -> Opened:
     built = task.build()
     state = built.migrate_state(folder, {**task.model_dump(), **built.imported_state})
     tokenizers = {key: own for key, own in (("tokenizer", found.tokenizer), ("target", found.target)) if own is not None}
-    if built.needs_tokenizer and not tokenizers:
+    if built.needs_tokenizer and not tokenizers and not isinstance(found.model.config.frontend, PictureConfig):
         raise RunError(NO_TOKENIZER, file=folder)
     config = StoredConfig(
         task=task,

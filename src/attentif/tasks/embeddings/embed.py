@@ -6,6 +6,7 @@ Nothing is trained here: it is what an imported encoder without a head is for. `
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from pydantic import Field
 from attentif.data import DataConfig
 from attentif.errors import UsageError
 from attentif.models import Batch, Model, ModelConfig
+from attentif.models.frontends import TokenFrontend
 from attentif.models.heads.embed import EmbedHead, EmbedHeadConfig
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
@@ -28,7 +30,6 @@ from attentif.tasks.base import (
     Progress,
     Say,
     Task,
-    TaskConfig,
     TaskState,
     Tokenizers,
     check_one_stack,
@@ -36,9 +37,11 @@ from attentif.tasks.base import (
 from attentif.tasks.batches import as_examples, min_limit
 from attentif.tasks.classification.data import LabelledTexts, encode_inputs
 from attentif.tasks.details import VectorAnswer
-from attentif.tasks.embeddings.sentences import Vectors, read_texts, sentence_vectors
+from attentif.tasks.embeddings.pictures import embed_inputs
+from attentif.tasks.embeddings.sentences import Vectors, read_texts, refuse_no_words, sentence_vectors
 from attentif.tasks.narrow import narrow
 from attentif.tasks.tokenizers import TokenizerSource
+from attentif.tasks.vision.frame import StandardisedConfig
 from attentif.text import Tokenizer
 from attentif.view.blocks import AttentionMaps
 
@@ -46,11 +49,12 @@ SHOWN = 4  # components in one line of an answer
 
 
 @TASKS.register
-class EmbedConfig(TaskConfig):
-    """Embed texts with a model without a head."""
+class EmbedConfig(StandardisedConfig):
+    """Embed texts, or pictures, with a model without a head."""
 
     kind: Literal["embed"] = Field("embed", description="sentence embeddings: similar texts have near vectors")
     max_len: int = Field(512, gt=2, description="maximum tokens of a text; longer ones are truncated")
+    pad_to: int | None = Field(None, gt=0, description="fill texts up with [PAD] to so many tokens, which the model reads too (SigLIP)")
 
     def build(self) -> "Embed":
         return Embed(self)
@@ -66,6 +70,7 @@ class Embed(Task[TaskState, LabelledTexts]):
 
     def check(self, model: ModelConfig) -> None:
         check_one_stack(model, "embed")
+        self.config.check_frame()
 
     # -------------------------------------------------------------------------------------------------------------- answers
 
@@ -79,19 +84,23 @@ class Embed(Task[TaskState, LabelledTexts]):
     def predict(
         self, model: Model, state: TaskState, tokenizers: Tokenizers, inputs: Inputs, *, budget: int = BUDGET, **options: Any
     ) -> list[Prediction]:
-        """The vector of each text, in `details`."""
-        texts = [example["text"] for example in as_examples(inputs, "text")]
-        found = self.vectors(model, tokenizers, texts, budget=budget).tolist()
+        """The vector of each text or picture, in `details`; what a model of pictures alone is given are their paths."""
+        role = "text" if isinstance(model.frontend, TokenFrontend) else "image"
+        pictured = [not isinstance(one, str) and "image" in one for one in inputs]
+        examples = [as_examples([one], "image" if shown else role)[0] for one, shown in zip(inputs, pictured, strict=True)]
+        given = [Path(example["image"]) if "image" in example else example["text"] for example in examples]
+        found = embed_inputs(self, model, tokenizers, given, normalise=narrow(model.head, EmbedHead).normalise).tolist()
         shown = [", ".join(f"{value:.3f}" for value in vector[:SHOWN]) for vector in found]
         return [
-            Prediction(text, f"[{some}, ...]", details=VectorAnswer(vector=own))
-            for text, some, own in zip(texts, shown, found, strict=True)
+            Prediction(str(one), f"[{some}, ...]", details=VectorAnswer(vector=own))
+            for one, some, own in zip(given, shown, found, strict=True)
         ]
 
     def _read_inputs(self, model: Model, tokenizer: Tokenizer, examples: Sequence[Example]) -> LabelledTexts:
         return encode_inputs(tokenizer, examples, min_limit(self.config.max_len, model.config.max_len), pairs=False)
 
     def maps(self, model: Model, state: TaskState, tokenizers: Tokenizers, inputs: Inputs) -> list[AttentionMaps]:
+        refuse_no_words(model, tokenizers)
         tokenizer, examples = tokenizers["tokenizer"], as_examples(inputs, "text")
         source, found = self._read_inputs(model, tokenizer, examples), []
         for row, example in enumerate(examples):

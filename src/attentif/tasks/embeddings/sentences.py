@@ -94,15 +94,17 @@ def read_texts(task: AnyTask, model: Model, tokenizers: Tokenizers, texts: Seque
     frame = frame_of(task, tokenizer)
     before, after = (np.array(part, dtype=np.int32) for part in (frame.before, frame.after))
     room = None if longest is None else longest - len(before) - len(after)
+    pad, fill = tokenizer.special.get("pad", 0), getattr(task.config, "pad_to", None) or 0
     found, cut = [], 0
     for number, ids in enumerate(tokenizer.ids_batch(texts, wrap="none"), 1):
         cut += room is not None and len(ids) > room
-        found.append(np.concatenate([before, ids[:room], after]))
+        whole = np.concatenate([before, ids[:room], after])
+        found.append(np.pad(whole, (0, max(fill - len(whole), 0)), constant_values=pad) if len(whole) else whole)
         if not len(found[-1]):
             raise UsageError(f"text {number:,} is empty: it has no vector")
     if cut and say is not None:
         say(f"{format_count(cut, 'text')} cut to the {longest:,} tokens that the model reads")
-    return Texts(Ragged.of(found), tokenizer.special.get("pad", 0))
+    return Texts(Ragged.of(found), pad)
 
 
 def reading_stack(model: Model) -> Stack:
@@ -125,8 +127,13 @@ def sentence_vectors(
     order: list[int] = []
     with eval_mode(model):
         for batch in iterate_batches(model, texts, EvalOptions(budget, progress=progress), packed=reading_stack(model).caps.packed):
-            vectors = pool_sequence(*last_states(model, batch.source), pool).float()
-            parts.append((F.normalize(vectors, dim=-1) if normalise else vectors).cpu().numpy())
+            x, seq = last_states(model, batch.source)
+            if isinstance(model.head, EmbedHead):
+                vectors = model.head.vectors(x, seq, pool, normalise=normalise)
+            else:
+                vectors = pool_sequence(x, seq, pool)
+                vectors = F.normalize(vectors, dim=-1) if normalise else vectors
+            parts.append(vectors.float().cpu().numpy())
             order += batch.rows
     together = np.concatenate(parts)
     found = np.empty_like(together)
