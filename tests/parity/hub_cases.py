@@ -349,8 +349,16 @@ CASES = {
     ),
     **{
         f"esm {head}": encoder(f"Esm{head}", "EsmConfig", ESM | labels(head), double=False)
-        for head in ("ForSequenceClassification", "ForTokenClassification", "Model")
+        for head in ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "Model")
     },
+    "esm hides": encoder("EsmForMaskedLM", "EsmConfig", ESM | {"token_dropout": True, "mask_token_id": 5}, double=False),
+    "esm 1b": encoder(
+        "EsmForMaskedLM",
+        "EsmConfig",
+        ESM
+        | {"token_dropout": True, "mask_token_id": 5, "position_embedding_type": "absolute", "emb_layer_norm_before": True}
+        | {"pad_token_id": 1, "max_position_embeddings": 42},
+    ),
     "bert writes": Case("BertLMHeadModel", "BertConfig", BERT | WRITES),
     "big_bird writes": Case("BigBirdForCausalLM", "BigBirdConfig", BIGBIRD | WRITES | {"attention_type": "original_full"}),
     "camembert writes": Case("CamembertForCausalLM", "CamembertConfig", ROBERTA | WRITES),

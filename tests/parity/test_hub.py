@@ -116,6 +116,24 @@ def test_the_second_text_of_a_pair_is_told_apart(name: str, tmp_path: Path) -> N
     assert not torch.allclose(mine, ours(model, ids, [ids.shape[1]]))
 
 
+@pytest.mark.parametrize("name", ["esm hides", "esm 1b"])
+@torch.no_grad()
+def test_hidden_words_make_the_others_grow(name: str, tmp_path: Path) -> None:
+    case, ids = CASES[name], tokens()
+    theirs = case.build(tmp_path, torch.float32)
+    model = read_folder(tmp_path).model
+    ids[:, ::3] = 5  # [MASK]
+    ragged, packed = (
+        ours(model, ids, LENGTHS),
+        Input(torch.cat([row[:n] for row, n in zip(ids, LENGTHS, strict=True)]), Seq.from_packed(LENGTHS)),
+    )
+    whole = model(Batch(packed))[0].split(LENGTHS)
+    for row, length in enumerate(LENGTHS[:2]):  # of a text of [MASK] alone theirs divides by 0
+        expected = known(case, theirs, ids[row : row + 1, :length])
+        assert_close(ragged[row : row + 1, :length], expected, **CLOSE[torch.float32])
+        assert_close(whole[row][None], expected, **CLOSE[torch.float32])
+
+
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind == "image"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @torch.no_grad()

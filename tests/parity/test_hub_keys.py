@@ -5,6 +5,7 @@ shapes of the weights, do not, our reading of the two configurations must differ
 """
 
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +33,8 @@ WORDS = {
 }
 SAID_ELSEWHERE = {"id2label", "label2id", "num_labels", "dtype", "architectures", "task_specific_params"}
 PASSED_OVER = {
+    ("clip", "eos_token_id"),  # compared with the tokenizer's (`task_values.py`)
+    ("clip_text_model", "eos_token_id"),
     ("dinov2", "use_mask_token"),  # of training
     ("beit", "use_mask_token"),
     ("mamba", "intermediate_size"),  # follows from `expand`; weights of another shape are named when they are read
@@ -64,7 +67,7 @@ def built(case: Case, **changed: Any) -> tuple[Any, Any]:
 
 
 def special(case: Case) -> dict[str, int]:
-    return {} if case.kind == "image" else {"vocab_size": VOCAB, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    return {} if case.kind in ("image", "pair") else {"vocab_size": VOCAB, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
 
 def given(case: Case) -> dict[str, torch.Tensor]:
@@ -75,6 +78,7 @@ def given(case: Case) -> dict[str, torch.Tensor]:
         "waves": {"input_values": torch.randn(1, 200)},
         "frames": {"input_features": torch.rand(1, 20, 100), "decoder_input_ids": ids},
         "seq2seq": {"input_ids": ids, "decoder_input_ids": ids},
+        "pair": {"input_ids": torch.cat([ids, torch.tensor([[VOCAB]])], 1), "pixel_values": torch.randn(1, 3, 12, 12)},
     }.get(case.kind, {"input_ids": ids})
 
 
@@ -96,17 +100,17 @@ def test_no_key_that_changes_numbers_is_passed_over(kind: str) -> None:
         if parameter.requires_grad:
             parameter.normal_(0, 0.3)
     weights, read = model.state_dict(), given(case)
-    expected, mine = model(**read).logits, ours(family, config)
+    expected, mine = answer(model(**read)), ours(family, config)
     assert mine is not None
     silent, compared = set(), 0
-    for key, value in config.to_dict().items():
+    for key, value, change in entries(case, config.to_dict()):
         for other in others(value, key) if key not in SAID_ELSEWHERE else []:
             try:
-                changed, variant = built(case, **{key: other})
+                changed, variant = built(case, **change(other))
                 same = shapes(variant.state_dict()) == shapes(weights)
                 if same:
                     variant.load_state_dict(weights)
-                    same = torch.allclose(variant(**read).logits, expected, atol=1e-5)
+                    same = torch.allclose(answer(variant(**read)), expected, atol=1e-5)
             except Exception:  # a value that their model cannot have
                 continue
             compared += 1
@@ -114,6 +118,23 @@ def test_no_key_that_changes_numbers_is_passed_over(kind: str) -> None:
                 silent.add((kind, key))
     assert compared > 15
     assert silent <= PASSED_OVER
+
+
+def entries(case: Case, config: dict[str, Any]) -> Iterator[tuple[str, Any, Callable[[Any], dict[str, Any]]]]:
+    """Every key with its value, and what builds the same configuration with another; those of tables in it, too."""
+    for key, value in config.items():
+        yield key, value, lambda other, key=key: {key: other}
+        if key.endswith("_config") and isinstance(value, dict):
+            said = case.sizes[key]
+            yield from (
+                (inner, own, lambda other, key=key, inner=inner, said=said: {key: said | {inner: other}}) for inner, own in value.items()
+            )
+
+
+def answer(found: Any) -> torch.Tensor:
+    """Logits, scores of pairs, or vectors."""
+    keys = ("logits", "logits_per_text", "text_embeds", "image_embeds", "pooler_output", "last_hidden_state")
+    return next(found[key] for key in keys if key in found)
 
 
 def shapes(weights: dict[str, torch.Tensor]) -> dict[str, torch.Size]:

@@ -38,7 +38,9 @@ class ModelConfig(Config):
     bridge: Names = Field((), description="decoder sublayers initialised from the encoder's final states, by name")
     reverse: bool = Field(False, description="the encoder reads the source from its end")
     head: Head = Field(description="from vectors to what is predicted")
-    tower: "ModelConfig | None" = Field(None, description="a second model whose vectors are compared with this one's: pictures beside texts (CLIP)")
+    tower: "ModelConfig | None" = Field(
+        None, description="a second model whose vectors are compared with this one's: pictures beside texts (CLIP)"
+    )
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
@@ -49,6 +51,8 @@ class ModelConfig(Config):
             raise ValueError("`target` (the decoder's frontend) goes with an encoder and a decoder, and only with both")
         if self.shared and not (isinstance(self.frontend, TokensConfig) and isinstance(self.target, TokensConfig)):
             raise ValueError("`shared` needs a source and a target of tokens")
+        if self.decoder is not None and getattr(self.frontend, "mask_dropout", None) and not both:
+            raise ValueError("frontend.mask_dropout: counts the whole text, and a decoder reads it from left to right")
         if self.bridge and not both:
             raise ValueError("`bridge` leads from an encoder to a decoder: the model needs both")
         if self.reverse and self.encoder is None:

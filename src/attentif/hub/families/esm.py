@@ -1,4 +1,5 @@
-"""ESM-2 (Lin et al. 2023): an encoder with norms before each sublayer and rotary positions; made for proteins, and as good for words."""
+"""ESM-2 (Lin et al. 2023) and ESM-1b (Rives et al. 2021): encoders of proteins with norms before each sublayer, and rotary or learned
+positions; as good for words. What stands for [MASK] is hidden from them (`token_dropout`)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,16 +8,48 @@ import torch
 from torch import Tensor
 
 from attentif.errors import ConfigError
-from attentif.hub.families.bert import ACTIVATIONS, ATTN, BLOCK, DENSE_HEAD, FFN, LAYER, classifier
-from attentif.hub.family import Family, register
+from attentif.hub.families.bert import ACTIVATIONS, ATTN, BLOCK, DENSE_HEAD, FFN, LAYER, MASKED_EPS, MASKED_HEAD, classifier
+from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.heads import bare, tag_head
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
 
 
+HEAD = [
+    Row("lm_head.dense.{p}", "head.transform.{p}"),
+    Row("lm_head.layer_norm.{p}", "head.norm.{p}"),
+    Row("lm_head.decoder.weight", "head.linear.weight"),
+    Row("lm_head.bias", "head.bias"),
+]
+
+
 def spell_out(config: dict[str, Any]) -> dict[str, Any]:
-    """What transformers would take by default: positions of ESM-1, and no norm of the embeddings."""
-    return {"position_embedding_type": "absolute"} | config | {"emb_layer_norm_before": bool(config.get("emb_layer_norm_before"))}
+    """Positions, the norm of the embeddings and what becomes of [MASK], as they are built of several keys."""
+    kind, eps = config.get("position_embedding_type", "absolute"), config.get("layer_norm_eps", 1e-12)
+    if kind not in ("absolute", "rotary"):
+        raise ConfigError(f"position_embedding_type: {kind!r} is not understood (only absolute, rotary)")
+    rows, hides = config.get("max_position_embeddings", 1026), config.get("token_dropout", False)
+    if kind == "absolute" and config.get("pad_token_id", 1) != 1:
+        raise ConfigError(f"pad_token_id: {config['pad_token_id']!r} is not understood (only 1, behind which places are counted)")
+    if hides and not isinstance(config.get("mask_token_id"), int):
+        raise ConfigError("mask_token_id: is missing, and token_dropout asks for it")
+    rotary = {"base": config.get("rope_theta", 10000.0)} if kind == "rotary" else None
+    return config | {
+        "rotary": rotary,
+        "position": None if rotary else {"kind": "learned", "offset": 2, "max_len": rows - 2},
+        "first_norm": {"kind": "layer", "eps": eps} if config.get("emb_layer_norm_before") else None,
+        "hidden_masks": {"token": config["mask_token_id"]} if hides else None,
+    }
+
+
+def write_out(config: dict[str, Any]) -> dict[str, Any]:
+    """The same back."""
+    rotary, position, norm, hidden = (config.pop(key) for key in ("rotary", "position", "first_norm", "hidden_masks"))
+    said = {"emb_layer_norm_before": norm is not None, "token_dropout": hidden is not None}
+    said |= {} if hidden is None else {"mask_token_id": hidden["token"]}
+    if position is None:
+        return config | said | {"position_embedding_type": "rotary", "rope_theta": (rotary or {}).get("base")}
+    return config | said | {"position_embedding_type": "absolute", "max_position_embeddings": position["max_len"] + 2}
 
 
 def refuse_rounded_angles(tensors: Mapping[str, Tensor]) -> None:
@@ -35,7 +68,7 @@ register(
             "encoder": {
                 "placement": "pre",
                 "norm": {"kind": "layer"},
-                "block": {"attn": {"mixer": {"kind": "attention", "rotary": {}}}, "ffn": {"mixer": {"kind": "feed-forward"}}},
+                "block": {"attn": {"mixer": {"kind": "attention"}}, "ffn": {"mixer": {"kind": "feed-forward"}}},
             },
         },
         keys=[
@@ -48,14 +81,16 @@ register(
             Key("hidden_dropout_prob", "dropout", 0.1),
             Key("attention_probs_dropout_prob", f"{ATTN}.dropout", 0.1),
             Key("layer_norm_eps", "encoder.norm.eps", 1e-12),
-            Key("rope_theta", f"{ATTN}.rotary.base", 10000.0),
-            Always("position_embedding_type", "rotary"),
-            Always("emb_layer_norm_before", False),
-            Always("token_dropout", False),
+            Key("rotary", f"{ATTN}.rotary"),
+            Key("position", "frontend.position"),
+            Key("first_norm", "frontend.norm"),
+            Key("hidden_masks", "frontend.mask_dropout"),
             Always("is_decoder", False),
         ],
         body=[
             Row("embeddings.word_embeddings.weight", "frontend.tokens.weight"),
+            Row("embeddings.position_embeddings.weight", "frontend.position.table.weight"),
+            Row("embeddings.layer_norm.{p}", "frontend.norm.{p}"),
             Row(f"{LAYER}.attention.LayerNorm.{{p}}", f"{BLOCK}.attn.norm_in.{{p}}"),
             Row(f"{LAYER}.attention.self.query.{{p}}", f"{BLOCK}.attn.mixer.q.{{p}}"),
             Row(f"{LAYER}.attention.self.key.{{p}}", f"{BLOCK}.attn.mixer.k.{{p}}"),
@@ -67,15 +102,26 @@ register(
             Row("encoder.emb_layer_norm_after.{p}", "encoder.norm.{p}"),
         ],
         heads=[
+            HeadOf(
+                "EsmForMaskedLM",
+                MASKED_HEAD,
+                HEAD,
+                [MASKED_EPS, Always("is_folding_model", False)],
+                task="masked",
+                ignored=("pooler.dense.weight", "pooler.dense.bias"),
+            ),
             classifier("EsmForSequenceClassification", DENSE_HEAD, keys=[Key("hidden_dropout_prob", "head.dropout", 0.1)]),
             tag_head("EsmForTokenClassification"),
             bare("EsmModel"),
         ],
         prefix="esm.",
         ignored=("rotary_embeddings.inv_freq", "contact_head.regression.weight", "contact_head.regression.bias"),
-        harmless=("max_position_embeddings", "mask_token_id", "vocab_list", "esmfold_config", "is_folding_model", "emb_layer_norm_before"),
+        harmless=(
+            "max_position_embeddings", "mask_token_id", "vocab_list", "esmfold_config", "is_folding_model", "emb_layer_norm_before",
+            "position_embedding_type", "token_dropout", "rope_theta", "classifier_dropout",
+        ),
         older=spell_out,
+        whole=write_out,
         check=refuse_rounded_angles,
-        left_out={"EsmForMaskedLM": "its head is not read yet"},
     )
-)
+)  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field
 from torch import Tensor, nn
 
+from attentif.config import Config
 from attentif.errors import ConfigError
 from attentif.kernels.dropout import dropout
 from attentif.models.batch import Input
@@ -13,6 +14,23 @@ from attentif.models.frontends.base import FRONTENDS, FrontendConfig
 from attentif.nn.norm import Norm
 from attentif.nn.position import Position
 from attentif.nn.seq import Seq
+
+
+class MaskDropoutConfig(Config):
+    """x_t = 0 for [MASK], and otherwise x_t (1 - r) / (1 - m / T) in a text with m of them (Rives et al. 2021; ESM-2)."""
+
+    token: int = Field(ge=0, description="id of [MASK]")
+    share: float = Field(0.12, ge=0, lt=1, description="r: the share of [MASK] in training")
+
+    def apply(self, x: Tensor, source: Input) -> Tensor:
+        """Hide the vectors of [MASK], and let the others grow for them, text by text."""
+        seq, masked = source.seq, source.data == self.token
+        if seq.is_packed:
+            counts = x.new_zeros(seq.batch).index_add(0, seq.row, masked.to(x.dtype))
+        else:
+            counts = (masked & seq.padded_mask()).sum(1).to(x.dtype)
+        factors = (1 - self.share) / (1 - counts / seq.lengths)
+        return x.masked_fill(masked[..., None], 0.0) * (factors[seq.row] if seq.is_packed else factors[:, None])[..., None]
 
 
 @FRONTENDS.register
@@ -30,6 +48,7 @@ class TokensConfig(FrontendConfig):
     position: Position | None = Field(None, description="positions added to the embeddings: sinusoidal, learned, axial, amplitude, binary")
     norm: Norm | None = Field(None, description="normalise the sum (BERT)")
     vectors: str | None = Field(None, description="file of word vectors (word2vec or GloVe) to initialise the embedding with")
+    mask_dropout: MaskDropoutConfig | None = Field(None, description="hide the vectors of [MASK], and let the others grow for them (ESM-2)")
     features: int | None = Field(None, gt=0, description="numeric features added to each token; by default the task's")
 
     def build(self, width: int, dropout: float) -> "TokenFrontend":
@@ -56,12 +75,15 @@ class TokenFrontend(nn.Module):
         self.project = nn.Linear(width, out) if config.embedding else nn.Identity()
         self.features = nn.Linear(config.features, out, bias=False) if config.features else None
         self.scale = config.factor * (math.sqrt(width) if config.scale else 1.0)
+        self.mask_dropout = config.mask_dropout
         self.dropout = dropout if config.dropout is None else config.dropout
 
     def forward(self, source: Input) -> tuple[Tensor, Seq]:
         x = self.tokens(source.data)
         if self.scale != 1.0:
             x = x * self.scale
+        if self.mask_dropout is not None:
+            x = self.mask_dropout.apply(x, source)
         if self.position is not None:
             x = x + self.position(position_ids(source.seq), x.dtype)
         if self.segments is not None:
