@@ -113,9 +113,29 @@ def rates(part: Part) -> list[Block]:
     heads: list[Words] = [Text("modèle", "model"), *(rate_words(rate) for rate in search["rates"]), Text("retenu", "kept")]
     rows: list[list[Cell]] = []
     for name, chosen in search["chosen"].items():
-        own = {trial["lr"]: trial for trial in search["trials"] if trial["model"] == name}
+        own = {trial["lr"]: trial for trial in search["trials"] if trial["model"] == name and trial.get("warmup") is None}
         cells = [_trial(own.get(rate), of) for rate in search["rates"]]
         rows.append([name, *cells, None if chosen is None else rate_words(chosen)])
+    return [Paragraph(about), TableBlock(heads, rows), *_warmups(search, of)]
+
+
+def _warmups(search: Mapping[str, Any], of: Any) -> list[Block]:
+    """The warm-ups that were tried at the rate kept, where some were."""
+    tried = sorted({trial["warmup"] for trial in search["trials"] if trial.get("warmup") is not None})
+    if not tried:
+        return []
+    recipe = Text("celui de la recette", "the recipe’s")
+    rows: list[list[Cell]] = []
+    for name, rate in search["chosen"].items():
+        own = {trial.get("warmup"): trial for trial in search["trials"] if trial["model"] == name and trial["lr"] == rate}
+        kept = search["warmups"].get(name)
+        cells = [_trial(own.get(warmup), of) for warmup in (None, *tried)]
+        rows.append([name, *cells, recipe if kept is None else percent(kept, 0)])
+    about = Text(
+        "Échauffement (part de l’apprentissage où le taux monte), essayé de même au taux retenu.",
+        "Warm-up (share of the run during which the rate rises), tried in the same way at the rate kept.",
+    )
+    heads: list[Words] = [Text("modèle", "model"), recipe, *(percent(warmup, 0) for warmup in tried), Text("retenu", "kept")]
     return [Paragraph(about), TableBlock(heads, rows)]
 
 

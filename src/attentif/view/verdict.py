@@ -209,9 +209,10 @@ def _rate(part: Part) -> Text:
     search, given = part["search"], [model["name"] for model in part["models"] if model["lr_from"] == "given"]
     if search is None or len(given) == len(part["models"]):
         return Text("un taux d’apprentissage donné d’avance", "a learning rate given beforehand")
+    fr, en = (" et un échauffement choisis", " and a warm-up") if search.get("warmups") else (" choisi", "")
     chosen = Text(
-        "un taux d’apprentissage choisi pour chacun par de courts essais ({share} d’un apprentissage, sur la validation)",
-        "a learning rate chosen for each by short trials ({share} of a training run, on validation)",
+        f"un taux d’apprentissage{fr} pour chacun par de courts essais ({{share}} d’un apprentissage, sur la validation)",
+        f"a learning rate{en} chosen for each by short trials ({{share}} of a training run, on validation)",
     ).with_(share=percent(search["share"], 0))
     if not given:
         return chosen

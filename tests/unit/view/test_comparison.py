@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from attentif.view.blocks import FigureBlock, Paragraph
+from attentif.view.blocks import FigureBlock, Paragraph, TableBlock
 from attentif.view.caveats import may_not
 from attentif.view.comparison import comparison_fragment, comparison_page
 from attentif.view.comparison_figures import costs, differences, mean_curve
 from attentif.view.comparison_tables import cost_table, rates, rows_of, sizes_table
 from attentif.view.verdict import conclusion, describe_setting, may, score_of
-from attentif.view.words import THIN_SPACE, join_names
+from attentif.view.words import THIN_SPACE, join_names, say
 
 SEEDS = [0, 1, 2, 3, 4]
 
@@ -377,3 +377,14 @@ def test_the_page_is_drawn_from_json_in_both_languages(tmp_path: Path) -> None:
 def test_names_are_listed_as_people_do() -> None:
     assert join_names(["a"]).en == "a"
     assert (join_names(["a", "b", "c"]).fr, join_names(["a", "b", "c"]).en) == ("a, b et c", "a, b and c")
+
+
+def test_warm_ups_that_were_tried_have_a_table_of_their_own() -> None:
+    part = comparison()
+    assert len([block for block in rates(part) if isinstance(block, TableBlock)]) == 1
+    part["search"]["trials"] += [{"model": "mamba", "lr": 3e-3, "warmup": share, "score": 0.6 + share} for share in (0.02, 0.3)]
+    part["search"]["warmups"] = {"<b>gru</b>": None, "mamba": 0.02, "rnn": None}
+    _, table = (block for block in rates(part) if isinstance(block, TableBlock))
+    row = next(row for row in table.rows if row[0] == "mamba")
+    assert [say(cell, "en") for cell in row[1:] if cell is not None] == ["0.7000", "0.6200", "0.9000", "2%"]
+    assert "warm-up" in may(part)[0].en or "warm-up" in describe_setting(part).en

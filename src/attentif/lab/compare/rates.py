@@ -16,7 +16,7 @@ from typing import Any
 from attentif.lab.compare.cache_key import RunSpec
 from attentif.lab.compare.plan import Planned, Sized
 from attentif.lab.compare.suite import SearchConfig
-from attentif.training.config import RunConfig, TrainConfig
+from attentif.training.config import TrainConfig
 from attentif.training.rundir import read_trial
 
 PLACE = "search"
@@ -27,28 +27,38 @@ EXTENSIONS = 3  # rates at most that are tried beyond the grid for a model whose
 
 @dataclass(frozen=True)
 class RateTrial:
-    """One rate for one model."""
+    """One rate for one model, with the recipe's warm-up or another one."""
 
     model: str
     lr: float
     wanted: RunSpec
+    warmup: float | None = None  # None: the recipe's
 
 
-def list_trials(planned: Planned, folder: Path, plugins: Sequence[Path], beyond: Mapping[str, Sequence[float]]) -> list[RateTrial]:
-    """Every short run of the search; none where nothing is searched. `beyond`: rates outside the grid, by model."""
+def list_trials(
+    planned: Planned, folder: Path, plugins: Sequence[Path], beyond: Mapping[str, Sequence[float]], chosen: Mapping[str, float | None]
+) -> list[RateTrial]:
+    """Every short run of the search; none where nothing is searched.
+
+    `beyond`: rates outside the grid, by model; `chosen`: the rate at which other warm-ups are tried, of models whose rate is known.
+    """
     search = planned.part.lr
     if not isinstance(search, SearchConfig):
         return []
     found = []
     for model in planned.models:
-        for rate in sorted({*search.rates, *beyond.get(model.name, ())}) if model.lr is None else []:
-            train = shorten(model.config.train, search.share).replace(lr=rate, seed=planned.part.seeds[0])
-            label = f"{planned.part.name}: {model.name}, rate {rate:g}"
-            stem = f"{model.name}-{rate:g}"
+        rates = sorted({*search.rates, *beyond.get(model.name, ())}) if model.lr is None else []
+        tried: list[tuple[float, float | None]] = [(rate, None) for rate in rates]
+        if (best := chosen.get(model.name)) is not None:
+            tried += [(best, warmup) for warmup in search.warmups if warmup != model.config.train.warmup]
+        for rate, warmup in tried:
+            train = with_rate(shorten(model.config.train, search.share), rate, planned.part.seeds[0], warmup)
+            label, stem = f"{planned.part.name}: {model.name}, rate {rate:g}", f"{model.name}-{rate:g}"
+            if warmup is not None:
+                label, stem = f"{label}, warm-up {warmup:g}", f"{stem}-{warmup:g}"
             config = model.config.replace(train=train)
-            found.append(
-                RateTrial(model.name, rate, RunSpec(label, stem, folder / PLACE, config, planned.data, tuple(plugins), trial=True))
-            )
+            wanted = RunSpec(label, stem, folder / PLACE, config, planned.data, tuple(plugins), trial=True)
+            found.append(RateTrial(model.name, rate, wanted, warmup))
     return found
 
 
@@ -72,17 +82,30 @@ def record_search(
     metric = choose_metric(ended, planned.metric)
     rows = []
     for trial, results in zip(found, ended, strict=True):
-        row = {"model": trial.model, "lr": trial.lr, "score": _score(results, metric), "steps": results.get("steps")}
+        row = {
+            "model": trial.model,
+            "lr": trial.lr,
+            "warmup": trial.warmup,
+            "score": _score(results, metric),
+            "steps": results.get("steps"),
+        }
         path = trial.wanted.folder.path.relative_to(root)
         rows.append(row | {"failed": failed.get(trial.wanted.key), "run": path.as_posix()})
     chosen: dict[str, float | None] = {}
+    warmups: dict[str, float | None] = {}  # None: the recipe's
+    choose = lambda tried, key: lowest_loss(tried, key) if metric == LOSS else best_value(tried, planned.higher_is_better, key)
     for model in dict.fromkeys(trial.model for trial in found):
         whole = not any(trial.wanted.key in faults for trial in found if trial.model == model)
         own = [row for row in rows if row["model"] == model]
-        chosen[model] = (lowest_loss(own) if metric == LOSS else best_rate(own, planned.higher_is_better)) if whole else None
+        chosen[model] = choose([row for row in own if row["warmup"] is None], "lr") if whole else None
+        if any(row["warmup"] is not None for row in own):
+            recipe = next(one.config.train.warmup for one in planned.models if one.name == model)
+            named = [row | {"warmup": recipe} if row["warmup"] is None else row for row in own if row["lr"] == chosen[model]]
+            best = choose(named, "warmup")
+            warmups[model] = None if best == recipe else best
     tried = sorted({trial.lr for trial in found} | set(search.rates))
     made = {"rates": tried, "share": search.share, "seed": planned.part.seeds[0], "metric": metric}
-    return made | {"trials": rows, "chosen": chosen}
+    return made | {"trials": rows, "chosen": chosen, "warmups": warmups}
 
 
 def next_rates(grid: Sequence[float], record: Mapping[str, Any]) -> dict[str, float]:
@@ -101,17 +124,17 @@ def choose_metric(ended: Sequence[Mapping[str, Any]], metric: str) -> str:
     return LOSS if all(LOSS in results["valid"] for results in ended if results) else metric
 
 
-def lowest_loss(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    """The smallest rate of those whose loss is the lowest, or cannot be told from it."""
-    losses = {row["lr"]: row["score"] for row in rows if row["score"] is not None}
-    return min((rate for rate, loss in losses.items() if loss <= ALIKE * min(losses.values())), default=None)
+def lowest_loss(rows: Sequence[Mapping[str, Any]], key: str = "lr") -> float | None:
+    """The smallest rate (or warm-up) of those whose loss is the lowest, or cannot be told from it."""
+    losses = {row[key]: row["score"] for row in rows if row["score"] is not None}
+    return min((value for value, loss in losses.items() if loss <= ALIKE * min(losses.values())), default=None)
 
 
-def best_rate(rows: Sequence[Mapping[str, Any]], higher_is_better: bool) -> float | None:
-    """The rate of the best score; of several, the smallest."""
+def best_value(rows: Sequence[Mapping[str, Any]], higher_is_better: bool, key: str = "lr") -> float | None:
+    """The rate (or warm-up) of the best score; of several, the smallest."""
     scored = [row for row in rows if row["score"] is not None]
     sign = -1 if higher_is_better else 1
-    return min(scored, key=lambda row: (sign * row["score"], row["lr"]))["lr"] if scored else None
+    return min(scored, key=lambda row: (sign * row["score"], row[key]))[key] if scored else None
 
 
 def _score(results: Mapping[str, Any], metric: str) -> float | None:
@@ -139,17 +162,19 @@ class FullRun:
     wanted: RunSpec
 
 
-def list_runs(planned: Planned, rates: Mapping[str, float], folder: Path, plugins: Sequence[Path]) -> list[FullRun]:
+def list_runs(
+    planned: Planned, rates: Mapping[str, float], warmups: Mapping[str, float | None], folder: Path, plugins: Sequence[Path]
+) -> list[FullRun]:
     """Every model with every seed, at its rate; seed by seed, so that a comparison that is stopped has compared something."""
     found = []
     for seed in planned.part.seeds:
         for model in planned.models:
             if model.name in rates:
                 label = f"{planned.part.name}: {model.name}, seed {seed}"
-                config = _with(model.config, rates[model.name], seed)
+                config = model.config.replace(train=with_rate(model.config.train, rates[model.name], seed, warmups.get(model.name)))
                 found.append(FullRun(model, seed, RunSpec(label, f"{model.name}-{seed}", folder, config, planned.data, tuple(plugins))))
     return found
 
 
-def _with(config: RunConfig, rate: float, seed: int) -> RunConfig:
-    return config.replace(train=config.train.replace(lr=rate, seed=seed))
+def with_rate(train: TrainConfig, rate: float, seed: int, warmup: float | None) -> TrainConfig:
+    return train.replace(lr=rate, seed=seed, **({} if warmup is None else {"warmup": warmup}))

@@ -61,7 +61,8 @@ class Runner:
         for one in self.planned:
             name = one.part.name
             rates = {model.name: rate for model in one.models if (rate := rate_of(model, one, self.searches[name])[0]) is not None}
-            self.runs[name] = list_runs(one, rates, self.folder / name, self.plugins)
+            warmups = (self.searches[name] or {}).get("warmups", {})
+            self.runs[name] = list_runs(one, rates, warmups, self.folder / name, self.plugins)
         self.run_all([run.wanted for found in self.runs.values() for run in found], "run", lambda: self.write(self.data(complete=False)))
         self.measure_baselines()
         self.measure_writing()
@@ -72,25 +73,31 @@ class Runner:
     # ------------------------------------------------------------------------------------------------------------- the work
 
     def search_rates(self) -> None:
-        """Try all rates, then those beyond the grid for models whose best one is at its edge."""
+        """Try all rates, then those beyond the grid for models whose best one is at its edge, then warm-ups at the best rate."""
         beyond: dict[str, dict[str, list[float]]] = {one.part.name: {} for one in self.planned}
-        while True:
-            tried = {
-                one.part.name: list_trials(one, self.folder / one.part.name, self.plugins, beyond[one.part.name]) for one in self.planned
-            }
-            self.run_all([trial.wanted for found in tried.values() for trial in found], "trial")
+        wider = True
+        while wider:
+            self.try_rates(beyond, {})
             wider = False
             for one in self.planned:
-                name, search = one.part.name, one.part.lr
-                record = self.searches[name] = record_search(one, tried[name], self.failed, self.faults, self.folder)
+                name, search, record = one.part.name, one.part.lr, self.searches[one.part.name]
                 if record is None or not isinstance(search, SearchConfig):
                     continue
                 for model, rate in next_rates(search.rates, record).items():
                     beyond[name].setdefault(model, []).append(rate)
                     self.board.say(f"{name}: the best rate of {model} is at the edge of the grid: trying {rate:g} too")
                     wider = True
-            if not wider:
-                return
+        if any(isinstance(one.part.lr, SearchConfig) and one.part.lr.warmups for one in self.planned):
+            self.try_rates(beyond, {name: record["chosen"] for name, record in self.searches.items() if record is not None})
+
+    def try_rates(self, beyond: Mapping[str, Mapping[str, Sequence[float]]], chosen: Mapping[str, Mapping[str, float | None]]) -> None:
+        """Run the trials of every comparison and record them; with rates `chosen`, those of other warm-ups too."""
+        of = lambda one, name: list_trials(one, self.folder / name, self.plugins, beyond[name], chosen.get(name, {}))
+        tried = {one.part.name: of(one, one.part.name) for one in self.planned}
+        self.run_all([trial.wanted for found in tried.values() for trial in found], "trial")
+        for one in self.planned:
+            name = one.part.name
+            self.searches[name] = record_search(one, tried[name], self.failed, self.faults, self.folder)
 
     def run_all(self, wanted: Sequence[RunSpec], what: str, after: Callable[[], None] = lambda: None) -> None:
         """Provide these runs: found, copied from another comparison, resumed or trained."""

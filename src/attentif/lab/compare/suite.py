@@ -40,6 +40,9 @@ class SearchConfig(Config):
         description="learning rates to try, the same for all models"
     )
     share: float = Field(SHARE, gt=0, le=1, description="length of a trial, as a share of a whole run")
+    warmups: Annotated[tuple[Annotated[float, Field(ge=0, lt=1)], ...], Field(strict=False)] = Field(
+        (), description="warm-ups to try beside the recipe's own, at the rate chosen; shares of the run"
+    )
 
     @field_validator("rates")
     @classmethod
@@ -59,7 +62,7 @@ class PartConfig(Config):
     seeds: int | list[int] | None = Field(None, description=f"how many ({SEEDS}), or which; of the weights, the order of the data, dropout")
     budget: str | None = Field(None, description="params=1M, flops=2M, memory=500MB, seconds=60, tokens=3M; none: models as they are")
     lr: float | SearchConfig | None = Field(
-        None, description="a rate for all, or { rates, share } to be tried for each; none: the recipe's"
+        None, description="a rate for all, or { rates, share, warmups } to be tried for each; none: the recipe's"
     )
     evaluations: int | None = Field(None, gt=0, description=f"on validation along each run ({EVALUATIONS}): the points of the curves")
 

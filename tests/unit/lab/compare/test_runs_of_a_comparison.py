@@ -12,7 +12,7 @@ from attentif.config import Layer
 from attentif.lab.compare.cache_key import DIGITS, MeasurementFile, RunSpec, digest
 from attentif.lab.compare.gather import curve_of, timeless
 from attentif.lab.compare.plan import Planned
-from attentif.lab.compare.rates import RateTrial, best_rate, next_rates, record_search, shorten
+from attentif.lab.compare.rates import RateTrial, best_value, list_runs, list_trials, next_rates, record_search, shorten
 from attentif.lab.compare.suite import SearchConfig, SuitePart
 from attentif.training.config import RunConfig, TrainConfig
 from attentif.training.load import run_config
@@ -128,8 +128,8 @@ def test_a_trial_is_a_share_of_a_run_whatever_limits_it() -> None:
 def test_the_rate_of_the_best_score_is_chosen_and_failures_are_not(higher: bool, expected: float) -> None:
     scores = {1e-3: 0.5, 3e-3: 0.7, 1e-2: 0.4, 3e-2: None, 5e-3: 0.7}
     rows = [{"lr": rate, "score": score} for rate, score in scores.items()]
-    assert best_rate(rows, higher) == expected
-    assert best_rate([{"lr": 1.0, "score": None}], higher) is None
+    assert best_value(rows, higher) == expected
+    assert best_value([{"lr": 1.0, "score": None}], higher) is None
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,27 @@ def test_rates_at_which_no_score_has_moved_yet_are_told_apart_by_their_loss(
     made = record_search(planned, found, {}, set(), tmp_path)
     assert made is not None
     assert (made["metric"], made["chosen"]) == (metric, {"transformer": expected})
+
+
+@pytest.mark.parametrize(("losses", "kept"), [((1.5, 1.2, 1.4), 0.0), ((1.2, 1.5, 1.4), None), ((1.5, 1.4, 1.2), 0.3)])
+def test_warm_ups_are_tried_at_the_rate_chosen_and_the_best_is_trained_with(
+    config: RunConfig, tmp_path: Path, losses: tuple[float, float, float], kept: float | None
+) -> None:
+    search = SearchConfig(rates=(1e-3, 3e-3), share=0.5, warmups=(0.0, 0.1, 0.3))
+    part = SuitePart("numbers", "numbers", [], [0, 1], budget=None, lr=search, notes=[])
+    model: Any = SimpleNamespace(name="gru", config=config, lr=None)
+    planned = Planned(part, [model], "d", {}, "translate", "accuracy", higher_is_better=True, notes=[])
+    trials = list_trials(planned, tmp_path, (), {}, {"gru": 3e-3})
+    assert [(trial.lr, trial.warmup) for trial in trials] == [(1e-3, None), (3e-3, None), (3e-3, 0.0), (3e-3, 0.3)]
+    assert [trial.wanted.config.train.warmup for trial in trials] == [0.1, 0.1, 0.0, 0.3]  # the recipe's own is not tried twice
+    for trial, loss in zip(trials, (2.0, *losses), strict=True):
+        finish(trial.wanted)
+        trial.wanted.folder.results.write_text(json.dumps({"valid": {"loss": loss}, "steps": 10}))
+    made = record_search(planned, trials, {}, set(), tmp_path)
+    assert made is not None
+    assert (made["chosen"], made["warmups"]) == ({"gru": 3e-3}, {"gru": kept})
+    runs = list_runs(planned, made["chosen"], made["warmups"], tmp_path, ())
+    assert {run.wanted.config.train.warmup for run in runs} == {0.1 if kept is None else kept}
 
 
 @pytest.mark.parametrize(
