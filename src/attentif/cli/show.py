@@ -130,6 +130,7 @@ RECIPES = {
     "convolutions": ("digits-cnn", "captions"),
     "tubes": ("video", "video"),
     "joined": ("vision-language", "vision-language"),
+    "modalities": ("contrastive", "contrastive"),
     "frames": ("tones", "tones-seq2seq"),
     "series": ("forecast", "forecast"),
 }

@@ -66,8 +66,8 @@ def load_sounds(config: DataConfig, rate: int | None, say: Say, roles: Roles = S
     splits = load_table(config, roles, say, open_rows=sound_rows)
     tables = {split: getattr(splits, split) for split in SPLITS}
     tolerance = Tolerance(config.skip_bad)
-    rate = rate or min(_first_rate(splits.train), HIGHEST_RATE)
-    sounds = {split: _decode_sounds(table, rate, tolerance, say) for split, table in tables.items()}
+    rate = rate or min(find_first_rate(splits.train), HIGHEST_RATE)
+    sounds = {split: decode_sounds(table, rate, tolerance, say) for split, table in tables.items()}
     notes = [*splits.notes, *tolerance.notes]
     return SoundSplits(sounds["train"], sounds["valid"], sounds["test"], rate, notes, _digest(sounds))
 
@@ -76,7 +76,7 @@ def load_sound_rows(config: DataConfig, rate: int, say: Say) -> tuple[Sounds, li
     """Every row of the `train` files, to be scored."""
     table, notes = load_rows(config, SPEECH, say, open_rows=sound_rows)
     tolerance = Tolerance(config.skip_bad)
-    return _decode_sounds(table, rate, tolerance, say), notes + tolerance.notes
+    return decode_sounds(table, rate, tolerance, say), notes + tolerance.notes
 
 
 def sound_rows(
@@ -133,7 +133,7 @@ def _sound_files(place: Path) -> list[Path]:
     return sorted(files)
 
 
-def _decode_sounds(table: Table, rate: int, tolerance: Tolerance, say: Say) -> Sounds:
+def decode_sounds(table: Table, rate: int, tolerance: Tolerance, say: Say) -> Sounds:
     """The sounds of a table; unreadable rows go to the tolerance."""
     pulse, waves, kept = Pulse(say), [], []
     for row, path in enumerate(table["audio"]):
@@ -221,7 +221,7 @@ def _decode(file: Any, path: Path) -> Wave:
     return np.concatenate(parts)
 
 
-def _first_rate(table: Table) -> int:
+def find_first_rate(table: Table) -> int:
     """Sampling rate of the first readable file; the others are reported when all are read."""
     require_extra("soundfile")
     import soundfile

@@ -71,9 +71,9 @@ def load_questions(config: DataConfig, frame: Frame, say: Say | None = None) -> 
         texts = load_table(config, ABOUT_PICTURES, say, open_rows=_rows)
         notes = list(texts.notes)
         tolerance = Tolerance(config.skip_bad)
-        parts = [_decode_pictures(getattr(texts, split), frame, tolerance, Pulse(say)) for split in SPLITS]
+        parts = [decode_pictures(getattr(texts, split), frame, tolerance, Pulse(say)) for split in SPLITS]
         notes += tolerance.notes + _share_pictures(parts)
-        _alike(parts)
+        require_one_size(parts)
     for split, part in zip(SPLITS, parts, strict=True):
         notes.append(f"{split}: {len(part.table):,} questions about {len(part.pixels):,} pictures")
     train, valid, test = parts
@@ -84,8 +84,8 @@ def load_question_rows(config: DataConfig, frame: Frame, say: Say | None = None)
     """Every question of the `train` files, to be answered and scored."""
     table, notes = load_rows(config, ABOUT_PICTURES, say, open_rows=_rows)
     tolerance = Tolerance(config.skip_bad)
-    part = _decode_pictures(table, frame, tolerance, Pulse(say))
-    _alike([part])
+    part = decode_pictures(table, frame, tolerance, Pulse(say))
+    require_one_size([part])
     return part, notes + tolerance.notes
 
 
@@ -150,7 +150,7 @@ def _with_arrays(table: Table, pictures: dict[str, Bytes]) -> Questions:
     return Questions(table, np.stack([pictures[name] for name in names]), np.array([number[name] for name in table["image"]]))
 
 
-def _decode_pictures(table: Table, frame: Frame, tolerance: Tolerance, pulse: Pulse) -> Questions:
+def decode_pictures(table: Table, frame: Frame, tolerance: Tolerance, pulse: Pulse) -> Questions:
     """The pictures of a table; a row whose picture cannot be read is a bad row."""
     pictures: dict[str, Bytes] = {}
     unreadable: dict[str, str] = {}
@@ -188,7 +188,7 @@ def _alike_pictures(table: Table, pictures: dict[str, Bytes]) -> None:
             pictures[name] = np.repeat(picture, channels, axis=0)
 
 
-def _alike(parts: Sequence[Questions]) -> None:
+def require_one_size(parts: Sequence[Questions]) -> None:
     """The splits too have one size."""
     first = parts[0]
     for part in parts[1:]:

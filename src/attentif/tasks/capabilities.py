@@ -97,6 +97,15 @@ CAPABILITIES: dict[str, Capability] = {
             "describe", "describe pictures", "predict", PredictRequest, responses.ClassifyResponse, responses.build_classified, ("image",)
         ),
         Capability(
+            "match",
+            "match pictures, texts and sounds",
+            "predict",
+            PredictRequest,
+            responses.ClassifyResponse,
+            responses.build_classified,
+            ("image", "audio"),
+        ),
+        Capability(
             "generate",
             "generate text",
             "generate",

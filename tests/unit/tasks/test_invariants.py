@@ -35,6 +35,7 @@ TEXT = {"train": "corpus.txt"}
 CASES: dict[str, dict[str, Any]] = {
     "answer": {"data": FEW},
     "classify": {"data": FEW},
+    "contrastive": {"data": FEW},
     "copying": {"data": FEW},
     "denoise": {"data": TEXT, "tokenizer": {"vocab": 400}},
     "digits": {"data": FEW},
@@ -54,7 +55,16 @@ CASES: dict[str, dict[str, Any]] = {
     "vision-language": {"data": FEW},
 }
 ELSEWHERE = {"embed", "cloze"}  # not trained; a masked task with another reading
-FIXED = {"forecast", "heartbeats", "tones", "vision-language", "paint", "digits", "video"}  # whose presets have parts of their own
+FIXED = {
+    "contrastive",
+    "forecast",
+    "heartbeats",
+    "tones",
+    "vision-language",
+    "paint",
+    "digits",
+    "video",
+}  # whose presets have parts of their own
 
 
 @pytest.fixture

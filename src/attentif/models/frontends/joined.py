@@ -27,11 +27,9 @@ from attentif.nn.seq import Seq
 PICTURE, TEXT = 0, 1  # rows of the table of kinds
 
 
-@FRONTENDS.register
-class JoinedConfig(FrontendConfig):
-    """Patches of a picture followed by tokens of a text, with a learned type vector each."""
+class PictureTextConfig(FrontendConfig):
+    """Base of the frontends that read pictures and texts."""
 
-    kind: Literal["joined"] = Field("joined", description="a picture and a text in one sequence")
     from_data = ("vocab", "channels", "height", "width")
     vocab: int | None = Field(None, gt=0, description="tokens of the vocabulary; by default the tokenizer's")
     size: int = Field(16, gt=0, description="side of a patch in pixels")
@@ -60,12 +58,19 @@ class JoinedConfig(FrontendConfig):
         """Limit of the text; the picture has a fixed size."""
         return self.tokens.limit
 
-    def build(self, width: int, dropout: float) -> "Joined":
-        return Joined(self, width, dropout)
-
     def with_any_size(self) -> Self:
         picture = self.patches.with_any_size()
         return self.replace(vocab=self.vocab or ANY_SIZE, channels=picture.channels, height=picture.height, width=picture.width)
+
+
+@FRONTENDS.register
+class JoinedConfig(PictureTextConfig):
+    """Patches of a picture followed by tokens of a text, with a learned type vector each."""
+
+    kind: Literal["joined"] = Field("joined", description="a picture and a text in one sequence")
+
+    def build(self, width: int, dropout: float) -> "Joined":
+        return Joined(self, width, dropout)
 
 
 class Joined(nn.Module):

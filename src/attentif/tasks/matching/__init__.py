@@ -1,0 +1,1 @@
+"""Tasks that bring several kinds of data together in one space."""
