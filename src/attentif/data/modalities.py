@@ -127,17 +127,18 @@ def _decode(table: Table, frame: Frame, rate: int | None, tolerance: Tolerance, 
 def _load_built_in(config: DataConfig, rate: int | None) -> ThingSplits:
     parts: dict[str, Things] = {}
     tables, given = load_built_in(config, BUILT_IN), rate
-    for split, table in tables.items():
+    for split, whole in tables.items():
+        names = {role: [f"{whole.files[0]} {role} {line}" for line in whole.places[:, 1]] for role in FILES if role in whole.columns}
+        table = Table(split, {"text": whole["text"]} | names, whole.files, whole.places)
         if split == "train" and 0 < config.limit < len(table):
             table = sample(table, config.limit, config.seed)
-        pixels = np.stack([np.asarray(own)[None] for own in table["image"]])
+        rows = (table.places[:, 1] - 1).tolist()
+        pixels = np.stack([np.asarray(whole["image"][row])[None] for row in rows])
         waves = None
-        if "audio" in table.columns:
-            own = int(table["rate"][0])
+        if "audio" in whole.columns:
+            own = int(whole["rate"][0])
             rate = given or own
-            waves = [resample(np.asarray(wave, np.float32), own, rate) for wave in table["audio"]]
-        names = {role: [f"{table.files[0]} {role} {line}" for line in table.places[:, 1]] for role in FILES if role in table.columns}
-        texts = Table(split, {"text": table["text"]} | names, table.files, table.places)
-        parts[split] = Things(texts, pixels, np.arange(len(texts)), waves)
+            waves = [resample(np.asarray(whole["audio"][row], np.float32), own, rate) for row in rows]
+        parts[split] = Things(table, pixels, np.arange(len(table)), waves)
     train, valid, test = (parts[split] for split in SPLITS)
     return ThingSplits(train, valid, test, rate, Splits(train.table, valid.table, test.table))
