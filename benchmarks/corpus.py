@@ -15,33 +15,38 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from attentif.data.shards import TokenStream
+
+STEPS = 24  # of the comparison of training
 DOCUMENT = 300  # words
 
 
 def write_corpus(folder: Path, megabytes: int) -> list[Path]:
-    import pyarrow
-
+    """Eight files, written as they are drawn: the corpus may be larger than memory."""
     random = np.random.default_rng(0)
     letters = np.array(list("eeeaaaiiotsnrulcdmpvgfbqhxjyz"))
     words = np.array(["".join(random.choice(letters, length)) for length in random.integers(2, 11, 50_000)], dtype=object)
     files = []
     for number in range(8):
-        raw = []
-        size = 0
-        while size < megabytes * 1_000_000 // 8:
-            drawn = words[np.minimum(random.zipf(1.15, (500, DOCUMENT)), len(words)) - 1]
-            block = "".join(json.dumps({"text": " ".join(row)}) + "\n" for row in drawn).encode()
-            raw.append(block)
-            size += len(block)
         file = folder / (f"{number}.jsonl" + (".zst" if number % 2 else ""))
-        whole = b"".join(raw)
-        file.write_bytes(pyarrow.compress(whole, "zstd", asbytes=True) if number % 2 else whole)
+        size = 0
+        with open_packed(file) as out:
+            while size < megabytes * 1_000_000 // 8:
+                drawn = words[np.minimum(random.zipf(1.15, (500, DOCUMENT)), len(words)) - 1]
+                size += out.write("".join(json.dumps({"text": " ".join(row)}) + "\n" for row in drawn).encode())
         files.append(file)
     return files
+
+
+def open_packed(file: Path) -> Any:
+    import pyarrow
+
+    return pyarrow.output_stream(str(file), compression="zstd" if file.suffix == ".zst" else None)
 
 
 def ours(files: list[Path], tokenizer: Path, out: Path) -> int:
@@ -89,6 +94,57 @@ def run_child(side: str, files: str, tokenizer: str, folder: str, processes: str
     print(json.dumps({"tokens": made, "tokens/s": round(made / seconds), "peak MB of the largest process": round(peak)}))
 
 
+def train(stream: "TokenStream", folder: Path) -> float:
+    """Tokens a second of a small decoder."""
+    import torch
+
+    from attentif.models import build, resolve
+    from attentif.tasks.language.language import LanguageConfig, TextWindows
+    from attentif.training.config import TrainConfig
+    from attentif.training.distributed import ProcessGroup
+    from attentif.training.loop import Job, fit
+    from attentif.training.progress import Silent
+    from attentif.training.rundir import RunFolder, create
+
+    class Tokenizer:
+        eos = pad = 0
+
+    empty = type(stream)([], np.zeros(0, np.uint64), 0)
+    parts = [TextWindows(name, some, Tokenizer(), 256) for name, some in (("train", stream), ("valid", empty))]  # type: ignore[arg-type]
+    config = TrainConfig(steps=STEPS, epochs=0, batch_tokens=2048, checkpoint_every=10 * STEPS, log_every=1)
+    create(folder, "bench", lambda new: (new / "config.toml").write_text(""))
+    torch.manual_seed(0)
+    job = Job(LanguageConfig().build(), build(resolve({"base": "decoder-tiny"}).with_sizes(vocab=8000)), *parts, config, RunFolder(folder))
+    with ProcessGroup(torch.device("cpu")) as ranks:
+        fit(job, ranks, Silent())
+    rows = RunFolder(folder).metrics.rows()[STEPS // 4 :]
+    return float(np.median([row["tokens_per_second"] for row in rows]))
+
+
+def compare_training(files: list[Path], tokenizer: Path, place: Path, rounds: int) -> None:
+    """The same steps from shards that no page cache holds, and from arrays in memory, in turns."""
+    from attentif.data.corpus import file_corpus
+    from attentif.data.shards import TokenStream, token_stream
+    from attentif.text.kinds import Given
+
+    found: dict[str, list[float]] = {"shards": [], "memory": []}
+    for number in range(rounds):
+        for kind in sorted(found, reverse=number % 2 == 0):
+            stream = token_stream(file_corpus(files), Given().load(tokenizer), cache=place / "tokens")
+            if kind == "memory":
+                stream = TokenStream([stream.window(0, len(stream))], stream.contents, stream.text_bytes)
+            for file in place.glob("tokens/shards/*/*.bin"):  # opening has read all of them
+                with file.open("rb") as opened:
+                    os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            found[kind].append(train(stream, place / f"{kind}-{number}"))
+    ratios = [one / other for one, other in zip(found["shards"], found["memory"], strict=True)]
+    print(json.dumps({"training, tokens/s": found, "shards / memory": quartiles(ratios)}), flush=True)
+
+
+def quartiles(values: list[float]) -> list[float]:
+    return [round(float(value), 3) for value in np.quantile(values, [0.25, 0.5, 0.75])]
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--megabytes", type=int, default=256)
@@ -109,7 +165,8 @@ def main() -> None:
             found = {side: child(side, files, tokenizer, asked.processes) for side in ("ours", "theirs")}
             ratios.append(found["ours"]["tokens/s"] / found["theirs"]["tokens/s"])
             print(json.dumps(found | {"ratio": round(ratios[-1], 2)}), flush=True)
-        print(json.dumps({"megabytes": asked.megabytes, "ratio": [round(float(q), 2) for q in np.quantile(ratios, [0.25, 0.5, 0.75])]}))
+        print(json.dumps({"megabytes": asked.megabytes, "ratio": quartiles(ratios)}), flush=True)
+        compare_training(files, tokenizer, Path(folder), asked.rounds)
 
 
 if __name__ == "__main__":
