@@ -122,7 +122,7 @@ def kill_worker(place: Path, run: Path, rows: int) -> None:
     from distributed import LocalCluster
 
     out = place / "together.csv"
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL") as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL") as cluster:
         began = time.perf_counter()
         going = subprocess.Popen(predict(run, place / "many.tsv", out, "--cluster", cluster.scheduler_address), stderr=subprocess.DEVNULL)
         wait_for_rows(out, round(0.3 * rows), going)

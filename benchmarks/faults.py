@@ -1,6 +1,6 @@
 """The programme of faults: what is done to runs and commands, how often, and what became of them.
 
-    python -m benchmarks.faults [interrupted damaged clock memory processes]     (`make faults`; the table stands in docs/reliability.md)
+    python -m benchmarks.faults [interrupted damaged clock memory disks processes]     (`make faults`; its table: docs/reliability.md)
 
 A case survives where the work ends as if nothing had happened, or is refused in one line that names the file. It is lost where an answer is
 silently wrong, work is gone, or a traceback is shown. The exit code is 1 where a case is lost.
@@ -26,6 +26,7 @@ from attentif.training.progress import Silent
 
 ROOT = Path(__file__).parent.parent
 DAMAGED, CLOCKS, LIMITS = 300, 12, (600, 900, 1200, 1500)  # cases; MB of address space
+DISKS = (4, 16, 64, 128, 256, 512, 1024)  # kB of a disk (tmpfs, which root may mount)
 READ = ("README.md", "report.html", "metrics.jsonl", "results.json", "lock")  # files that no answer depends on
 Count = tuple[int, int, list[str]]  # tried, survived, lost
 
@@ -109,6 +110,64 @@ def _limit_memory(megabytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
 
 
+def fill_disks(folder: Path) -> Count:
+    """Commands on disks of seven sizes: they end well, or with one line that names the file, and leave nothing half-made."""
+    run = train_small(folder / "run").path
+    texts, rows = folder / "texts.txt", folder / "rows.csv"
+    texts.write_text("un chat gris dort près du feu\n" * 3000, encoding="utf-8")
+    rows.write_text("text,label\n" + "".join(f"film {n} {'bon' if n % 2 else 'nul'},{n % 2}\n" for n in range(5000)), encoding="utf-8")
+    export = ["export", str(run), "--to"]
+    subprocess.run([sys.executable, "-m", "attentif", *export, "hf", str(folder / "hf")], check=True, capture_output=True)
+    small = ["model.layers=1", "model.width=16", "train.epochs=0", "train.min_steps=0", "train.steps=4", "train.checkpoint_every=2"]
+    commands = {
+        "train": ["train", "classify", "--data", str(rows), "--out", "run", *small],
+        "ngram": ["train", "ngram", "--data", str(texts), "--out", "run"],
+        "tokenizer": ["tokenizer", "train", str(texts), "--vocab", "300", "--out", "t.json"],
+        "import": ["import", str(folder / "hf"), "--out", "run"],
+        "export hf": [*export, "hf", "out"],
+        "quantize": ["quantize", str(run), "out"],
+        "predict": ["predict", str(run), "--file", str(rows), "--out", "answers.csv"],
+        "embed": ["embed", str(run), str(rows), "--text", "text", "--out", "vectors.npz"],
+        "compare": [
+            "compare",
+            "classify",
+            "--models",
+            "encoder-tiny,lstm-tiny",
+            "--seeds",
+            "1",
+            "--data",
+            str(rows),
+            "--out",
+            "comparison",
+            *small,
+        ],
+    }
+    place, tried, lost = folder / "disk", 0, []
+    place.mkdir()
+    for name, words in commands.items():
+        for kilobytes in DISKS:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)], check=True)
+            try:
+                problem = _run_on_full_disk(words, place)
+            finally:
+                subprocess.run(["umount", str(place)], check=True)
+            tried += 1
+            if problem:
+                lost.append(f"{name} in {kilobytes} kB: {problem}")
+    return tried, tried - len(lost), lost
+
+
+def _run_on_full_disk(words: list[str], place: Path) -> str:
+    """What is wrong with how a command ended; nothing where all is well."""
+    done = subprocess.run([sys.executable, "-m", "attentif", *words], capture_output=True, text=True, cwd=place)
+    left = [str(path.relative_to(place)) for path in place.rglob("*") if ".tmp" in path.name]
+    said = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    if done.returncode == 0:
+        return f"left {left}" if left else ""
+    clear = done.returncode == 1 and len(said) == 1 and "no space left" in said[0] and "Traceback" not in done.stderr
+    return "" if clear and not left else f"exit {done.returncode}, {done.stderr.strip().splitlines()[-1:]}, left {left}"
+
+
 def processes(_: Path) -> Count:
     """A process of several that is killed or hangs; a worker of a cluster that is killed; disks that are full; checkpoints damaged."""
     tests = ["test_lost_processes", "test_cluster", "test_kill", "test_disk_full"]
@@ -129,6 +188,7 @@ PARTS: dict[str, Callable[[Path], Count]] = {
     "damaged": damage_runs,
     "clock": clock,
     "memory": memory,
+    "disks": fill_disks,
     "processes": processes,
 }
 

@@ -15,6 +15,7 @@ from torch import nn
 from attentif.config import Layer, read_toml
 from attentif.data.in_memory import name_frames
 from attentif.errors import UsageError
+from attentif.hub.files import refuse_outer_links
 from attentif.hub.source import folder_of
 from attentif.models.precision import Precision, check_precision, shorten_weights
 from attentif.nn.tape import record
@@ -153,6 +154,8 @@ def import_model(source: str | Path, out: str | Path, *, force: bool = False, sa
     if not is_foreign(path):
         what = "is a run already" if (path / "config.toml").is_file() else "is no Hugging Face folder: it has no config.json"
         raise UsageError(what, file=path)
+    if Path(source).is_dir():
+        refuse_outer_links(Path(source))
     return import_folder(path, Path(out), name=str(source), force=force, say=say or (lambda _: None)).path
 
 

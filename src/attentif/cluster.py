@@ -99,7 +99,7 @@ def open_cluster(where: str) -> Iterator[Cluster]:
     dask.config.set({"distributed.scheduler.allowed-failures": LOSSES, "distributed.logging.distributed": "error"})
     cluster: Any = where
     if where == "local":
-        cluster = LocalCluster(threads_per_worker=1, dashboard_address=None, silence_logs="ERROR")
+        cluster = LocalCluster(threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="ERROR")
     elif where == "slurm":
         require_extra("dask_jobqueue")
         from dask_jobqueue import SLURMCluster

@@ -22,11 +22,11 @@ from attentif.errors import AttentifError, RunError, UsageError
 from attentif.models import Model
 from attentif.tasks import Evaluation, Task, TaskState
 from attentif.tasks.answers import Predictions, refuse_non_finite
-from attentif.tasks.base import AnyBaseTask, AnyTask, Dataset, Example, Progress, Say, Tokenizers
-from attentif.tasks.batches import format_count, refuse_blank
+from attentif.tasks.base import AnyBaseTask, AnyTask, Dataset, Example, Progress, RemoteMap, Say, Split, Tokenizers
+from attentif.tasks.batches import format_count, refuse_blank, take_rows
 from attentif.tasks.capabilities import CAPABILITIES, Aligner, Capability, Filler, Generator, Painter
-from attentif.tasks.embeddings.senses import Senses, find_senses
 from attentif.tasks.embeddings.pictures import embed_inputs, match_pictures
+from attentif.tasks.embeddings.senses import Senses, find_senses
 from attentif.tasks.embeddings.sentences import nearest
 from attentif.tasks.explain import Explanation, Neighbour, explain_picture, explain_signal, explain_text
 from attentif.tasks.predictors import Ensemble, first_network
@@ -318,31 +318,29 @@ class Run:
         split: str = "test",
         say: Say | None = None,
         progress: Progress | None = None,
+        remote_map: RemoteMap | None = None,
     ) -> Evaluation:
-        """Scores on a split of the run's own data, or on all rows of another file, of several, or of a table in memory."""
-        check_split(split)
-        said, config = say or (lambda _: None), self.config
-        own_data = None if config is None else find_data(config)
+        """Scores on a split of the run's own data, or on all rows of another file, of several, or of a table in memory.
+
+        `remote_map` are the workers of a cluster (`remote.score_on`)."""
+        if remote_map is not None and not self.task.scores_by_batch:
+            raise UsageError(f"--cluster: a run of {self.kind} is scored by one process; leave it out", file=self.path)
+        said = say or (lambda _: None)
+        dataset = open_split(self, data, split, said)
+        config = self.config
         budget = config.train.batch_tokens if isinstance(config, StoredConfig) and config.train is not None else BUDGET
-        if data is not None:
-            with name_frames():
-                dataset = self.task.read(self.state, other_rows(own_data, data), self.tokenizers, self.model.config, said)
-        elif config is None or own_data is None:
-            raise UsageError(
-                "was imported: the data that it was trained on are not known; name a file to score it on (--data FILE)", file=self.path
-            )
-        else:
-            prepared = self.task.prepare(own_data, self.tokenizers, self.model.config, said, self.state)
-            if self.own_data and config.made is not None and prepared.digest != config.made.data:
-                raise RunError("its data have changed since it was trained: score other rows by naming their file (--data)", file=self.path)
-            dataset = getattr(prepared, split)
-        found = self.task.evaluate(self.model, self.state, cast("Any", dataset), budget=budget, progress=progress)
-        return found if data is None else self._score_unseen(found, cast("Any", dataset), own_data, said, budget, progress)
+        how: dict[str, Any] = {"budget": budget, "progress": progress}
+        found = self.task.evaluate(self.model, self.state, cast("Any", dataset), remote_map=remote_map, **how)
+        return found if data is None else self._score_unseen(found, cast("Any", dataset), said, remote_map, how)
+
+    def _own_data(self) -> DataConfig | None:
+        return None if self.config is None else find_data(self.config)
 
     def _score_unseen(
-        self, found: Evaluation, dataset: Dataset, own_data: DataConfig | None, say: Say, budget: int, progress: Progress | None
+        self, found: Evaluation, dataset: Dataset, say: Say, remote_map: RemoteMap | None, how: Mapping[str, Any]
     ) -> Evaluation:
         """Report how many rows were trained on, and score the others separately."""
+        own_data = self._own_data()
         if own_data is None or not isinstance(self.task, Task) or getattr(dataset, "table", None) is None:
             return found
         try:
@@ -360,7 +358,9 @@ class Run:
         others = self.task.read(
             self.state, other_rows(None, save_rows(dataset, unseen)), self.tokenizers, self.model.config, lambda _: None
         )
-        return add_unseen(found, self.task.evaluate(self.model, self.state, others, budget=budget, progress=progress), seen)
+        if remote_map is not None:  # the workers know these rows by their numbers in the whole
+            remote_map = take_rows(remote_map, np.array(unseen)) if np.array_equal(others.lengths, dataset.lengths[unseen]) else None
+        return add_unseen(found, self.task.evaluate(self.model, self.state, others, remote_map=remote_map, **how), seen)
 
     # ------------------------------------------------------------------------------------------------------------- looking
 
@@ -432,3 +432,20 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.path}: {self.kind}, {sum(self.model.sizes().values()):,} parameters>"
+
+
+def open_split(run: Run, data: Given | None, split: str, say: Say) -> Split:
+    """What `evaluate` scores: a split of the run's own data, or all rows of `data`."""
+    check_split(split)
+    config, own_data = run.config, run._own_data()
+    if data is not None:
+        with name_frames():
+            return run.task.read(run.state, other_rows(own_data, data), run.tokenizers, run.model.config, say)
+    if config is None or own_data is None:
+        raise UsageError(
+            "was imported: the data that it was trained on are not known; name a file to score it on (--data FILE)", file=run.path
+        )
+    prepared = run.task.prepare(own_data, run.tokenizers, run.model.config, say, run.state)
+    if run.own_data and config.made is not None and prepared.digest != config.made.data:
+        raise RunError("its data have changed since it was trained: score other rows by naming their file (--data)", file=run.path)
+    return cast("Split", getattr(prepared, split))

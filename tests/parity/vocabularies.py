@@ -222,6 +222,8 @@ FOLDERS = {
     "neox-bos": Folder("gpt_neox", byte_level("<|endoftext|>", "<|padding|>"), {"add_bos_token": True, "add_eos_token": True}),
     "marian": Folder("marian", two_languages),
     "clip": Folder("clip", ends_of_words),
-    "siglip": Folder("siglip", sentence_pieces("spiece.model", pad_id=-1, eos_id=1, unk_id=2, bos_id=-1), {"tokenizer_class": "SiglipTokenizer"}),
+    "siglip": Folder(
+        "siglip", sentence_pieces("spiece.model", pad_id=-1, eos_id=1, unk_id=2, bos_id=-1), {"tokenizer_class": "SiglipTokenizer"}
+    ),
     "wav2vec2": Folder("wav2vec2-conformer", letters),
 }

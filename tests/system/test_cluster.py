@@ -1,7 +1,10 @@
 """Work on a cluster: the same answers as on one machine, also where a worker is killed."""
 
+import json
 import os
 import signal
+import socket
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from attentif.errors import DataError, UsageError
 from attentif.lab.compare.board import SilentBoard
 from attentif.lab.compare.worker_pool import ClusterPool, WorkerJob
 from attentif.lab.tune import search
-from attentif.remote import RemoteRun, answer_ahead, embed_on
+from attentif.remote import RemoteRun, RemoteSplit, answer_ahead, embed_on, score_on
 from attentif.training.progress import Silent
 
 pytestmark = pytest.mark.system
@@ -33,7 +36,7 @@ def cluster():
     from distributed import LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL") as workers,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL") as workers,
         open_cluster(workers.scheduler_address) as opened,
     ):
         yield opened
@@ -79,6 +82,16 @@ def test_jobs_of_a_comparison_report_what_went_wrong(cluster, tmp_path):
     assert str(tmp_path / "none") in ended.error
 
 
+def test_a_local_cluster_takes_ports_that_are_free():
+    """Of dask's own choice, 8787, it warns where another program has it."""
+    with socket.socket() as taken:
+        with suppress(OSError):  # another program has it
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
+        with open_cluster("local") as opened:
+            assert opened.wait_for(opened.submit(len, "ab")).get() == 2
+
+
 def test_an_address_that_is_none_is_refused():
     with pytest.raises(UsageError, match="--cluster"), open_cluster("nowhere"):
         pass
@@ -96,3 +109,21 @@ def test_settings_are_tried_on_the_workers(cluster, tmp_path):
     for one, other in zip(together.trials, alone.trials, strict=True):
         assert one.valid == pytest.approx(other.valid, rel=1e-5)  # workers have a thread each: sums are rounded otherwise
     assert together.best == alone.best
+
+
+def test_scores_of_a_cluster_are_those_of_one_machine(run, cluster, tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text("text,label\n" + "".join(f"film {n} {'bon' if n % 3 else 'mauvais'},{'+' if n % 2 else '-'}\n" for n in range(3000)))
+    loaded, data = load(run.path, threads=1), {"train": str(file)}
+    alone, seen = loaded.evaluate(data), []
+    split = RemoteSplit(RemoteRun.of(run.path), json.dumps(data), "test")
+    together = loaded.evaluate(data, remote_map=score_on(cluster, split), progress=lambda done, total: seen.append((done, total)))
+    assert together == alone
+    assert seen[-1][0] == seen[-1][1] > 1
+
+
+def test_scores_that_are_not_shared_out_are_refused(run, cluster, monkeypatch):
+    loaded = load(run.path)
+    monkeypatch.setattr(type(loaded.task), "scores_by_batch", False)
+    with pytest.raises(UsageError, match="--cluster"):
+        loaded.evaluate(remote_map=score_on(cluster, RemoteSplit(RemoteRun.of(run.path), "null", "test")))

@@ -75,7 +75,7 @@ def embed(
             from attentif.remote import RemoteRun, embed_on
 
             workers = closing.enter_context(open_cluster(cluster))
-            remote = RemoteRun.of(run, device=device, pooling=pooling, normalise=normalise)
+            remote = RemoteRun.of(run, device=device, precision=precision, pooling=pooling, normalise=normalise)
             embed_all = lambda some: embed_on(workers, remote, some)
         asked = None if near is None else (find_pictures([near]) or [near])
         seen = None if asked is None else Nearest(loaded.embed(asked, pooling=pooling)[0], count)

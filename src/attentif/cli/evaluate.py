@@ -1,12 +1,15 @@
 """`attentif evaluate`: the scores of a run, on its own data or on other files."""
 
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from enum import StrEnum
+from json import dumps
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attentif.cli.options import Device, Encoding, Json, LabelColumn, Precision, RunPath, Target, TextColumn, Threads
+from attentif.cli.options import ClusterAddress, Device, Encoding, Json, LabelColumn, Precision, RunPath, Target, TextColumn, Threads
 from attentif.cli.out import print_json, say
 from attentif.cli.scores import print_classes, print_scores, title_of
 from attentif.cli.train import one_or_all
@@ -36,6 +39,7 @@ def evaluate(
     encoding: Encoding = None,
     split: Annotated[SplitName | None, typer.Option(help="Split of the run's own data; by default test.", show_default=False)] = None,
     json: Json = False,
+    cluster: ClusterAddress = None,
     device: Device = "auto",
     threads: Threads = 0,
     precision: Precision = "float32",
@@ -47,7 +51,7 @@ def evaluate(
     attentif evaluate runs/reviews-1 --data autres.csv
     attentif evaluate runs/induction-1 data.options.length=4096
     """
-    file = one_or_all(data)
+    file = one_or_all(data if data is None or cluster is None else [str(Path(name).resolve()) for name in data])
     options = {"train": file, "target": target, "text": text, "label": label, "encoding": encoding}
     files = {key: value for key, value in options.items() if value is not None}
     if data is not None and split is not None:
@@ -60,20 +64,24 @@ def evaluate(
     from attentif.tasks.details import OverlapDetails, details_of
     from attentif.training.progress import display
 
-    layers = [override(word) for word in changes or ()]
+    kept = changes or []
     if data is not None:  # what is said of data is said of this file
-        for layer in layers:
+        for layer in [override(word) for word in kept]:
             files = merge(files, layer.values.get("data", {}))
-        layers = [layer for layer in layers if "data" not in layer.values]
-    loaded = reopen(run, layers, device=device, threads=threads, precision=precision)
+        kept = [word for word in kept if "data" not in override(word).values]
+    loaded = reopen(run, [override(word) for word in kept], device=device, threads=threads, precision=precision)
     watch = display(machine=json)
     chosen = (split or SplitName.test).value
-    try:
-        found = loaded.evaluate(
-            files or None, split=chosen, say=watch.say, progress=lambda done, total: watch.work("evaluate", done, total)
-        )
-    finally:
-        watch.close()
+    with closing(watch), ExitStack() as stack:
+        remote_map = None
+        if cluster is not None:
+            from attentif.cluster import open_cluster
+            from attentif.remote import RemoteRun, RemoteSplit, score_on
+
+            remote = RemoteRun.of(run, kept, device=device, precision=precision)
+            remote_map = score_on(stack.enter_context(open_cluster(cluster)), RemoteSplit(remote, dumps(files or None), chosen))
+        work = lambda done, total: watch.work("evaluate", done, total)
+        found = loaded.evaluate(files or None, split=chosen, say=watch.say, progress=work, remote_map=remote_map)
     if loaded.note:
         say(loaded.note)
     for warning in loaded.task.warnings(found):

@@ -79,7 +79,7 @@ def predict(
             raise UsageError(f"--{option}: a run of {loaded.kind} takes none")
     options = {} if language is None else {"language": language}
     if file is not None and out is not None:
-        with _open_ahead(cluster, run, changes or [], device, options) as ahead:
+        with _open_ahead(cluster, run, changes or [], options, device=device, precision=precision) as ahead:
             write_answers(loaded, file, out, Choices(text, encoding, keep, skip_bad, resume, force, ahead), options, json)
         return
     if cluster is not None:
@@ -113,7 +113,7 @@ class Choices:
 
 
 @contextmanager
-def _open_ahead(cluster: str | None, run: Path, changes: list[str], device: str, options: dict[str, Any]) -> "Iterator[Ahead | None]":
+def _open_ahead(cluster: str | None, run: Path, changes: list[str], options: dict[str, Any], **how: Any) -> "Iterator[Ahead | None]":
     """What a cluster answers with, where one is asked for."""
     if cluster is None:
         yield None
@@ -122,7 +122,7 @@ def _open_ahead(cluster: str | None, run: Path, changes: list[str], device: str,
     from attentif.remote import RemoteRun, answer_ahead
 
     with open_cluster(cluster) as workers:
-        yield answer_ahead(workers, RemoteRun.of(run, changes, device=device, **options))
+        yield answer_ahead(workers, RemoteRun.of(run, changes, **how, **options))
 
 
 def _check(

@@ -21,6 +21,17 @@ TEXT_PREFIX = "language_model."  # before the names of the text model's tensors
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
+def refuse_outer_links(folder: Path) -> None:
+    """Refuse symbolic links that leave a folder of somebody else: an import would copy what they point to.
+
+    In the cache of huggingface_hub files are links to the blobs of the same model."""
+    whole = folder.resolve()
+    home = whole.parent.parent if whole.parent.name == "snapshots" else whole
+    for file in folder.rglob("*"):
+        if file.is_symlink() and not file.resolve().is_relative_to(home):
+            raise RunError("is a symbolic link to a file outside this folder; replace it by the file itself, if you trust it", file=file)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; anything else is one honest line."""
     value = _parse_json(path)

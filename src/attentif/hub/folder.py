@@ -36,7 +36,6 @@ from attentif.models import Model, ModelConfig, build
 from attentif.nn.ffn import GATED
 from attentif.text import Tokenizer
 
-
 TEXT_TABLE = "text_config"
 
 

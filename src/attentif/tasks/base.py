@@ -54,6 +54,10 @@ Inputs = Sequence[str | Example]  # what `predict` is given
 BUDGET = 8192  # tokens of an evaluation batch
 
 
+# Calls a function of (model, dataset, batch) with each of these batches on other machines; the results in order. See `map_batches`.
+RemoteMap = Callable[[Callable[[Any, Any, Batch], Any], Sequence[NDArray[np.int64]]], Iterable[Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class EvalOptions:
     """How a split is scored."""
@@ -61,6 +65,7 @@ class EvalOptions:
     budget: int = BUDGET  # tokens of a batch
     quick: bool = False  # during training: no intervals, no details for the report
     progress: Progress | None = None  # may raise to stop the evaluation
+    remote_map: RemoteMap | None = None  # the workers of a cluster
 
 
 class Split(Protocol):
@@ -182,6 +187,7 @@ class BaseTask(ABC, Generic[State, Part]):
     offers: tuple[str, ...] = ()  # capabilities (`capabilities.py`) that do not depend on the model
     unit: Text = EXAMPLES  # what a split is counted in
     scored_unit: Text | None = None  # what scores count, where that is something smaller
+    scores_by_batch: bool = False  # True: all that is slow in `score` is done by `map_batches`, and so by a cluster
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -207,10 +213,18 @@ class BaseTask(ABC, Generic[State, Part]):
         """All examples of the `train` files, for a finished model to be scored on: nothing is cut, trained or checked for balance."""
 
     def evaluate(
-        self, model: Any, state: State, dataset: Part, *, budget: int = BUDGET, quick: bool = False, progress: Progress | None = None
+        self,
+        model: Any,
+        state: State,
+        dataset: Part,
+        *,
+        budget: int = BUDGET,
+        quick: bool = False,
+        progress: Progress | None = None,
+        remote_map: RemoteMap | None = None,
     ) -> Evaluation:
         """Score a split; the options are those of `EvalOptions`."""
-        return self.score(model, state, dataset, EvalOptions(budget, quick, progress))
+        return self.score(model, state, dataset, EvalOptions(budget, quick, progress, remote_map))
 
     @abstractmethod
     def score(self, model: Any, state: State, dataset: Part, options: EvalOptions) -> Evaluation:

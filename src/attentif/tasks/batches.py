@@ -1,6 +1,7 @@
 """Helpers of all tasks: batches on the model's device, building on the meta device, checks of inputs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,8 @@ from torch import nn
 from attentif.data import plan
 from attentif.errors import UsageError, within
 from attentif.models import Batch, Model, ModelConfig, build
-from attentif.tasks.base import Dataset, EvalOptions, Example, Inputs
+from attentif.tasks.base import Dataset, EvalOptions, Example, Inputs, RemoteMap
+from attentif.tasks.predictors import Predictor, networks_of
 
 DEFAULTS = EvalOptions()
 
@@ -34,12 +36,46 @@ def iterate_batches(
     packed: bool = False,
 ) -> Iterator[Batch]:
     """Iterate over batches of a split (or of some rows), longest first, on the model's device."""
-    lengths = dataset.lengths if rows is None else dataset.lengths[rows]
-    batches = plan(lengths, options.budget, seed=0, epoch=0, shuffle=False, packed=packed)
+    batches = _plan_batches(dataset, options, rows, packed=packed)
     for done, chosen in enumerate(batches, 1):
-        yield dataset.batch(chosen if rows is None else rows[chosen], packed=packed).to(device_of(model))
+        yield dataset.batch(chosen, packed=packed).to(device_of(model))
         if options.progress is not None:
             options.progress(done, len(batches))
+
+
+def map_batches(
+    work: Callable[[Any, Any, Batch], Any],
+    model: Predictor,
+    dataset: Dataset,
+    options: EvalOptions = DEFAULTS,
+    rows: NDArray[np.int64] | None = None,
+) -> Iterator[tuple[list[int], Any]]:
+    """The rows of each batch and `work(model, dataset, batch)`, which the workers of a cluster compute where there is one.
+
+    `work` is a function of a module or a method of a task, and returns what can be sent: arrays and plain values.
+    """
+    if options.remote_map is None:
+        for batch in iterate_batches(nn.ModuleList(networks_of(model)), dataset, options, rows):
+            yield list(batch.rows), work(model, dataset, batch)
+        return
+    batches = _plan_batches(dataset, options, rows)
+    for done, (chosen, found) in enumerate(zip(batches, options.remote_map(work, batches), strict=True), 1):
+        yield chosen.tolist(), found
+        if options.progress is not None:
+            options.progress(done, len(batches))
+
+
+def take_rows(remote_map: RemoteMap, rows: NDArray[np.int64]) -> RemoteMap:
+    """The same workers for a split that is made of some rows of theirs."""
+    return lambda work, batches: remote_map(work, [rows[chosen] for chosen in batches])
+
+
+def _plan_batches(
+    dataset: Dataset, options: EvalOptions, rows: NDArray[np.int64] | None, *, packed: bool = False
+) -> list[NDArray[np.int64]]:
+    lengths = dataset.lengths if rows is None else dataset.lengths[rows]
+    batches = plan(lengths, options.budget, seed=0, epoch=0, shuffle=False, packed=packed)
+    return batches if rows is None else [rows[chosen] for chosen in batches]
 
 
 def min_limit(*limits: int | None) -> int:

@@ -10,11 +10,33 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 
+from attentif.api import import_model
 from attentif.errors import RunError
-from attentif.hub.files import CONFIG, INDEX, WEIGHTS
+from attentif.hub.files import CONFIG, INDEX, WEIGHTS, refuse_outer_links
 from attentif.hub.source import READ, UNREAD, folder_of
 from attentif.hub.styles import STYLES
 from attentif.text.chat_template import FILE as CHAT
+
+
+def test_a_link_out_of_a_folder_is_not_followed_by_an_import(tmp_path: Path) -> None:
+    secret, folder = tmp_path / "secret", tmp_path / "model"
+    secret.write_text("mot de passe")
+    folder.mkdir()
+    (folder / CONFIG).write_text("{}")
+    (folder / CHAT).symlink_to(secret)
+    with pytest.raises(RunError, match="symbolic link") as caught:
+        import_model(folder, tmp_path / "run")
+    assert caught.value.file == folder / CHAT
+    assert not (tmp_path / "run").exists()
+
+
+def test_links_of_the_cache_stay_within_their_model(tmp_path: Path) -> None:
+    blob, snapshot = tmp_path / "models--a--b" / "blobs" / "1f", tmp_path / "models--a--b" / "snapshots" / "main"
+    blob.parent.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    blob.write_text("{}")
+    (snapshot / CONFIG).symlink_to("../../blobs/1f")
+    refuse_outer_links(snapshot)
 
 
 def test_a_folder_is_itself(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from attentif.hub.heads import bare, tag_head
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
 
-
 HEAD = [
     Row("lm_head.dense.{p}", "head.transform.{p}"),
     Row("lm_head.layer_norm.{p}", "head.norm.{p}"),

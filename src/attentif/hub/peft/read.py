@@ -25,7 +25,7 @@ from torch import Tensor
 from attentif.errors import ConfigError, RunError
 from attentif.files import write_json
 from attentif.hub.family import HeadOf, family_of
-from attentif.hub.files import CONFIG, Tensors, read_json
+from attentif.hub.files import CONFIG, Tensors, read_json, refuse_outer_links
 
 ADAPTER, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LINK = "adapter"  # in the temporary folder: the adapter's own
@@ -66,6 +66,8 @@ def unpack_adapter(path: Path, find: Callable[[str], Path]) -> Path:
         base = beside if beside.is_dir() else find(name if not said.get("revision") else f"{name}@{said['revision']}")
     except RunError as error:
         raise RunError(f"base_model_name_or_path: {error}", file=path / ADAPTER) from None
+    for part in (path, beside):
+        refuse_outer_links(part)  # of what is no folder, none
     folder = Path(tempfile.mkdtemp(prefix="attentif-peft-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for file in base.iterdir():

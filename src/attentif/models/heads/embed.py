@@ -1,8 +1,8 @@
 """One vector for the whole sequence: sentence embeddings (Reimers & Gurevych 2019); pictures and texts side by side (Radford et al. 2021).
 
-    v = W n(pool(x_1 … x_T)) + b        W and the norm n where there are some;  v / |v| if `normalise`
-    s(v, u) = e^a v·u / |v||u| + c      how near two vectors are to a model of two towers: softmax of s over texts (CLIP),
-                                        or its sigmoid, for each pair alone (SigLIP, Zhai et al. 2023)
+v = W n(pool(x_1 … x_T)) + b        W and the norm n where there are some;  v / |v| if `normalise`
+s(v, u) = e^a v·u / |v||u| + c      how near two vectors are to a model of two towers: softmax of s over texts (CLIP),
+                                    or its sigmoid, for each pair alone (SigLIP, Zhai et al. 2023)
 """
 
 from typing import Literal
@@ -32,7 +32,9 @@ class EmbedHeadConfig(HeadConfig):
     skip: int = Field(0, ge=0, description="positions at the beginning that are left out: a class token, registers")
     probe: ProbeConfig | None = Field(None, description="attention by a learned query instead of `pool` (SigLIP)")
     norm: Norm | None = Field(None, description="normalise the components of the pooled vector (BEiT)")
-    projection: int | None = Field(None, gt=0, description="components of the vector after a linear map; by default the model's, without one")
+    projection: int | None = Field(
+        None, gt=0, description="components of the vector after a linear map; by default the model's, without one"
+    )
     projection_bias: bool = Field(False, description="a bias in the map of `projection`")
     normalise: bool = Field(False, description="of length 1, so that a product is a cosine")
     similarity: Similarity | None = Field(None, description="scores of pairs, in a model with a tower: softmax (CLIP) or sigmoid (SigLIP)")

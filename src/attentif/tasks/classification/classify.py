@@ -137,6 +137,7 @@ class Classify(Task[ClassifyState, LabelledTexts]):
     optional_inputs = ("pair",)
     metric = "accuracy"
     samples_rows = True
+    scores_by_batch = True
 
     @property
     def averages(self) -> bool:

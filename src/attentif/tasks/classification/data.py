@@ -15,7 +15,7 @@ from attentif.errors import UsageError
 from attentif.models import Batch, Input, eval_mode
 from attentif.tasks.attention import influence, running_text
 from attentif.tasks.base import Dataset, EvalOptions, Example
-from attentif.tasks.batches import iterate_batches
+from attentif.tasks.batches import map_batches
 from attentif.tasks.classification.linear import Floats
 from attentif.tasks.classification.linear_features import LinearFeatures, LinearReading
 from attentif.tasks.classification.report import TextError
@@ -115,14 +115,18 @@ def all_logits(predictor: Predictor, dataset: Dataset, options: EvalOptions) -> 
     order: list[int] = []
     networks = nn.ModuleList(networks_of(predictor))
     with eval_mode(networks):
-        for batch in iterate_batches(networks, dataset, options):
-            logits, _ = predictor(batch)
-            parts.append(logits.double().cpu().numpy())
-            order += batch.rows
+        for rows, logits in map_batches(_batch_logits, predictor, dataset, options):
+            parts.append(logits)
+            order += rows
     together = np.concatenate(parts)
     found = np.empty_like(together)
     found[order] = together
     return found
+
+
+def _batch_logits(predictor: Predictor, _: Dataset, batch: Batch) -> Floats:
+    logits, _ = predictor(batch)
+    return logits.double().cpu().numpy()
 
 
 def show_error(model: Predictor, dataset: LabelledTexts, row: int, names: tuple[str, str], probability: float, wanted: Any) -> TextError:

@@ -45,7 +45,7 @@ from attentif.tasks.base import (
     say_all,
 )
 from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
-from attentif.tasks.batches import as_examples, build_meta, iterate_batches, min_limit
+from attentif.tasks.batches import as_examples, build_meta, map_batches, min_limit
 from attentif.tasks.language.report import Excerpt, LanguageDetails, Sample, language_sections
 from attentif.tasks.metrics import Slice, bits_per_byte, mean_interval, perplexity
 from attentif.tasks.narrow import labels_of
@@ -136,6 +136,7 @@ class Language(Task[TaskState, TextWindows]):
     metric = "bits_per_byte"
     unit = IN_TOKENS
     begins_texts = True
+    scores_by_batch = True
     evaluates_by_block = True
 
     def count(self, part: TextWindows) -> int:
@@ -236,12 +237,11 @@ class Language(Task[TaskState, TextWindows]):
         totals = torch.zeros(len(dataset), dtype=torch.float64)
         places = torch.zeros(2, dataset.context, dtype=torch.float64)  # sums and counts by place in the window
         with eval_mode(model):
-            for batch in iterate_batches(model, dataset, options, rows):
-                logits, labels, scored, seq = scored_logits(model, batch)
-                nats = F.cross_entropy(logits, labels, reduction="none").double().cpu()
-                totals.index_add_(0, torch.tensor(batch.rows)[seq.row.flatten()[scored].cpu()], nats)
-                places[0].index_add_(0, seq.pos.flatten()[scored].cpu(), nats)
-                places[1].index_add_(0, seq.pos.flatten()[scored].cpu(), torch.ones_like(nats))
+            for own, (nats, of_row, of_place) in map_batches(_batch_nats, model, dataset, options, rows):
+                nats, of_place = torch.from_numpy(nats), torch.from_numpy(of_place)
+                totals.index_add_(0, torch.tensor(own)[torch.from_numpy(of_row)], nats)
+                places[0].index_add_(0, of_place, nats)
+                places[1].index_add_(0, of_place, torch.ones_like(nats))
         edges = [0, *(2**power for power in range(2, 20, 2) if 2**power < dataset.context), dataset.context]
         spans = [(low, high, *places[:, low:high].sum(1).tolist()) for low, high in pairwise(edges)]
         by_place: list[Slice] = [
@@ -356,3 +356,10 @@ def generate_options(options: dict[str, Any], usual: GenerateOptions | None = No
 def _space_tokens(token: str) -> str:
     """A readable token as running text: spaces are spaces again, line ends are shown and kept."""
     return token.replace("␣", " ").replace("⏎", "⏎\n").replace("⇥", "\t")
+
+
+def _batch_nats(model: Model, _: TextWindows, batch: Batch) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Ints, Ints]:
+    """The loss of each token, its row in the batch and its place in the window."""
+    logits, labels, scored, seq = scored_logits(model, batch)
+    nats = F.cross_entropy(logits, labels, reduction="none").double().cpu().numpy()
+    return nats, seq.row.flatten()[scored].cpu().numpy(), seq.pos.flatten()[scored].cpu().numpy()

@@ -54,7 +54,7 @@ from attentif.tasks.base import (
     pick_evenly,
     say_all,
 )
-from attentif.tasks.batches import build_meta, format_count, iterate_batches, min_limit
+from attentif.tasks.batches import build_meta, format_count, map_batches, min_limit
 from attentif.tasks.details import SpanAnswer
 from attentif.tasks.metrics import by_group, by_length
 from attentif.tasks.narrow import labels_of
@@ -130,6 +130,7 @@ class Answer(Task[AnswerState, QuestionWindows]):
     offers = ("answer",)
     metric = "answer_f1"
     reads = "question"
+    scores_by_batch = True
 
     def adapt(self, model: ModelConfig) -> ModelConfig:
         return model if isinstance(model.head, SpanHeadConfig) else model.with_head(SpanHeadConfig())
@@ -263,15 +264,20 @@ class Answer(Task[AnswerState, QuestionWindows]):
         best: list[Span | None] = [None] * len(dataset.table)
         nats, count = 0.0, 0
         with eval_mode(model):
-            for batch in iterate_batches(model, dataset, options):
-                scores = self._scores(model, batch)
-                if batch.labels is not None:
-                    nats += float(F.cross_entropy(scores.flatten(0, 1), batch.labels.flatten(), reduction="sum")) / 2
-                count += len(batch.rows)
-                for row, span in zip(batch.rows, best_spans(scores, self.config.max_answer), strict=True):
+            for rows, (total, spans) in map_batches(self._batch_spans, model, dataset, options):
+                nats, count = nats + total, count + len(rows)
+                for row, span in zip(rows, spans, strict=True):
                     window = dataset.windows[row]
                     best[window.example] = window.to_span(span).better_of(best[window.example])
         return [span for span in best if span is not None], nats / count
+
+    def _batch_spans(self, model: Model, _: QuestionWindows, batch: Batch) -> tuple[float, list[Any]]:
+        """Summed loss, and the best span of each window."""
+        scores = self._scores(model, batch)
+        total = 0.0
+        if batch.labels is not None:
+            total = float(F.cross_entropy(scores.flatten(0, 1), batch.labels.flatten(), reduction="sum")) / 2
+        return total, list(best_spans(scores, self.config.max_answer))
 
     def _text(self, state: AnswerState, span: Span, context: str) -> str:
         """The answer in words; nothing where there is none."""

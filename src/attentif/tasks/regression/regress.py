@@ -129,6 +129,7 @@ class Regress(Task[RegressState, NumberedTexts]):
     offers = ("estimate",)
     metric = "mae"
     samples_rows = True
+    scores_by_batch = True
     beside = ()
 
     def adapt(self, model: ModelConfig) -> ModelConfig:

@@ -4,7 +4,7 @@ In training the decoder reads the reference shifted by one, [BOS] y, and is scor
 A checkpoint of somebody else's has other customs: its tokenizer frames both texts, and `task.start` stands where [BOS] does here.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, cast
@@ -38,7 +38,7 @@ from attentif.tasks.base import (
     pick_evenly,
     say_all,
 )
-from attentif.tasks.batches import as_examples, build_meta, format_count, iterate_batches, min_limit
+from attentif.tasks.batches import as_examples, build_meta, format_count, map_batches, min_limit
 from attentif.tasks.language.language import generate_options
 from attentif.tasks.metrics import Interval, TextScores, by_group, by_length, exactly, perplexity, share_of, text_scores
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged, Rows
@@ -114,6 +114,7 @@ class Seq2Seq(Task[State, Pairs]):
 
     config: Seq2SeqConfig
     offers = ("translate",)
+    scores_by_batch = True
     roles: ClassVar[Roles]  # the first two required ones are the source and the target
     limited_by: ClassVar[str] = "task.max_len"  # what says how long a target may be
     cuts_sources: ClassVar[bool] = False  # a source that is too long is cut in training too, where its beginning says enough
@@ -210,7 +211,7 @@ class Seq2Seq(Task[State, Pairs]):
         rows = np.arange(len(dataset))
         if options.quick and 0 < self.config.eval_examples < len(dataset):
             rows = pick_evenly(len(dataset), self.config.eval_examples)
-        scores = token_scores(model, iterate_batches(model, dataset, options))
+        scores = token_scores(model, dataset, options)
         written = self._write(model, dataset, rows, options)
         references = [dataset.references[row] for row in rows.tolist()]
         found = self.score_texts(written, references, 0 if options.quick else DRAWS)
@@ -221,14 +222,17 @@ class Seq2Seq(Task[State, Pairs]):
 
     def _write(self, model: Model, dataset: Pairs, rows: Ints, options: EvalOptions) -> list[str]:
         """Answers to some rows, in their order."""
-        target = dataset.tokenizers[1]
         found: dict[int, list[int]] = {}
-        for batch in iterate_batches(model, dataset, replace(options, budget=max(options.budget, SIDE_BY_SIDE)), rows):
-            decoding = generate_options({"max_tokens": self._most(batch.source.seq.max_len)} | self._limits | self._search)
-            prompts = [self.start(target)] * batch.source.seq.batch
-            answers = generate(model, prompts, decoding, source=batch.source, stop_tokens=target.ends)
-            found |= {row: answer.tokens for row, answer in zip(batch.rows, answers, strict=True)}
-        return target.decode_batch(found[row] for row in rows.tolist())
+        sizes = replace(options, budget=max(options.budget, SIDE_BY_SIDE))
+        for written, answers in map_batches(self._write_batch, model, dataset, sizes, rows):
+            found |= zip(written, answers, strict=True)
+        return dataset.tokenizers[1].decode_batch(found[row] for row in rows.tolist())
+
+    def _write_batch(self, model: Model, dataset: Pairs, batch: Batch) -> list[list[int]]:
+        target = dataset.tokenizers[1]
+        decoding = generate_options({"max_tokens": self._most(batch.source.seq.max_len)} | self._limits | self._search)
+        prompts = [self.start(target)] * batch.source.seq.batch
+        return [answer.tokens for answer in generate(model, prompts, decoding, source=batch.source, stop_tokens=target.ends)]
 
     def _details(self, dataset: Pairs, written: list[str], references: list[str], signatures: dict[str, str]) -> WrittenDetails:
         right = _right(written, references)
@@ -367,17 +371,18 @@ def pair_tokenizers(tokenizers: Tokenizers) -> tuple[Tokenizer, Tokenizer]:
     return tokenizers["tokenizer"], tokenizers.get("target", tokenizers["tokenizer"])
 
 
-def token_scores(model: Model, batches: Iterable[Batch]) -> dict[str, float]:
+def token_scores(model: Model, dataset: Pairs, options: EvalOptions) -> dict[str, float]:
     """Loss and accuracy of the next token after the reference's own beginning."""
-    nats, right, count = 0.0, 0, 0
     with eval_mode(model):
-        for batch in batches:
-            logits, labels, _, _ = scored_logits(model, batch)
-            nats += float(F.cross_entropy(logits, labels, reduction="sum"))
-            right += int((logits.argmax(-1) == labels).sum())
-            count += len(labels)
+        nats, right, count = map(sum, zip(*(found for _, found in map_batches(_batch_scores, model, dataset, options)), strict=True))
     loss = nats / count
     return {"loss": loss, "perplexity": perplexity(loss), "token_accuracy": right / count}
+
+
+def _batch_scores(model: Model, _: Pairs, batch: Batch) -> tuple[float, int, int]:
+    logits, labels, _, _ = scored_logits(model, batch)
+    nats = float(F.cross_entropy(logits, labels, reduction="sum"))
+    return nats, int((logits.argmax(-1) == labels).sum()), len(labels)
 
 
 def _right(written: Sequence[str], references: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -139,6 +139,7 @@ class Signal(Task[SignalState, Signals]):
     offers = ("classify",)
     metric = "accuracy"
     reads = "signal"
+    scores_by_batch = True
     needs_tokenizer = False
 
     @property

@@ -9,6 +9,7 @@ Word and character error rates are jiwer's: (substitutions + deletions + inserti
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,7 +53,7 @@ from attentif.tasks.base import (
     pick_evenly,
     say_all,
 )
-from attentif.tasks.batches import as_examples, build_meta, device_of, iterate_batches
+from attentif.tasks.batches import as_examples, build_meta, device_of, map_batches
 from attentif.tasks.narrow import labels_of
 from attentif.tasks.ragged import UNSCORED, Ints
 from attentif.tasks.speech.augment import SoundAugment, SoundAugmentConfig, WaveAugment
@@ -120,6 +121,7 @@ class Speech(Task[SpeechState, Utterances]):
     offers = ("transcribe",)
     optional_inputs = ("language",)
     reads = "audio"
+    scores_by_batch = True
 
     def __init__(self, config: SpeechConfig) -> None:
         super().__init__(config)
@@ -273,11 +275,14 @@ class Speech(Task[SpeechState, Utterances]):
         """Transcripts of some rows in their order, and the loss where it costs nothing more."""
         found: dict[int, str] = {}
         total, count = 0.0, 0
-        for batch in iterate_batches(model, dataset, options, rows):
-            texts, loss = self._transcribe(model, state, batch, dataset.tokenizer)
-            found |= dict(zip(batch.rows, texts, strict=True))
-            total, count = total + float(loss.total), count + loss.count
+        for own, (texts, nats, asked) in map_batches(partial(self._transcribe_batch, state), model, dataset, options, rows):
+            found |= zip(own, texts, strict=True)
+            total, count = total + nats, count + asked
         return [found[row] for row in rows.tolist()], total / count if count else None
+
+    def _transcribe_batch(self, state: SpeechState, model: Model, dataset: Utterances, batch: Batch) -> tuple[list[str], float, int]:
+        texts, loss = self._transcribe(model, state, batch, dataset.tokenizer)
+        return texts, float(loss.total), loss.count
 
     def _transcribe(
         self,

@@ -57,7 +57,7 @@ from attentif.tasks.base import (
     pick_evenly,
     say_all,
 )
-from attentif.tasks.batches import as_examples, build_meta, format_count, iterate_batches, min_limit
+from attentif.tasks.batches import as_examples, build_meta, format_count, map_batches, min_limit
 from attentif.tasks.details import TagAnswer, TaggedEntity
 from attentif.tasks.metrics import Interval, by_group, by_length, share
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged
@@ -115,6 +115,7 @@ class Tag(Task[TagState, TaggedSentences]):
     offers = ("tag",)
     reads = "text"
     metric = "entity_f1"
+    scores_by_batch = True
 
     def metric_for(self, state: TagState) -> str:
         return "accuracy" if state.scheme == "none" else "entity_f1"
@@ -265,14 +266,17 @@ class Tag(Task[TagState, TaggedSentences]):
         found: dict[int, list[str]] = {}
         nats, count = 0.0, 0
         with eval_mode(model):
-            for batch in iterate_batches(model, dataset, options):
-                loss = self.step(model, batch)
-                nats, count = nats + float(loss.total), count + loss.count
-                for row, tags in zip(batch.rows, predict_tags(model, batch), strict=True):
+            for rows, (total, asked, answers) in map_batches(self._tag_batch, model, dataset, options):
+                nats, count = nats + total, count + asked
+                for row, tags in zip(rows, answers, strict=True):
                     names = [labels[tag] for tag in tags]
                     words = len(dataset.tags[row])
                     found[row] = (names + [OUTSIDE] * words)[:words]
         return [found[row] for row in range(len(dataset))], nats / count
+
+    def _tag_batch(self, model: Model, _: TaggedSentences, batch: Batch) -> tuple[float, int, list[list[int]]]:
+        loss = self.step(model, batch)
+        return float(loss.total), loss.count, predict_tags(model, batch)
 
     def _sort_sentences(self, state: TagState, dataset: TaggedSentences, found: list[list[str]]) -> tuple[list[int], list[int]]:
         """Rows with errors; rows without, that have an entity."""

@@ -147,6 +147,7 @@ class Image(Task[ImageState, LabelledPictures]):
     offers = ("describe",)
     metric = "accuracy"
     reads = "image"
+    scores_by_batch = True
     needs_tokenizer = False
     frames = 1
 
