@@ -171,7 +171,7 @@ async def open_session(request: Request, token: str = "", next: str = "/docs") -
 
 @_service.get("/docs")
 async def docs(request: Request) -> HTMLResponse:
-    return HTMLResponse(pages.render_docs(request.app.openapi()))
+    return HTMLResponse(pages.render_docs(request.app.openapi(), str(request.base_url).rstrip("/")))
 
 
 @_service.get("/docs/style.css")

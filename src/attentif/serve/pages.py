@@ -13,8 +13,8 @@ LARGE = 1e12  # a bound beyond which nobody asks
 Schema = Mapping[str, Any]
 
 
-def render_docs(openapi: Schema) -> str:
-    """All endpoints with their fields, by tag."""
+def render_docs(openapi: Schema, address: str) -> str:
+    """All endpoints of the server at an address with their fields, by tag."""
     groups: dict[str, list[str]] = {}
     for path, methods in openapi["paths"].items():
         for method, operation in methods.items():
@@ -29,8 +29,8 @@ def render_docs(openapi: Schema) -> str:
         f"<h1>{escape(info['title'])} {escape(info['version'])}</h1><p>{escape(info.get('summary', ''))}</p>"
         "<p>Endpoints that OpenAI has follow its conventions: its clients work with <code>base_url</code> set to this server’s "
         '<code>/v1</code>. The same as a schema: <a href="/openapi.json">/openapi.json</a>. Also here: '
-        f"{links}.</p>"
-        f"<pre>{escape(CURL.format(address='http://127.0.0.1:8000'))}</pre>{''.join(parts)}</body></html>"
+        f"{links}. Fields with * are required.</p>"
+        f"<pre>{escape(CURL.format(address=address))}</pre>{''.join(parts)}</body></html>"
     )
 
 
@@ -44,21 +44,34 @@ def _endpoint(path: str, method: str, operation: Schema, openapi: Schema) -> str
 
 
 def _fields(title: str, schema: Schema | None, openapi: Schema) -> str:
-    """A table of the fields of each type that the schema may be."""
+    """A table of the fields of each type that the schema may be, and of the types in it."""
     if not schema:
         return ""
-    found = ""
-    for one in schema.get("anyOf", [schema]):
+    waiting = list(schema.get("anyOf", [schema]))
+    whole, shown, found = len(waiting), set[str](), ""
+    for place, one in enumerate(waiting):  # grows on the way
         own = _resolve(one, openapi)
-        required = own.get("required", ())
+        named, required = own.get("title", ""), own.get("required", ())
+        if named in shown or (place >= whole and "properties" not in own):
+            continue
+        shown.add(named)
+        waiting += [part for field in own.get("properties", {}).values() for part in _references(field)]
         rows = "".join(
             f"<tr><td><code>{escape(name)}</code>{' *' if name in required else ''}</td><td>{escape(_kind(field))}</td>"
             f"<td>{escape(field.get('description', ''))}</td></tr>"
             for name, field in own.get("properties", {}).items()
         )
-        named = own.get("title", "")
-        found += f"<h4>{title} <code>{escape(named)}</code></h4><table><tr><th>field</th><th>type</th><th></th></tr>{rows}</table>"
+        head = f"<h4>{title if place < whole else 'with'} <code>{escape(named)}</code></h4>"
+        found += f"{head}<table><tr><th>field</th><th>type</th><th></th></tr>{rows}</table>"
     return found
+
+
+def _references(schema: Schema) -> list[Schema]:
+    """The named types in a field's."""
+    if "$ref" in schema:
+        return [schema]
+    inside = [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())]
+    return [found for one in inside for found in _references(one)]
 
 
 def _resolve(schema: Schema, openapi: Schema) -> Schema:

@@ -27,7 +27,8 @@ from attentif.tasks.embeddings.sentences import Texts, sentence_vectors
 from attentif.tasks.ragged import Ragged
 
 log = logging.getLogger("attentif.serve")
-CHUNK, ALONE = 128, 512  # tokens of a prompt that are read between two steps, and where nobody is writing
+CHUNK = 128  # tokens of a prompt that are read at once: always these, so that their rounding does not depend on other requests
+BETWEEN, ALONE = 128, 512  # tokens of all prompts that are read between two steps, and where nobody is writing
 MOST_CANCELLED = 10_000
 TOGETHER = 64  # texts that are answered at once
 LATE = "the request took longer than its deadline"
@@ -224,25 +225,27 @@ class Scheduler:
     # ------------------------------------------------------------------------------------------------------- generation
 
     def _read(self, decoding: ModelRows) -> None:
-        """Read a chunk of the prompts whose turn it is; those that are done join the batch."""
+        """Read a chunk of each prompt whose turn it is; those that are done join the batch."""
         free = self.limits.batch - len(decoding.writers) - len(decoding.reading)
         decoding.reading += [PromptTurn(decoding.waiting.take()) for _ in range(min(free, len(decoding.waiting)))]
-        budget = CHUNK if decoding.writers else ALONE
-        while decoding.reading and budget > 0:
-            turn = decoding.reading[0]
-            if turn.reader is None:
-                if self._finds_beginning(decoding, turn.prompt.ids):
-                    decoding.reading.rotate(-1)
-                    continue
+        budget = BETWEEN if decoding.writers else ALONE
+        for _ in range(len(decoding.reading)):  # one chunk each: who comes next does not wait for the rest of a long prompt
+            if budget <= 0:
+                return
+            turn = decoding.reading[0]  # stays there while it is read: a failure ends it with the others
+            if turn.reader is None and not self._finds_beginning(decoding, turn.prompt.ids):
                 turn.reader = decoding.rows.begin(turn.prompt.ids)
-            count = min(budget, max(turn.reader.left, 1))
+            if turn.reader is None:
+                decoding.reading.rotate(-1)
+                continue
+            count = min(CHUNK, max(turn.reader.left, 1))
             turn.reader.read(count)
             budget -= count
             if turn.reader.left:
                 decoding.reading.rotate(-1)
-                continue
-            decoding.reading.popleft()
-            self._join(decoding, turn.prompt, turn.reader)
+            else:
+                self._join(decoding, turn.prompt, turn.reader)
+                decoding.reading.popleft()
 
     def _finds_beginning(self, decoding: ModelRows, ids: Sequence[int]) -> bool:
         """Whether a prompt that is being read will leave its state for these: several choices, or a system prompt that many share."""
@@ -269,6 +272,7 @@ class Scheduler:
         """Whether the row has a next token; a model that gives no numbers ends its request."""
         if logits[best].isnan():
             self.events.append(RefusedError.of(NonFiniteError()).event(row.prompt.request))
+            self.cancel(row.prompt.request)  # its other choices
             return False
         self.events.append(row.push(logits, best))
         return True

@@ -78,18 +78,20 @@ class Strict(BaseModel):
 class StreamOptions(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    include_usage: bool | None = None
+    include_usage: bool | None = Field(None, description="send the counted tokens as one last chunk")
 
 
 class SamplingRequest(Strict):
     """How a continuation is chosen."""
 
     temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature; 0 is greedy (default: 1)")
-    top_p: float | None = Field(None, gt=0, le=1)
+    top_p: float | None = Field(None, gt=0, le=1, description="draw among the likeliest tokens that have this probability together")
     n: int | None = Field(None, ge=1, le=MAX_CHOICES, description="continuations of each prompt")
-    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
-    seed: int | None = Field(None, ge=-MAX_SEED, le=MAX_SEED)
-    stream: bool | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = Field(
+        None, description="texts that end the answer before them"
+    )
+    seed: int | None = Field(None, ge=-MAX_SEED, le=MAX_SEED, description="the same seed draws the same answer")
+    stream: bool | None = Field(None, description="send the text as it is written, as server-sent events")
     stream_options: StreamOptions | None = None
     top_k: int | None = Field(None, ge=1, le=1_000_000, description="not OpenAI's: draw among the k likeliest tokens")
     min_p: float | None = Field(None, ge=0, le=1, description="not OpenAI's: draw among tokens at least this probable beside the likeliest")
@@ -123,8 +125,8 @@ class SamplingRequest(Strict):
 class CompletionRequest(SamplingRequest):
     prompt: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_INPUTS)]
     max_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS, description="default: 16")
-    logprobs: int | None = Field(None, ge=0, le=5)
-    echo: bool | None = None
+    logprobs: int | None = Field(None, ge=0, le=5, description="log-probabilities of each token and of so many alternatives")
+    echo: bool | None = Field(None, description="repeat the prompt before its continuation")
 
     @model_validator(mode="before")
     @classmethod
@@ -171,10 +173,10 @@ class ChatMessage(BaseModel):
 
 class ChatRequest(SamplingRequest):
     messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
-    max_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
+    max_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS, description="older name of max_completion_tokens, which comes first")
     max_completion_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS, description="default: what the context holds")
-    logprobs: bool | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=MAX_TOP_LOGPROBS)
+    logprobs: bool | None = Field(None, description="log-probabilities of each token")
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_TOP_LOGPROBS, description="alternatives of each token, with logprobs = true")
 
     @model_validator(mode="after")
     def _log_probabilities(self) -> "ChatRequest":
@@ -189,8 +191,8 @@ class ChatRequest(SamplingRequest):
 
 class EmbeddingRequest(Strict):
     input: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_INPUTS)]
-    encoding_format: Literal["float", "base64"] | None = None
-    dimensions: int | None = Field(None, ge=1, le=65_536)
+    encoding_format: Literal["float", "base64"] | None = Field(None, description="numbers, or base64 of little-endian float32")
+    dimensions: int | None = Field(None, ge=1, le=65_536, description="the model's own, and no other")
     truncate: bool | None = Field(None, description="not OpenAI's: cut texts that are too long instead of refusing them")
 
     @model_validator(mode="before")

@@ -72,6 +72,9 @@ def test_the_page_of_the_api_has_every_endpoint_and_no_script(client: TestClient
     found = client.get("/docs", headers={"Authorization": f"Bearer {KEY}"}).text
     for path in ("/v1/chat/completions", "/v1/embeddings", "/v1/predict", "/v1/inspect", "/v1/fill", "/v1/tokenize"):
         assert f"<code>{path}</code>" in found
+    for inside in ("ChatMessage", "TextPart", "ChatLogprob", "StreamOptions"):  # types in the fields of others
+        assert f"with <code>{inside}</code>" in found
+    assert "curl http://localhost/v1" in found
     assert "<script" not in found
 
 
