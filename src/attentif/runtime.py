@@ -1,4 +1,4 @@
-"""Settings of the whole process: threads, determinism, allocator. No other module changes them."""
+"""Settings of the whole process: threads, determinism, allocator, which no other module changes; and its memory."""
 
 import ctypes
 import os
@@ -6,6 +6,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # <malloc.h>
 MEBIBYTE = 1 << 20
@@ -71,3 +72,11 @@ def _set_thresholds(*, mmap: int, trim: int, pad: int) -> None:
     libc.mallopt(M_MMAP_THRESHOLD, mmap)
     libc.mallopt(M_TRIM_THRESHOLD, trim)
     libc.mallopt(M_TOP_PAD, pad)
+
+
+def resident_memory() -> int:
+    """Bytes of memory that this process holds; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

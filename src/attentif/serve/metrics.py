@@ -1,9 +1,8 @@
 """Metrics in Prometheus's format."""
 
-from pathlib import Path
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from attentif.runtime import resident_memory
 from attentif.serve.messages import Stats
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -44,9 +43,5 @@ class ServerMetrics:
             self.batch.observe(rows)
 
     def text(self) -> bytes:
-        try:
-            pages = int(Path("/proc/self/statm").read_text().split()[1])
-            self.memory.labels("server").set(pages * 4096)
-        except (OSError, ValueError, IndexError):
-            pass
+        self.memory.labels("server").set(resident_memory())
         return generate_latest(self.registry)

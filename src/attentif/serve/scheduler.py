@@ -7,16 +7,17 @@ for a long one. Requests for vectors and labels that are there at the same time 
 import base64
 import logging
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
 from attentif.errors import NonFiniteError
 from attentif.models.heads.embed import EmbedHead
+from attentif.serve.fair_queue import FairQueue
 from attentif.serve.files import content_files, remove_contents
 from attentif.serve.messages import Event, Failed, ResultMessage
 from attentif.serve.rows import PromptReader, RowBatch
@@ -30,52 +31,9 @@ log = logging.getLogger("attentif.serve")
 CHUNK = 128  # tokens of a prompt that are read at once: always these, so that their rounding does not depend on other requests
 BETWEEN, ALONE = 128, 512  # tokens of all prompts that are read between two steps, and where nobody is writing
 MOST_CANCELLED = 10_000
-TOGETHER = 64  # texts that are answered at once
+TOGETHER = 64  # texts that are answered at once,
+PART = 8  # and of one request, while others wait
 LATE = "the request took longer than its deadline"
-
-
-class Waiting(Protocol):
-    @property
-    def request(self) -> int: ...
-
-    @property
-    def client(self) -> str: ...
-
-
-W = TypeVar("W", bound=Waiting)
-
-
-class FairQueue(Generic[W]):
-    """Clients in turn, each one's requests in their order."""
-
-    def __init__(self) -> None:
-        self.clients: OrderedDict[str, deque[W]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return sum(map(len, self.clients.values()))
-
-    def add(self, one: W) -> None:
-        self.clients.setdefault(one.client, deque()).append(one)
-
-    def take(self) -> W:
-        client, own = next(iter(self.clients.items()))
-        one = own.popleft()
-        del self.clients[client]
-        if own:  # behind the others
-            self.clients[client] = own
-        return one
-
-    def remove(self, gone: Callable[[W], bool]) -> list[W]:
-        """Take out what is `gone`."""
-        found: list[W] = []
-        for client, own in list(self.clients.items()):
-            left = deque(one for one in own if not gone(one))
-            found += [one for one in own if gone(one)]
-            if left:
-                self.clients[client] = left
-            else:
-                del self.clients[client]
-        return found
 
 
 @dataclass(frozen=True)
@@ -87,10 +45,16 @@ class WaitingJob:
     served: Served
     work: Texts | Call
     deadline: float
+    answers: list[Any] = field(default_factory=list)  # to the first inputs, where there are many
 
     @property
     def expired(self) -> bool:
         return time.monotonic() > self.deadline
+
+    @property
+    def inputs(self) -> Sequence[Any] | None:
+        """Inputs that can be answered one by one; None where there are none such."""
+        return self.work.inputs if isinstance(self.work, Call) else None
 
     @property
     def size(self) -> int:
@@ -100,7 +64,7 @@ class WaitingJob:
 
     def goes_with(self, other: "WaitingJob") -> bool:
         """Whether both can be answered at once."""
-        if self.served is not other.served or type(self.work) is not type(other.work):
+        if self.served is not other.served or type(self.work) is not type(other.work) or self.answers or other.answers:
             return False
         if isinstance(self.work, Texts) or isinstance(other.work, Texts):
             return True
@@ -284,8 +248,11 @@ class Scheduler:
         if not len(self.tasks):
             return
         first = self.tasks.take()
+        if first.answers or (len(first.inputs or ()) > PART and self._others_wait(first)):
+            self._answer_part(first)
+            return
         together, room = [first], TOGETHER - first.size
-        if isinstance(first.work, Texts) or first.work.inputs is not None:
+        if isinstance(first.work, Texts) or first.inputs is not None:
             for other in [one for own in self.tasks.clients.values() for one in own]:
                 if other.size <= room and first.goes_with(other):
                     together.append(other)
@@ -305,6 +272,26 @@ class Scheduler:
                         self._refuse([one], own)
         for one in together:
             _clean(one)
+
+    def _others_wait(self, task: WaitingJob) -> bool:
+        """Whether somebody waits who cannot be answered in the same batch."""
+        tasks = (one for own in self.tasks.clients.values() for one in own)
+        return any(one.busy for one in self.decodings.values()) or any(not task.goes_with(one) for one in tasks)
+
+    def _answer_part(self, task: WaitingJob) -> None:
+        """Answer the next inputs of a request that has many, and let others in before the rest."""
+        assert isinstance(task.work, Call)
+        assert task.inputs is not None
+        rest = task.inputs[len(task.answers) :]
+        try:
+            task.answers.extend(task.served.run.predict(list(rest[:PART] if self._others_wait(task) else rest)))
+            if len(task.answers) < len(task.inputs):
+                self.tasks.add(task)
+                return
+            self.events.append(_result(task, task.work.capability.build(task.answers).model_dump(mode="json")))
+        except Exception as error:
+            self._refuse([task], error)
+        _clean(task)
 
     def _refuse(self, tasks: Sequence[WaitingJob], error: Exception) -> None:
         refused = RefusedError.of(error)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from attentif.errors import AttentifError
-from attentif.runtime import keep_buffers, limit_openmp_spinning
+from attentif.runtime import keep_buffers, limit_openmp_spinning, resident_memory
 from attentif.serve.messages import (
     Ask,
     Cancel,
@@ -239,14 +239,6 @@ def write_events(events: Sequence[Event], largest: int = MAX_ANSWER) -> bytes:
             [Failed(id=one.id, status=400, message=message, code="answer_too_large") for one in events if isinstance(one, ResultMessage)]
         )
     )
-
-
-def resident_memory() -> int:
-    """Bytes of memory that this process holds; 0 where the system does not say."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def main() -> None:

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from attentif.cli.serve import name_runs
 from attentif.errors import RunError, UsageError
+from attentif.serve.fair_queue import FairQueue
 from attentif.serve.files import remove_contents, with_contents
 from attentif.serve.messages import LENGTH, Events, ResultMessage
-from attentif.serve.scheduler import FairQueue
 from attentif.serve.schemas import ChatRequest, CompletionRequest, EmbeddingRequest
 from attentif.serve.security import host_name, is_same_origin
 from attentif.serve.served import Served

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,10 +10,13 @@ import pytest
 import torch
 
 from attentif.decode.options import GenerateOptions
-from attentif.serve.messages import Event, Failed, TokenMessage
-from attentif.serve.scheduler import CHUNK, Scheduler
+from attentif.serve.messages import Event, Failed, ResultMessage, TokenMessage
+from attentif.serve.scheduler import CHUNK, Scheduler, WaitingJob
+from attentif.serve.served import Call
 from attentif.serve.settings import ServerLimits
 from attentif.serve.writing import Prompt
+from attentif.tasks.capabilities import CAPABILITIES
+from attentif.tasks.requests import PredictRequest
 
 
 class Reader:
@@ -102,3 +106,23 @@ def test_a_prompt_that_cannot_be_read_ends_its_request_and_those_beside_it(choic
     scheduler.add_prompts([prompt(3, 10, tokens=2)])
     scheduler.step()
     assert [event.id for event in events if isinstance(event, TokenMessage) and event.finish] == [3]
+
+
+def test_a_request_of_many_inputs_lets_others_in_before_it_is_done() -> None:
+    seen: list[list[str]] = []
+
+    def predict(inputs: list[str]) -> list[Any]:
+        seen.append(inputs)
+        return [SimpleNamespace(input=one, output="oui", probability=1.0, scores={"oui": 1.0}) for one in inputs]
+
+    scheduler, events = make(Rows())
+    served: Any = SimpleNamespace(name="c", run=SimpleNamespace(predict=predict), scratch=Path("/nowhere"))
+    many, one = [f"a{number}" for number in range(20)], ["b"]
+    for request, name, inputs in ((1, "classify", many), (2, "translate", one)):
+        work = Call(CAPABILITIES[name], PredictRequest(inputs=inputs))
+        scheduler.tasks.add(WaitingJob(request, str(request), served, work, time.monotonic() + 100))
+    while scheduler.busy:
+        scheduler.step()
+    assert seen == [many[:8], ["b"], many[8:]]
+    results = {event.id: [answer["input"] for answer in event.value["answers"]] for event in events if isinstance(event, ResultMessage)}
+    assert results == {1: many, 2: one}
