@@ -22,6 +22,7 @@ from attentif.api import export_model
 from attentif.cli.studio import _bind
 from attentif.serve.settings import ServerSettings
 from attentif.serve.studio.server import create_studio
+from attentif.training.manifest import accept_files
 from attentif.training.progress import Silent
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
@@ -46,6 +47,18 @@ def write_data(folder: Path) -> None:
     french, english = ["zéro", "un", "deux", "trois", "quatre", "cinq"], ["zero", "one", "two", "three", "four", "five"]
     for name, words in (("mots.fr", french), ("mots.en", english)):
         (folder / name).write_text("".join(f"{words[a]} {words[b]} {words[c]}\n" for a, b, c in digits), encoding="utf-8")
+
+
+def poison_tokenizer(run: Path, word: str) -> None:
+    """Make a word of the vocabulary a token of markup."""
+    file = run / "tokenizer.json"
+    tokenizer = json.loads(file.read_text(encoding="utf-8"))
+    id = tokenizer["model"]["vocab"].pop(word)
+    tokenizer["model"]["vocab"][HOSTILE] = id
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    tokenizer["added_tokens"].append({"id": id, "content": HOSTILE, **flags})
+    file.write_text(json.dumps(tokenizer), encoding="utf-8")
+    accept_files(run)
 
 
 def train_all(data: Path, runs: Path) -> None:
@@ -91,6 +104,7 @@ def train_all(data: Path, runs: Path) -> None:
     export_model(runs / "esm", runs / "folder")  # a Hugging Face folder, which answers as it lies
     shutil.rmtree(runs / "esm")
     shutil.copytree(runs / "classify", runs / HOSTILE)
+    poison_tokenizer(runs / HOSTILE, "superbe")
     (runs / HOSTILE / "report.html").write_text(
         "<!DOCTYPE html><h1>hostile</h1>"
         "<script>top.hacked = window.hacked = 1; fetch('/studio/api/runs').then(() => { top.leaked = 1 })</script>"

@@ -164,7 +164,6 @@ def test_every_recipe_says_what_it_trains_in_the_language_of_the_page(visit):
     page.locator("#recipe").select_option("reviews")
     page.locator("#file").select_option("0")
     page.locator("[data-code=command]", has_text="--data avis.csv").wait_for()
-    settled(page)
 
 
 def test_nothing_in_the_header_moves_when_another_page_is_opened(visit):

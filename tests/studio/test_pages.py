@@ -281,6 +281,17 @@ def test_markup_in_names_labels_and_texts_is_only_text(visit):
     assert page.locator("h1").inner_text() == HOSTILE
 
 
+@pytest.mark.parametrize("view", ["matrix", "lines", "steps"])
+def test_markup_in_a_vocabulary_is_only_text(visit, view):
+    page = settled(visit(state("run", HOSTILE, "inside", text=f"le film {HOSTILE} est", view=view)))
+    tokens = page.locator(".tokens button").all_inner_texts()
+    assert HOSTILE in tokens  # it is a token of this run
+    assert page.locator("main img").count() == 0
+    page.goto(page.url.split("#")[0] + state("run", HOSTILE, "change", text=f"le film {HOSTILE}"))
+    until(page, f"document.querySelector('main').dataset.state === {json.dumps(f'run/{HOSTILE}/change')}")
+    assert settled(page).locator("main img").count() == 0
+
+
 def test_an_error_is_a_sentence_in_the_page(visit):
     page = visit(state("run", "classify", "try", text=TEXT))
     page.__dict__["quiet"] = True  # browsers report a failed request themselves
@@ -317,7 +328,7 @@ def test_pages_are_accessible_and_fit_the_screen(visit, view, width, dark, local
 ENGLISH = r"\b(the|and|of|is|are|was|were|with|this|that|from|which|not|its|what|there|has|have|by|for|to)\b"
 SHOWN = """() => {
     const whole = document.body.cloneNode(true);
-    for (const one of whole.querySelectorAll("pre, code, .mono, .written, svg text, [lang=en]")) one.remove();
+    for (const one of whole.querySelectorAll("pre, code, .mono, .written, .tokens, .bars .name, svg text, [lang=en]")) one.remove();
     const said = [...whole.querySelectorAll("[aria-label], [title], [placeholder]")]
         .flatMap((one) => ["aria-label", "title", "placeholder"].map((name) => one.getAttribute(name) || ""));
     const texts = (one) => [...one.childNodes].filter((child) => child.nodeType === Node.TEXT_NODE).map((child) => child.data);
@@ -341,7 +352,7 @@ def test_the_caveat_of_a_run_is_french_on_a_french_page(visit, monkeypatch):
     monkeypatch.setattr(Classify, "caveat", lambda *_: said)
     for locale, expected in (("fr-FR", to_french(said)), ("en-GB", said)):
         page = settled(visit(state("run", "classify", "try", text=TEXT), locale=locale))
-        assert page.locator(".hint").first.inner_text() == expected
+        assert page.locator(".note").inner_text() == f"{expected[0].upper()}{expected[1:]}."
     assert to_french(said).endswith("les probabilités sont calibrées (température 1,15)")
     assert not re.search(ENGLISH, to_french(said))
 

@@ -16,15 +16,18 @@ export async function show(place, opened) {
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const found = h("div", { "aria-live": "polite" });
   /** @type {number | null} */ let example = route().query.get("example") === null ? null : Number(route().query.get("example"));
+  /** @type {Promise<number> | null} */ let size = null;
   const clear = () => { pen.fillStyle = "#000"; pen.fillRect(0, 0, SIZE, SIZE); remember({ example: example = null }); put(found, h("p", { class: "hint" }, t("drawHint"))); };
   const answer = () => busy(found, async () => {
-    const body = { ...(example === null ? { picture: canvas.toDataURL("image/png").split(",")[1] } : { example }), step: opened.step() };
+    size ??= typicalSize(opened.id);
+    const seen = example === null ? framed(canvas, await size) : canvas;
+    const body = { ...(example === null ? { picture: seen.toDataURL("image/png").split(",")[1] } : { example }), step: opened.step() };
     const [told, tokens] = await Promise.all([post(`${at(opened.id)}/answer`, body), post(`${at(opened.id)}/tokens`, body)]);
     const { names, probabilities } = told.outcome;
     const last = tokens.maps[tokens.maps.length - 1];
     const maps = last && tokens.grid ? await post(`${at(opened.id)}/maps`, { ...body, path: last }) : null;
     return [h("p", { class: "answer", id: "answer" }, names[0]), bars(names.map((/** @type {string} */ name, /** @type {number} */ i) => ({ name, value: probabilities[i] })), { most: 1 }),
-      maps ? [h("h3", {}, t("patchAttention")), over(canvas, maps, tokens)] : null];
+      maps ? [h("h3", {}, t("patchAttention")), over(seen, maps, tokens)] : null, example === null && await size ? h("small", {}, t("drawFrame")) : null];
   });
   const ask = later(answer, 120);
   const use = async (/** @type {Record<string, string>} */ row, /** @type {number} */ number) => {
@@ -44,7 +47,7 @@ export async function show(place, opened) {
   const draw = (/** @type {PointerEvent} */ event) => { line(point(event)); };
   const line = (/** @type {number[]} */ [x, y]) => {
     if (example !== null) clear();
-    Object.assign(pen, { strokeStyle: "#fff", lineWidth: 24, lineCap: "round", lineJoin: "round" });
+    Object.assign(pen, { strokeStyle: "#fff", lineWidth: 32, lineCap: "round", lineJoin: "round" });
     pen.lineTo(x, y);
     pen.stroke();
     ask();
@@ -71,6 +74,42 @@ export async function show(place, opened) {
   if (example === null) return clear();
   const { rows } = await get(`${at(opened.id)}/examples`);
   return rows[example] ? use(rows[example], example) : clear();
+}
+
+/** The box around what is drawn, or null: left, top, width, height. @param {CanvasRenderingContext2D} pen */
+function inkBox(pen) {
+  const { width, height } = pen.canvas, { data } = pen.getImageData(0, 0, width, height);
+  let [left, top, right, bottom] = [width, height, -1, -1];
+  for (let y = 0; y < height; y++)
+    for (let x = 0; x < width; x++)
+      if (data[4 * (y * width + x)] > 40) [left, top, right, bottom] = [Math.min(left, x), Math.min(top, y), Math.max(right, x), Math.max(bottom, y)];
+  return right < 0 ? null : [left, top, right - left + 1, bottom - top + 1];
+}
+
+/** What share of the picture a digit of the test split takes; 0 where that cannot be told. @param {string} id */
+async function typicalSize(id) {
+  const { rows } = await get(`${at(id)}/examples`);
+  const shares = await Promise.all(rows.slice(0, 24).filter((/** @type {any} */ row) => row.image?.startsWith("data:image/")).map(async (/** @type {any} */ row) => {
+    const picture = new Image();
+    picture.src = row.image;
+    await picture.decode();
+    const canvas = h("canvas", { width: picture.naturalWidth, height: picture.naturalHeight }), pen = canvas.getContext("2d");
+    pen.drawImage(picture, 0, 0);
+    const box = inkBox(pen);
+    return box ? Math.max(box[2] / canvas.width, box[3] / canvas.height) : 0;
+  }));
+  return shares.length ? shares.reduce((sum, one) => sum + one, 0) / shares.length : 0;
+}
+
+/** The drawing in the middle and as large as the digits that the model knows: it learned from such pictures. @param {HTMLCanvasElement} canvas @param {number} size */
+function framed(canvas, size) {
+  const box = size ? inkBox(/** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"))) : null;
+  if (!box) return canvas;
+  const made = h("canvas", { width: SIZE, height: SIZE }), pen = made.getContext("2d");
+  const scale = (SIZE * size) / Math.max(box[2], box[3]), [width, height] = [box[2] * scale, box[3] * scale];
+  pen.fillRect(0, 0, SIZE, SIZE);
+  pen.drawImage(canvas, box[0], box[1], box[2], box[3], (SIZE - width) / 2, (SIZE - height) / 2, width, height);
+  return made;
 }
 
 /** What the class token (or the mean over queries) looks at, over the drawing. @param {HTMLCanvasElement} drawn @param {any} maps @param {any} tokens */

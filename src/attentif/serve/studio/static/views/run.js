@@ -21,7 +21,7 @@ export async function show(place, parts, query) {
   const text = query.get("text");
   const body = h("div");
   const opened = { id, info, step: () => { const step = route().query.get("step"); return step === null ? null : Number(step); } };
-  put(place, h("h1", {}, id), h("p", { class: "muted facts" }, facts, info.note ? [h("br"), typeset(sentence(info.note))] : null),
+  put(place, h("h1", {}, id), h("p", { class: "muted facts" }, facts, info.note ? [h("br"), h("span", { class: "note" }, typeset(sentence(info.note)))] : null),
     h("div", { class: "under" }, h("nav", { class: "tabs", "aria-label": id }, tabs.map(([name, key]) => h("a", { href: href(["run", id, name], { text, step: query.get("step") }), "data-bold": t(key), "aria-current": name === tab ? "page" : null }, t(key)))),
       tab !== "training" && tab !== "report" && info.steps.length > 1 && info.network ? checkpoints(opened, () => fill()) : null),
     body);
