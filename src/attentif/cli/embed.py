@@ -113,6 +113,8 @@ def find_pictures(words: list[str]) -> list[str | Path] | None:
         if not (found := sorted(path for path in folder.rglob("*") if shown(path))):
             raise UsageError(f"{folder} holds no pictures ({', '.join(SUFFIXES)})")
         return [*found]
+    if lost := [word for word in words if Path(word).suffix.lower() in SUFFIXES and " " not in word and not Path(word).is_file()]:
+        raise UsageError(f"{lost[0]}: no such picture")
     given: list[str | Path] = [Path(word) if shown(Path(word)) else word for word in words]
     return given if any(isinstance(one, Path) for one in given) else None
 

@@ -4,10 +4,10 @@ Weights are mapped into memory, not read: a tensor costs nothing until it is loo
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -18,6 +18,7 @@ CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.
 # models of texts and pictures: their text model, and its class
 TEXT_OF = {"gemma3": ("gemma3_text", "Gemma3ForCausalLM"), "llama4": ("llama4_text", "Llama4ForCausalLM")}
 TEXT_PREFIX = "language_model."  # before the names of the text model's tensors
+POINTER = b"version https://git-lfs"
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -95,6 +96,17 @@ def modern(name: str) -> str:
     return name
 
 
+WRAPPERS = ("module.", "_orig_mod.")  # of DistributedDataParallel and torch.compile, whose models were saved with their wrapper
+
+
+def wrapper_of(names: Iterable[str]) -> str:
+    """What wrappers put before the names of all tensors."""
+    found, names = "", list(names)
+    while prefix := next((own for own in WRAPPERS if names and all(name.startswith(found + own) for name in names)), None):
+        found += prefix
+    return found
+
+
 class Tensors(Mapping[str, Tensor]):
     """The tensors of a folder by name, in one file or in shards."""
 
@@ -105,16 +117,16 @@ class Tensors(Mapping[str, Tensor]):
         elif (folder / weights).is_file():
             self.files = dict.fromkeys(_open_tensors(folder / weights).keys(), folder / weights)
         else:
-            _refuse_pickles(folder)
-            raise RunError(f"has no {weights}", file=folder)
+            _refuse_others(folder, weights)
         self._open = {path: _open_tensors(path) for path in set(self.files.values())}
-        self._names = {modern(name): name for name in self.files}
+        wrapped = wrapper_of(self.files)
+        self._names = {modern(name.removeprefix(wrapped)): name for name in self.files}
 
     def _shards(self, folder: Path) -> None:
         where = shards_of(folder)
         for name in sorted(set(where.values())):
             if not (folder / name).is_file():
-                raise RunError(f"names {name}, which is not there", file=folder / INDEX)
+                raise RunError(f"names {name}, which is not there: fetch it again, as by `hf download`", file=folder / INDEX)
             there = set(_open_tensors(folder / name).keys())
             if lost := [tensor for tensor, file in where.items() if file == name and tensor not in there]:
                 raise RunError(f"does not hold {lost[0]}, as {INDEX} says", file=folder / name)
@@ -166,16 +178,24 @@ def _open_tensors(path: Path) -> Any:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
         with path.open("rb") as file:
-            start = file.read(2)
-        if start == b"PK" or start[:1] == b"\x80":  # torch.save's archive, or a bare pickle of any protocol since 2
+            start = file.read(len(POINTER))
+        if start == POINTER:
+            raise RunError("is a pointer of Git LFS, not the weights: `git lfs pull` fetches them", file=path) from None
+        if start[:2] == b"PK" or start[:1] == b"\x80":  # torch.save's archive, or a bare pickle of any protocol since 2
             raise RunError("is a pickle by another name: it could run code, and is not opened", file=path) from None
         raise RunError(f"is not a whole safetensors file: {' '.join(str(error).split())[:120]}", file=path) from None
 
 
-def _refuse_pickles(folder: Path) -> None:
+def _refuse_others(folder: Path, weights: str) -> NoReturn:
+    """Say what is there instead of the weights, and the way out."""
+    if shards := sorted(folder.glob("*-00001-of-*.safetensors")):
+        raise RunError(f"has {shards[0].name}, and not {INDEX}, which says where each tensor is: fetch that file, too", file=folder)
     for pattern in PICKLED:
         for path in sorted(folder.glob(pattern)):
             raise RunError(
                 f"is pickled, which could run code; {WEIGHTS} is needed: transformers' save_pretrained writes it",
                 file=path,
             )
+    others = [path.name for path in sorted(folder.glob("*.safetensors"))]
+    there = f"; {others[0]} holds the names of another program" if others else ""
+    raise RunError(f"has no {weights}{there}", file=folder)

@@ -76,7 +76,7 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
     model = build(model_config, device="meta")
     table, ignored = family.rows(head, model_config, tensors), (*family.ignored, *head.ignored)
     matched = match_tensors(folder, table, tensors, model.state_dict(), deepest(model_config), ignored)
-    weights = {name: tensor if dtype is None else tensor.to(dtype) for name, tensor in ours_from(matched, tensors)}
+    weights = {name: _as_float(name, tensor, dtype, folder) for name, tensor in ours_from(matched, tensors)}
     model.load_state_dict(weights, assign=True)
     read = with_text_table(config)
     special = {key: value for key, value in read.items() if key.endswith("_token_id") and value is not None}
@@ -85,6 +85,14 @@ def read_folder(folder: Path, *, dtype: torch.dtype | None = torch.float32) -> I
         add_empty_frame(read_target_tokenizer(folder, read)),
     )
     return Imported(model.eval(), tokenizer, target, family, head, labels, special, config, decoding, ignored_keys)
+
+
+def _as_float(name: str, tensor: Tensor, dtype: torch.dtype | None, folder: Path) -> Tensor:
+    if not tensor.is_floating_point():
+        raise RunError(
+            f"holds whole numbers ({tensor.dtype}) for {name}: quantised weights are not read; use the original ones", file=folder
+        )
+    return tensor if dtype is None else tensor.to(dtype)
 
 
 def with_text_table(config: dict[str, Any]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def export_run(
             write_features(path, features.model_dump() | {"fft": features.sizes()["fft"]})
         frontend = (model.config.tower or model.config).frontend
         standardised: Any = state if hasattr(state, "mean") else config.task
-        if isinstance(frontend, PatchesConfig) and getattr(standardised, "mean", ()):
+        if isinstance(frontend, PatchesConfig) and hasattr(standardised, "mean"):
             _, height, width = frontend.known_size()
             write_pictures(path, config.task, standardised.mean, standardised.std, height, width)
         if isinstance(model.config.head, EmbedHeadConfig) and pools_by_files(model.config.model_dump()):

@@ -66,6 +66,16 @@ def test_shards_are_one_model(sound: Path, tmp_path: Path) -> None:
     assert all(torch.equal(tensor, cut[name]) for name, tensor in whole.items())
 
 
+@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."])
+def test_the_names_of_wrappers_are_taken_off(wrapper: str, sound: Path, tmp_path: Path) -> None:
+    """Models are saved with that of torch.compile or of DistributedDataParallel around them."""
+    folder = Path(shutil.copytree(sound, tmp_path / "wrapped"))
+    wrapped = {f"{wrapper}{name}": tensor for name, tensor in load_file(folder / "model.safetensors").items()}
+    save_file(wrapped, folder / "model.safetensors")
+    whole, found = read_folder(sound).model.state_dict(), read_folder(folder).model.state_dict()
+    assert all(torch.equal(tensor, found[name]) for name, tensor in whole.items())
+
+
 def change(**values: Any) -> Callable[[Path], None]:
     def changed(folder: Path) -> None:
         config = json.loads((folder / "config.json").read_text())
@@ -124,6 +134,11 @@ def reshaped(tensors: dict[str, torch.Tensor]) -> None:
     tensors["transformer.h.0.attn.c_attn.weight"] = torch.zeros(16, 47)
 
 
+def made_whole(tensors: dict[str, torch.Tensor]) -> None:
+    """As programs that quantise leave them, without a word of it in config.json."""
+    tensors.update({name: tensor.to(torch.int8) for name, tensor in tensors.items()})
+
+
 def everything(tensors: dict[str, torch.Tensor]) -> None:
     """One is missing, one is too many, one has another shape: all of it is said."""
     reshaped(tensors)
@@ -175,6 +190,13 @@ def outside(folder: Path) -> None:
         (renamed("pytorch_model.bin"), "pytorch_model.bin: is pickled, which could run code; model.safetensors is needed"),
         (renamed("model.pt"), "model.pt: is pickled, which could run code"),
         (sharded(lambda folder: (folder / PARTS[1]).unlink()), f"names {PARTS[1]}, which is not there"),
+        (
+            sharded(lambda folder: (folder / "model.safetensors.index.json").unlink()),
+            f"has {PARTS[0]}, and not model.safetensors.index.json",
+        ),
+        (renamed("consolidated.safetensors"), "has no model.safetensors; consolidated.safetensors"),
+        (written("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:a\nsize 9\n"), "is a pointer of Git LFS"),
+        (tensors_changed(made_whole), "holds whole numbers (torch.int8)"),
         (sharded(shortened(PARTS[0])), f"{PARTS[0]}: is not a whole safetensors file"),
         (sharded(lost), "does not hold transformer"),
         (sharded(written("model.safetensors.index.json", "{}")), "has no weight_map"),

@@ -177,8 +177,10 @@ def without_places(config: dict[str, Any], said: str) -> dict[str, Any]:
 
 def ones_for_norm(config: ModelConfig) -> list[Row]:
     """The tower of pictures under a head of classes that does not read the norm behind the last block."""
-    first = {"weight": 1.0, "bias": 0.0}
-    made = [Row(f"post_layernorm.{part}", (), Made(lambda own=value: torch.full((config.width,), own))) for part, value in first.items()]
+    made = [
+        Row("post_layernorm.weight", (), Made(lambda: torch.ones(config.width))),
+        Row("post_layernorm.bias", (), Made(lambda: torch.zeros(config.width))),
+    ]
     return [*(row for row in picture_rows(config, "") if not row.theirs.startswith("post_layernorm")), *made]
 
 

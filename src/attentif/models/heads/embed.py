@@ -32,9 +32,7 @@ class EmbedHeadConfig(HeadConfig):
     skip: int = Field(0, ge=0, description="positions at the beginning that are left out: a class token, registers")
     probe: ProbeConfig | None = Field(None, description="attention by a learned query instead of `pool` (SigLIP)")
     norm: Norm | None = Field(None, description="normalise the components of the pooled vector (BEiT)")
-    projection: int | None = Field(
-        None, gt=0, description="components of the vector after a linear map; by default the model's, without one"
-    )
+    projection: int | None = Field(None, gt=0, description="components of the vector after a linear map; by default none")
     projection_bias: bool = Field(False, description="a bias in the map of `projection`")
     normalise: bool = Field(False, description="of length 1, so that a product is a cosine")
     similarity: Similarity | None = Field(None, description="scores of pairs, in a model with a tower: softmax (CLIP) or sigmoid (SigLIP)")

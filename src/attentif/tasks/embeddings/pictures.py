@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from attentif.data.images import SUFFIXES, open_picture
+from attentif.data.images import open_picture
 from attentif.errors import UsageError
 from attentif.models import Batch, Input, Model, eval_mode
 from attentif.models.frontends.pictures import PictureConfig
@@ -19,10 +19,6 @@ from attentif.tasks.vision.frame import StandardisedConfig
 from attentif.tasks.vision.image import standardise
 
 TOGETHER = 16  # pictures in a batch
-
-
-def is_picture(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES
 
 
 def picture_model(model: Model) -> Model | None:
@@ -47,8 +43,9 @@ def embed_inputs(
     texts = {row: given for row, given in enumerate(inputs) if isinstance(given, str)}
     found: dict[int, Vectors] = {}
     if texts:
-        how = {"pooling": pooling, "normalise": normalise}
-        found |= zip(texts, embed(task, model, tokenizers, [*texts.values()], **how, say=say, progress=progress), strict=True)
+        said = [*texts.values()]
+        vectors = embed(task, model, tokenizers, said, pooling=pooling, normalise=normalise, say=say, progress=progress)
+        found |= zip(texts, vectors, strict=True)
     if pictures:
         if pooling is not None:
             raise UsageError("pooling is for texts; the vector of a picture is the one that its model was trained to give")
