@@ -12,7 +12,7 @@ from attentif.hub.families.towers import (
     TEXT,
     UNREAD,
     VISION,
-    Sizes,
+    TowerDefaults,
     both_rows,
     flatten,
     mean_head,
@@ -33,7 +33,7 @@ from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.keys import Key
 from attentif.hub.rows import Row
 
-SIZES = Sizes("quick_gelu", 1e-5, 32, 49408, 8, 512, 2048, 77)
+DEFAULTS = TowerDefaults("quick_gelu", 1e-5, 32, 49408, 8, 512, 2048, 77)
 TEXTS: dict[str, Any] = {
     "dropout": 0.0,
     "frontend": {"kind": "tokens", "position": {"kind": "learned"}},
@@ -55,30 +55,30 @@ CLASSES = {
 
 
 def settle_both(config: dict[str, Any]) -> dict[str, Any]:
-    return with_places(flatten(flatten(config, "text_config"), "vision_config"), VISION, SIZES.patch, True)
+    return with_places(flatten(flatten(config, "text_config"), "vision_config"), VISION, DEFAULTS.patch, True)
 
 
-def nested(config: dict[str, Any]) -> dict[str, Any]:
+def nest_tables(config: dict[str, Any]) -> dict[str, Any]:
     return nest(without_places(config, VISION))
 
 
 CLASSIFIER = Family(
     kind="clip",
     template=PICTURES,
-    keys=picture_keys(VISION, "", EPS[:1], SIZES),
+    keys=picture_keys(VISION, "", EPS[:1], DEFAULTS),
     body=ones_for_norm,
     heads=[mean_head("CLIPForImageClassification", 1)],
     prefix=OF_PICTURES,
     ignored=UNREAD,
     harmless=HARMLESS_TOO,
-    older=lambda config: with_places(flatten(pictures_of(config), "vision_config"), VISION, SIZES.patch, True),
-    whole=nested,
+    older=lambda config: with_places(flatten(pictures_of(config), "vision_config"), VISION, DEFAULTS.patch, True),
+    whole=nest_tables,
 )
 register(
     Family(
         kind="clip",
         template=TEXTS | {"tower": PICTURES | {"head": FIRST | {"normalise": True}}},
-        keys=[*text_keys(TEXT, "decoder", SIZES), *picture_keys(VISION, "tower.", EPS, SIZES)],
+        keys=[*text_keys(TEXT, "decoder", DEFAULTS), *picture_keys(VISION, "tower.", EPS, DEFAULTS)],
         body=both_rows(text_rows(OF_TEXT, "decoder")),
         heads=[
             HeadOf(
@@ -96,13 +96,13 @@ register(
         harmless=HARMLESS_TOO,
         left_out=read_elsewhere("clip", "CLIP", CLASSES),
         older=settle_both,
-        whole=nested,
+        whole=nest_tables,
         others=[CLASSIFIER],
     ),
     Family(
         kind="clip_text_model",
         template=TEXTS,
-        keys=text_keys("", "decoder", SIZES),
+        keys=text_keys("", "decoder", DEFAULTS),
         body=text_rows("", "decoder"),
         heads=[
             HeadOf("CLIPTextModel", LAST, prefix=""),
@@ -121,7 +121,7 @@ register(
     Family(
         kind="clip_vision_model",
         template=PICTURES,
-        keys=picture_keys("", "", EPS, SIZES),
+        keys=picture_keys("", "", EPS, DEFAULTS),
         body=lambda config: picture_rows(config, ""),
         heads=[
             HeadOf("CLIPVisionModel", FIRST, prefix=""),
@@ -136,7 +136,7 @@ register(
         ignored=UNREAD,
         harmless=OFTEN,
         left_out=read_elsewhere("clip_vision_model", "CLIP", CLASSES),
-        older=lambda config: with_places(dict(config), "", SIZES.patch, True),
+        older=lambda config: with_places(dict(config), "", DEFAULTS.patch, True),
         whole=lambda config: without_width(without_places(config, "")),
     ),
 )

@@ -13,7 +13,7 @@ from attentif.hub.families.towers import (
     TEXT,
     UNREAD,
     VISION,
-    Sizes,
+    TowerDefaults,
     both_rows,
     flatten,
     mean_head,
@@ -33,7 +33,7 @@ from attentif.hub.family import Family, HeadOf, register
 from attentif.hub.keys import Always, Key
 from attentif.hub.rows import Row
 
-SIZES = Sizes("gelu_pytorch_tanh", 1e-6, 16, 32000, 12, 768, 3072, 64)
+DEFAULTS = TowerDefaults("gelu_pytorch_tanh", 1e-6, 16, 32000, 12, 768, 3072, 64)
 TEXTS: dict[str, Any] = {"dropout": 0.0, "frontend": {"kind": "tokens", "position": {"kind": "learned"}}, "encoder": stack()}
 PICTURES: dict[str, Any] = {"dropout": 0.0, "frontend": FRONT, "encoder": stack()}
 LAST: dict[str, Any] = {"kind": "embed", "pool": "last", "projection_bias": True}
@@ -54,7 +54,7 @@ def text_body(theirs: str) -> list[Row]:
 
 def with_projection(config: dict[str, Any], said: str) -> dict[str, Any]:
     """The width of the texts' vectors: that of the tower, where nothing is said."""
-    size = config.get(f"{said}projection_size") or config.get(f"{said}hidden_size", SIZES.width)
+    size = config.get(f"{said}projection_size") or config.get(f"{said}hidden_size", DEFAULTS.width)
     return config | {f"{said}projection_size": size}
 
 
@@ -63,14 +63,14 @@ def with_probe(config: dict[str, Any], said: str) -> dict[str, Any]:
     find = lambda key, usual: config.get(f"{said}{key}", usual)
     if not find("vision_use_head", True):
         return config | {f"{said}probe": None}
-    activation = ACTIVATIONS.read(find("hidden_act", SIZES.activation))
+    activation = ACTIVATIONS.read(find("hidden_act", DEFAULTS.activation))
     ffn = {"kind": "feed-forward", "hidden": find("intermediate_size", 3072), "activation": activation}
-    norm = {"kind": "layer", "eps": find("layer_norm_eps", SIZES.eps)}
+    norm = {"kind": "layer", "eps": find("layer_norm_eps", DEFAULTS.eps)}
     return config | {f"{said}probe": {"heads": find("num_attention_heads", 12), "norm": norm, "ffn": ffn}}
 
 
 def settle_pictures(config: dict[str, Any], said: str) -> dict[str, Any]:
-    return with_probe(with_places(config, said, SIZES.patch, False), said)
+    return with_probe(with_places(config, said, DEFAULTS.patch, False), said)
 
 
 def settle_both(config: dict[str, Any]) -> dict[str, Any]:
@@ -84,13 +84,13 @@ def write_pictures(config: dict[str, Any], said: str) -> dict[str, Any]:
 CLASSIFIER = Family(
     kind="siglip",
     template=PICTURES,
-    keys=picture_keys(VISION, "", (), SIZES),
+    keys=picture_keys(VISION, "", (), DEFAULTS),
     body=lambda config: picture_rows(config, ""),
     heads=[mean_head("SiglipForImageClassification", 0, UNREAD_HEAD)],
     prefix=OF_PICTURES,
     ignored=UNREAD,
     harmless=HARMLESS_TOO,
-    older=lambda config: with_places(flatten(pictures_of(config), "vision_config"), VISION, SIZES.patch, False),
+    older=lambda config: with_places(flatten(pictures_of(config), "vision_config"), VISION, DEFAULTS.patch, False),
     whole=lambda config: nest(write_pictures(config, VISION)),
 )
 register(
@@ -98,9 +98,9 @@ register(
         kind="siglip",
         template=TEXTS | {"tower": PICTURES | {"head": PROBED | {"normalise": True}}},
         keys=[
-            *text_keys(TEXT, "encoder", SIZES),
+            *text_keys(TEXT, "encoder", DEFAULTS),
             Key(f"{TEXT}projection_size", "head.projection"),
-            *picture_keys(VISION, "tower.", (), SIZES),
+            *picture_keys(VISION, "tower.", (), DEFAULTS),
             Key(f"{VISION}probe", "tower.head.probe"),
             Always(f"{VISION}vision_use_head", True),
         ],
@@ -122,7 +122,7 @@ register(
     Family(
         kind="siglip_text_model",
         template=TEXTS,
-        keys=[*text_keys("", "encoder", SIZES), Key("projection_size", "head.projection")],
+        keys=[*text_keys("", "encoder", DEFAULTS), Key("projection_size", "head.projection")],
         body=text_body(""),
         heads=[HeadOf("SiglipTextModel", LAST, prefix="")],
         prefix=OF_TEXT,
@@ -134,7 +134,7 @@ register(
     Family(
         kind="siglip_vision_model",
         template=PICTURES,
-        keys=[*picture_keys("", "", (), SIZES), Key("probe", "head.probe")],
+        keys=[*picture_keys("", "", (), DEFAULTS), Key("probe", "head.probe")],
         body=lambda config: picture_rows(config, ""),
         heads=[HeadOf("SiglipVisionModel", PROBED, prefix="")],
         prefix=OF_PICTURES,

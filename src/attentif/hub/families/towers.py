@@ -30,7 +30,7 @@ FRONT: dict[str, Any] = {"kind": "patches", "dropout": 0.0, "position": {"kind":
 
 
 @dataclass(frozen=True)
-class Sizes:
+class TowerDefaults:
     """What transformers takes where a table says nothing."""
 
     activation: str
@@ -48,7 +48,7 @@ def stack(norm: bool = True, **attention: Any) -> dict[str, Any]:
     return {"placement": "pre", "norm": {"kind": "layer"}, "block": block} | ({} if norm else {"final_norm": False})
 
 
-def block_keys(said: str, at: str, stack: str, eps: Sequence[str], sizes: Sizes, heads: int, width: int, inner: int) -> list[Key | Always]:
+def block_keys(said: str, at: str, stack: str, eps: Sequence[str], defaults: TowerDefaults, heads: int, width: int, inner: int) -> list[Key | Always]:
     """Keys that both tables have; `said` before theirs, `at` before our places."""
     attn, ffn = f"{at}{stack}.block.attn.mixer", f"{at}{stack}.block.ffn.mixer"
     return [
@@ -56,26 +56,26 @@ def block_keys(said: str, at: str, stack: str, eps: Sequence[str], sizes: Sizes,
         Key(f"{said}num_hidden_layers", f"{at}layers", 12),
         Key(f"{said}num_attention_heads", f"{attn}.heads", heads),
         Key(f"{said}intermediate_size", f"{ffn}.hidden", inner),
-        Key(f"{said}hidden_act", f"{ffn}.activation", sizes.activation, ACTIVATIONS),
-        Key(f"{said}layer_norm_eps", (f"{at}{stack}.norm.eps", *(f"{at}{place}" for place in eps)), sizes.eps),
+        Key(f"{said}hidden_act", f"{ffn}.activation", defaults.activation, ACTIVATIONS),
+        Key(f"{said}layer_norm_eps", (f"{at}{stack}.norm.eps", *(f"{at}{place}" for place in eps)), defaults.eps),
         Key(f"{said}attention_dropout", f"{attn}.dropout", 0.0),
     ]
 
 
-def text_keys(said: str, stack: str, sizes: Sizes) -> list[Key | Always]:
+def text_keys(said: str, stack: str, defaults: TowerDefaults) -> list[Key | Always]:
     return [
-        *block_keys(said, "", stack, (), sizes, sizes.heads, sizes.width, sizes.inner),
-        Key(f"{said}vocab_size", "frontend.vocab", sizes.vocab),
-        Key(f"{said}max_position_embeddings", "frontend.position.max_len", sizes.length),
+        *block_keys(said, "", stack, (), defaults, defaults.heads, defaults.width, defaults.inner),
+        Key(f"{said}vocab_size", "frontend.vocab", defaults.vocab),
+        Key(f"{said}max_position_embeddings", "frontend.position.max_len", defaults.length),
     ]
 
 
-def picture_keys(said: str, at: str, eps: Sequence[str], sizes: Sizes) -> list[Key | Always]:
+def picture_keys(said: str, at: str, eps: Sequence[str], defaults: TowerDefaults) -> list[Key | Always]:
     return [
-        *block_keys(said, at, "encoder", eps, sizes, 12, 768, 3072),
+        *block_keys(said, at, "encoder", eps, defaults, 12, 768, 3072),
         Key(f"{said}image_size", f"{at}frontend.height", 224),
         Key(f"{said}image_width", f"{at}frontend.width"),
-        Key(f"{said}patch_size", f"{at}frontend.size", sizes.patch),
+        Key(f"{said}patch_size", f"{at}frontend.size", defaults.patch),
         Key(f"{said}places", f"{at}frontend.position.max_len"),
         Key(f"{said}num_channels", f"{at}frontend.channels", 3),
     ]
