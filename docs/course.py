@@ -23,7 +23,8 @@ LANG: Lang = "en"
 HEAD = """# The course, measured
 
 What five course documents say about transformers, each claim measured by `attentif lab all`: the figures as they came out, written here by
-`python docs/course.py`. Verdicts are computed from the numbers by limits that were written down before; [how to read them](lab.md),
+`python docs/course.py`. Verdicts are computed from the numbers by limits that stand in each experiment's file; where a limit or a setting
+was chosen or changed after a first look at results, the section says so. [How to read them](lab.md),
 [where the documents are wrong](errata.md). Each section has the date of its measurement; times were taken with other work beside.
 """
 KEPT = re.compile(r'^<a id="l(\d+)"></a>\n(.*?)(?=^<a id="l|\Z)', re.MULTILINE | re.DOTALL)
