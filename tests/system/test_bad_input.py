@@ -28,7 +28,7 @@ pytestmark = pytest.mark.system
         ("train reviws", 2, "did you mean 'reviews'?"),
         ("train nulle-part.toml", 2, "nulle-part.toml: no such file"),
         ("train", 2, "give a recipe"),
-        ("train classify.toml --resume runs/classify", 2, "--resume goes on with a run as it was configured"),
+        ("train classify.toml --resume runs/classify", 2, "--resume continues a run as configured"),
         ("train --resume nulle-part", 1, "nulle-part: no such run"),
         ("train classify.toml --device abacus", 2, "there is no device 'abacus'"),
         ("predict coupe bonjour", 1, "coupe/model.safetensors: is damaged"),

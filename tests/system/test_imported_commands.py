@@ -161,7 +161,7 @@ def test_a_text_to_text_model_goes_on_with_its_own_customs(ask: Ask, place: Path
             2,
             "error: runs/r: was imported, and has no training of its own: attentif train RECIPE --data FILE",
         ),
-        ("train --resume runs/r", 2, "was imported, and has no training of its own"),
+        ("train --resume runs/r", 2, "was imported, and has no training configuration"),
         ("train reviews --data avis.csv model.from=avis.csv", 2, "model.from: avis.csv: no such run"),
         ("export runs/r --to pickle out", 2, "--to: 'pickle' is not understood; there is hf"),
         ("export runs/r runs/r", 2, "runs/r: "),

@@ -130,7 +130,7 @@ def test_bad_files_say_one_line(typed: Callable[..., Any]) -> None:
     )
     code, _, err = typed("train", "tag", "--data", "mauvais.conll", "--out", "run")
     assert code == 1
-    assert err.splitlines()[-1].startswith("error: mauvais.conll:15: I-LOC at the beginning goes on with no entity")
+    assert err.splitlines()[-1].startswith("error: mauvais.conll:15: I-LOC at the beginning continues no entity")
     Path("mauvais.json").write_text('{"data": []}')
     code, _, err = typed("train", "answer", "--data", "mauvais.json", "--out", "run")
     assert code == 1

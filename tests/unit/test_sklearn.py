@@ -59,7 +59,7 @@ def test_it_passes_the_checks_that_need_no_numbers(kind, check):
 
 
 def test_what_cannot_be_fitted_is_refused():
-    with pytest.raises(ValueError, match="one label a row"):
+    with pytest.raises(ValueError, match="one label per row"):
         small().fit(TEXTS, LABELS[:-1])
     with pytest.raises(ValueError, match="two of pairs"):
         small().fit(np.zeros((4, 3)), LABELS[:4])

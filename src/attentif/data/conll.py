@@ -230,10 +230,10 @@ def _explain_break(mark: str, before: str, scheme: Scheme, *, goes_on: bool) -> 
     if scheme == "IOB1":
         return "" if mark != "B" or (before in "BI" and goes_on) else "is no second entity of its type, which is what IOB1 writes B- for"
     if scheme == "IOB2":
-        return "" if mark != "I" or (before in "BI" and goes_on) else "goes on with no entity: in IOB2 the first word has B-"
+        return "" if mark != "I" or (before in "BI" and goes_on) else "continues no entity: in IOB2 the first word has B-"
     if before in "BI":
         return "" if mark in "IE" and goes_on else "leaves an entity open in BIOES"
-    return "goes on with no entity in BIOES" if mark in "IE" else ""
+    return "continues no entity in BIOES" if mark in "IE" else ""
 
 
 def find_entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:

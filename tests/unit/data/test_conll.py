@@ -176,13 +176,13 @@ def test_the_scheme_is_found(tags: list[list[str]], scheme: str) -> None:
 @pytest.mark.parametrize(
     ("tags", "scheme", "place", "why"),
     [
-        (["O", "I-PER"], "IOB2", 1, "I-PER after O goes on with no entity"),
+        (["O", "I-PER"], "IOB2", 1, "I-PER after O continues no entity"),
         (["I-PER"], "IOB2", 0, "I-PER at the beginning"),
         (["B-PER", "I-LOC"], "IOB2", 1, "I-LOC after B-PER"),
         (["O", "B-PER"], "IOB1", 1, "B-PER after O is no second entity"),
         (["B-PER", "O"], "BIOES", 1, "O after B-PER leaves an entity open"),
         (["O", "B-PER"], "BIOES", 1, "B-PER at the end leaves an entity open"),
-        (["E-PER"], "BIOES", 0, "goes on with no entity"),
+        (["E-PER"], "BIOES", 0, "continues no entity"),
         (["O", "PER"], "IOB2", 1, "neither O nor a letter and a type"),
         (["B-"], "IOB2", 0, "neither O nor a letter and a type"),
     ],

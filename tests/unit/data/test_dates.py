@@ -89,12 +89,12 @@ def test_the_order_in_which_parts_are_named_does_not_matter(tmp_path: Path) -> N
     ("row", "said"),
     [
         ("31,2,2024,1", "dmy.csv:3: annee 2024, mois 2, jour 31 is not a date; correct it"),
-        ("1,13,2024,1", "dmy.csv:3: annee 2024, mois 13, jour 1 is no date"),
+        ("1,13,2024,1", "dmy.csv:3: annee 2024, mois 13, jour 1 is not a date"),
         ("1,,2024,1", "dmy.csv:3: mois: the month is missing"),
         ("1,brumaire,2024,1", "dmy.csv:3: mois: 'brumaire' is no month in digits; where dates stand in one column, name it: "),
         ("-1,1,2024,1", "dmy.csv:3: jour: '-1' is no day in digits"),
         ("1,1,24,1", "dmy.csv:3: annee: 24 is not a year of four digits; write it in full"),
-        ("1,1,99999,1", "dmy.csv:3: annee 99999, mois 1, jour 1 is no date"),
+        ("1,1,99999,1", "dmy.csv:3: annee 99999, mois 1, jour 1 is not a date"),
     ],
 )
 def test_an_impossible_date_is_one_line_with_its_place(tmp_path: Path, row: str, said: str) -> None:
@@ -150,7 +150,7 @@ def test_hours_may_stand_apart_from_their_day(tmp_path: Path, header: str, rows:
 
 def test_a_day_and_its_time_are_written_as_one_date(tmp_path: Path) -> None:
     file = table(tmp_path, "Date,Time,v", "10/03/2004,18.00.00,1", "10/03/2004,19.00.00,2")
-    assert "dmy.csv:2: '10/03/2004 18.00.00' is no date such as" in refused(file)
+    assert "dmy.csv:2: '10/03/2004 18.00.00' is not a date such as" in refused(file)
     series, _ = load(file, date_format="%d/%m/%Y %H.%M.%S")
     assert str(series.dates[-1]) == "2004-03-10T19:00:00"
 
@@ -172,7 +172,7 @@ def test_the_column_of_hours_can_be_named(tmp_path: Path) -> None:
     [
         ("2024-01-01,,1", "dmy.csv:4: heure: the time is missing"),
         (",7:00,1", "dmy.csv:4: date: the date is missing"),
-        ("2024-01-01,25:00,1", "dmy.csv:4: '2024-01-01 25:00' is no date such as"),
+        ("2024-01-01,25:00,1", "dmy.csv:4: '2024-01-01 25:00' is not a date such as"),
     ],
 )
 def test_an_impossible_time_is_one_line_with_its_place(tmp_path: Path, row: str, said: str) -> None:

@@ -94,7 +94,7 @@ def test_the_first_sheet_of_a_workbook_is_a_table(tmp_path):
 def test_what_is_no_workbook_is_refused_in_one_line(tmp_path):
     path = tmp_path / "avis.xlsx"
     path.write_text("text,label\n")
-    with pytest.raises(DataError, match="no Excel workbook"):
+    with pytest.raises(DataError, match="not an Excel workbook"):
         open_reader(path, Tolerance())
     path.write_bytes(b"\xd0\xcf\x11\xe0....")
     with pytest.raises(DataError, match=r"\.xlsx or CSV"):

@@ -149,7 +149,7 @@ def test_bad_bytes_in_a_column_that_nobody_reads_do_not_matter(tmp_path):
         ("a.csv", b"\n\na,b\n", "the first line is empty"),
         ("a.jsonl", b"\n \n", "has no rows"),
         ("a.jsonl", b"text,label\na,b\n", ":1: is not valid JSON"),
-        ("a.json", b'[{"text": "a"}]', "one JSON list"),
+        ("a.json", b'[{"text": "a"}]', "a JSON list"),
         ("a.parquet", b"PAR1 but nothing else", "is not a readable Parquet file"),
     ],
 )

@@ -71,7 +71,7 @@ def test_columns_can_be_named(write: Write) -> None:
         (lambda rows: [*rows[:4], [HOURS[4], "douze", 2], *rows[5:]], "serie.csv:6: a: 'douze' is not a number"),
         (lambda rows: [*rows[:4], [HOURS[4], "inf", 2], *rows[5:]], "serie.csv:6: a: is infinite"),
         (lambda rows: [*rows[:4], [HOURS[4], "1e300", 2], *rows[5:]], "serie.csv:6: a: 1e300 is too large"),
-        (lambda rows: [*rows[:4], ["04/03/2024", 1, 2], *rows[5:]], "serie.csv:6: '04/03/2024' is no date such as 2024-02-01"),
+        (lambda rows: [*rows[:4], ["04/03/2024", 1, 2], *rows[5:]], "serie.csv:6: '04/03/2024' is not a date such as 2024-02-01"),
         (lambda rows: rows[:1], "serie.csv:2: has one row: a series needs more"),
         (lambda rows: [], "has no rows, only a header"),
         (lambda rows: [[row[0], "x", "y"] for row in rows], "has no column of numbers beside 'date'"),
