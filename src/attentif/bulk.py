@@ -21,7 +21,8 @@ from attentif.data.columns import ASKED, OPTIONS, find_columns
 from attentif.data.input_rows import AskedRow, SkippingTolerance, choose_kept, count_rows, iterate_rows, split_bad
 from attentif.data.readers import PlainText, open_reader
 from attentif.errors import DataError, UsageError
-from attentif.tasks.base import AnyTask, Prediction, Progress, Say
+from attentif.tasks.answers import Prediction
+from attentif.tasks.base import AnyTask, Progress, Say
 from attentif.training.load import other_rows
 
 CHUNK = 1024  # rows answered together: enough for batches of similar length

@@ -18,8 +18,7 @@ from attentif.data.input_rows import AskedRow
 from attentif.models.model import eval_mode
 from attentif.models.precision import Precision
 from attentif.run import Run, open_split
-from attentif.tasks.answers import Prediction
-from attentif.tasks.base import RemoteMap
+from attentif.tasks.answers import Prediction, RemoteMap
 from attentif.tasks.batches import device_of
 from attentif.tasks.predictors import networks_of
 

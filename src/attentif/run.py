@@ -21,8 +21,8 @@ from attentif.decode import Generated, Token
 from attentif.errors import AttentifError, RunError, UsageError
 from attentif.models import Model
 from attentif.tasks import Evaluation, Task, TaskState
-from attentif.tasks.answers import Predictions, refuse_non_finite
-from attentif.tasks.base import AnyBaseTask, AnyTask, Dataset, Example, Progress, RemoteMap, Say, Split, Tokenizers
+from attentif.tasks.answers import Predictions, RemoteMap, refuse_non_finite
+from attentif.tasks.base import AnyBaseTask, AnyTask, Dataset, Example, Progress, Say, Split, Tokenizers
 from attentif.tasks.batches import format_count, refuse_blank, take_rows
 from attentif.tasks.capabilities import CAPABILITIES, Aligner, Capability, Filler, Generator, Painter
 from attentif.tasks.embeddings.pictures import embed_inputs, match_pictures

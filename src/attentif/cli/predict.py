@@ -19,7 +19,8 @@ from attentif.french import localize, pick
 if TYPE_CHECKING:
     from attentif.api import Run
     from attentif.bulk import Ahead, BulkResult
-    from attentif.tasks.base import Example, Prediction
+    from attentif.tasks.answers import Prediction
+    from attentif.tasks.base import Example
 
 SHOWN = 3  # classes of a table
 HEADS = {"image": "picture", "audio": "sound", "signal": "signal", "question": "question"}  # what a run reads, where it is no text

@@ -6,7 +6,8 @@ A folder holds the tasks of one kind, a file each with what it needs beside it (
 import pkgutil
 from importlib import import_module
 
-from attentif.tasks.base import TASKS, Baseline, Dataset, Evaluation, Loss, Prediction, Prepared, Sizes, Task, TaskConfig, TaskState
+from attentif.tasks.answers import Baseline, Evaluation, Prediction
+from attentif.tasks.base import TASKS, Dataset, Loss, Prepared, Sizes, Task, TaskConfig, TaskState
 from attentif.tasks.classification.classify import Classify, ClassifyConfig
 from attentif.tasks.language.language import Language, LanguageConfig
 from attentif.tasks.seq2seq.translate import Translate, TranslateConfig

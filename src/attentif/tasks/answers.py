@@ -1,7 +1,7 @@
-"""Results of a task: scores of a split, baselines, answers to inputs."""
+"""How a split is scored, and the results of a task: scores, baselines, answers to inputs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -9,8 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.errors import NonFiniteError
+from attentif.models import Batch
 from attentif.view.blocks import Score
 from attentif.view.words import Text, Words
+
+Progress = Callable[[int, int], None]  # done, total
+BUDGET = 8192  # tokens of an evaluation batch
+
+# Calls a function of (model, dataset, batch) with each of these batches on other machines; the results in order. See `map_batches`.
+RemoteMap = Callable[[Callable[[Any, Any, Batch], Any], Sequence[NDArray[np.int64]]], Iterable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class EvalOptions:
+    """How a split is scored."""
+
+    budget: int = BUDGET  # tokens of a batch
+    quick: bool = False  # during training: no intervals, no details for the report
+    progress: Progress | None = None  # may raise to stop the evaluation
+    remote_map: RemoteMap | None = None  # the workers of a cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ or a `Task` from scratch: the abstract methods below are all that the trainer, t
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
@@ -37,9 +37,13 @@ from attentif.data import DataConfig
 from attentif.errors import ConfigError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.models.frontends import TokensConfig
+from attentif.tasks.answers import BUDGET as BUDGET
 from attentif.tasks.answers import Baseline as Baseline
+from attentif.tasks.answers import EvalOptions as EvalOptions
 from attentif.tasks.answers import Evaluation as Evaluation
 from attentif.tasks.answers import Prediction as Prediction
+from attentif.tasks.answers import Progress as Progress
+from attentif.tasks.answers import RemoteMap
 from attentif.tasks.predictors import Predictor, networks_of
 from attentif.tasks.states import build_state
 from attentif.tasks.tokenizers import Tokenizers as Tokenizers
@@ -48,24 +52,8 @@ from attentif.view.blocks import AttentionMaps, Section
 from attentif.view.words import EXAMPLES, Text
 
 Say = Callable[[str], None]  # tells the user one line
-Progress = Callable[[int, int], None]  # done, of so many
 Example = Mapping[str, str]  # one row by role: {"text": ...}, {"text": ..., "pair": ...}, {"source": ..., "target": ...}
 Inputs = Sequence[str | Example]  # what `predict` is given
-BUDGET = 8192  # tokens of an evaluation batch
-
-
-# Calls a function of (model, dataset, batch) with each of these batches on other machines; the results in order. See `map_batches`.
-RemoteMap = Callable[[Callable[[Any, Any, Batch], Any], Sequence[NDArray[np.int64]]], Iterable[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class EvalOptions:
-    """How a split is scored."""
-
-    budget: int = BUDGET  # tokens of a batch
-    quick: bool = False  # during training: no intervals, no details for the report
-    progress: Progress | None = None  # may raise to stop the evaluation
-    remote_map: RemoteMap | None = None  # the workers of a cluster
 
 
 class Split(Protocol):
@@ -342,27 +330,3 @@ class Task(BaseTask[State, Data]):
 AnyTask = Task[Any, Any]
 AnyBaseTask = BaseTask[Any, Any]
 AnyPrepared = Prepared[Any, Any]
-
-
-# ---------------------------------------------------------------------------------------------------- what tasks have in common
-
-
-def check_one_stack(model: ModelConfig, kind: str, instead: str = "encoder-tiny") -> None:
-    """Refuse a model with an encoder and a decoder."""
-    if model.encoder is not None and model.decoder is not None:
-        raise ConfigError(f"model: {kind} reads with one stack, and this model has an encoder and a decoder; use for example {instead}")
-
-
-def say_all(notes: Iterable[str], say: Say) -> None:
-    for note in notes:
-        say(note)
-
-
-def pick_evenly(total: int, count: int) -> NDArray[np.int64]:
-    """At most `count` row numbers below `total`, evenly spaced from the first to the last."""
-    return np.unique(np.linspace(0, total - 1, count).astype(np.int64)) if total else np.empty(0, np.int64)
-
-
-def longest_row(*splits: Dataset) -> int:
-    """Number of tokens of the longest example."""
-    return max(int(split.lengths.max()) for split in splits)

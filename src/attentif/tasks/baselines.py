@@ -14,7 +14,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from attentif.tasks.base import Baseline, Say
+from attentif.tasks.answers import Baseline
+from attentif.tasks.base import Say
 from attentif.tasks.classification.calibration import Answers
 from attentif.tasks.classification.imbalance import Metric, shares_of
 from attentif.tasks.classification.linear import WORDS_AND_MARKS, LinearModel

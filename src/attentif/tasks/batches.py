@@ -1,6 +1,6 @@
-"""Helpers of all tasks: batches on the model's device, building on the meta device, checks of inputs."""
+"""Helpers of all tasks: batches on the model's device, checks of models and inputs, rows, notes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from attentif.data import plan
-from attentif.errors import UsageError, within
+from attentif.errors import ConfigError, UsageError, within
 from attentif.models import Batch, Model, ModelConfig, build
-from attentif.tasks.base import Dataset, EvalOptions, Example, Inputs, RemoteMap
+from attentif.tasks.answers import EvalOptions, RemoteMap
+from attentif.tasks.base import Dataset, Example, Inputs, Say
 from attentif.tasks.predictors import Predictor, networks_of
 
 DEFAULTS = EvalOptions()
@@ -108,3 +109,24 @@ def refuse_blank(inputs: Inputs, role: str) -> None:
 def format_count(number: int, what: str) -> str:
     """ "1 text", "1,200 texts"."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def check_one_stack(model: ModelConfig, kind: str, instead: str = "encoder-tiny") -> None:
+    """Refuse a model with an encoder and a decoder."""
+    if model.encoder is not None and model.decoder is not None:
+        raise ConfigError(f"model: {kind} reads with one stack, and this model has an encoder and a decoder; use for example {instead}")
+
+
+def say_all(notes: Iterable[str], say: Say) -> None:
+    for note in notes:
+        say(note)
+
+
+def pick_evenly(total: int, count: int) -> NDArray[np.int64]:
+    """At most `count` row numbers below `total`, evenly spaced from the first to the last."""
+    return np.unique(np.linspace(0, total - 1, count).astype(np.int64)) if total else np.empty(0, np.int64)
+
+
+def longest_row(*splits: Dataset) -> int:
+    """Number of tokens of the longest example."""
+    return max(int(split.lengths.max()) for split in splits)

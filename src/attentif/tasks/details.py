@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict, TypeVar, cast
 
-from attentif.tasks.base import Evaluation, Prediction
+from attentif.tasks.answers import Evaluation, Prediction
 from attentif.tasks.metrics import GroupScores, Interval, Slice
 
 D = TypeVar("D")

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from attentif.errors import UsageError
 from attentif.extras import require_extra
 from attentif.models import Batch
+from attentif.tasks.answers import Prediction
 from attentif.tasks.attention import influence
-from attentif.tasks.base import Prediction
 from attentif.tasks.details import TagAnswer, details_of
 from attentif.tasks.predictors import Predictor, first_network
 from attentif.text import Tokenizer

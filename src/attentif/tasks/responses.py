@@ -15,8 +15,8 @@ from attentif.errors import UsageError
 from attentif.extras import require_extra
 from attentif.models import Batch, Input
 from attentif.nn.seq import Seq
+from attentif.tasks.answers import Prediction
 from attentif.tasks.attention import influence
-from attentif.tasks.base import Prediction
 from attentif.tasks.details import EstimateAnswer, SpanAnswer, TagAnswer, require_details
 from attentif.tasks.requests import InspectRequest
 from attentif.view.blocks import AttentionMaps

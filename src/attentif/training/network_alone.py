@@ -7,7 +7,8 @@ from typing import Any
 from attentif.errors import RunError, UsageError
 from attentif.models import Model, build
 from attentif.models.frontends import TokensConfig
-from attentif.tasks.base import Evaluation, TaskState, Tokenizers
+from attentif.tasks.answers import Evaluation
+from attentif.tasks.base import TaskState, Tokenizers
 from attentif.tasks.predictors import Ensemble, Trainable, networks_of
 from attentif.training.config import StoredConfig
 from attentif.training.rundir import RunFolder, read_results

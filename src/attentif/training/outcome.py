@@ -9,7 +9,8 @@ import torch
 
 from attentif.config import to_toml
 from attentif.data.in_memory import is_frame
-from attentif.tasks.base import AnyBaseTask, AnyPrepared, AnyTask, Baseline, Evaluation
+from attentif.tasks.answers import Baseline, Evaluation
+from attentif.tasks.base import AnyBaseTask, AnyPrepared, AnyTask
 from attentif.tasks.predictors import Trainable
 from attentif.training.config import FitConfig, MadeConfig, RunConfig
 from attentif.training.machine import peak_memory

@@ -6,7 +6,8 @@ from typing import Any
 
 from attentif.data.in_memory import save_frame
 from attentif.data.table import Table
-from attentif.tasks.base import Dataset, Evaluation
+from attentif.tasks.answers import Evaluation
+from attentif.tasks.base import Dataset
 from attentif.tasks.details import OverlapDetails, ScoredRows
 
 

@@ -15,7 +15,8 @@ from attentif.errors import RunError, UsageError
 from attentif.files import write_json, write_text
 from attentif.models import Model
 from attentif.models.experts import expert_counts, mixtures, prune_experts, select_most_used
-from attentif.tasks.base import AnyPrepared, Baseline
+from attentif.tasks.answers import Baseline
+from attentif.tasks.base import AnyPrepared
 from attentif.tasks.batches import format_count
 from attentif.tasks.predictors import Trainable
 from attentif.training.config import StoredConfig

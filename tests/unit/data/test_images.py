@@ -169,7 +169,7 @@ def test_a_table_without_the_groups_column_beside_one_that_has_it_is_cut_picture
     ("row", "said"),
     [
         ("cat/none.png,cat", "cat/none.png: no such file"),
-        ("all.csv,cat", "all.csv: is no picture that can be read"),
+        ("all.csv,cat", "all.csv: is not a readable picture"),
         (",cat", "the image is empty"),
         ("cat/000.png, ", "the label is empty"),
     ],

@@ -22,17 +22,14 @@ from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads import ClassifyHead, ClassifyHeadConfig, LanguageHeadConfig, TokensHeadConfig
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
 from attentif.tasks.base import (
     BUDGET,
     TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
     Example,
     Inputs,
     Loss,
-    Prediction,
     Prepared,
     Progress,
     Say,
@@ -41,12 +38,9 @@ from attentif.tasks.base import (
     TaskConfig,
     TaskState,
     Tokenizers,
-    check_one_stack,
-    longest_row,
-    say_all,
 )
 from attentif.tasks.baselines import Labelled, classification_baselines, linear_baselines
-from attentif.tasks.batches import as_examples, build_meta, format_count, min_limit
+from attentif.tasks.batches import as_examples, build_meta, check_one_stack, format_count, longest_row, min_limit, say_all
 from attentif.tasks.classification.adversarial import adversarial_loss
 from attentif.tasks.classification.calibration import TINY, Answers, log_loss, probabilities
 from attentif.tasks.classification.corrections import find_corrections

@@ -13,8 +13,9 @@ from torch import nn
 from attentif.data import Table
 from attentif.errors import UsageError
 from attentif.models import Batch, Input, eval_mode
+from attentif.tasks.answers import EvalOptions
 from attentif.tasks.attention import influence, running_text
-from attentif.tasks.base import Dataset, EvalOptions, Example
+from attentif.tasks.base import Dataset, Example
 from attentif.tasks.batches import map_batches
 from attentif.tasks.classification.linear import Floats
 from attentif.tasks.classification.linear_features import LinearFeatures, LinearReading

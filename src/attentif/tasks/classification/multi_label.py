@@ -16,7 +16,8 @@ from torch import Tensor
 from attentif.data import DataConfig, Splits, Table
 from attentif.data.multi_label import labels_of, load_several, several_rows
 from attentif.models import Model
-from attentif.tasks.base import Baseline, Evaluation, Example, Prediction, Prepared, Say
+from attentif.tasks.answers import Baseline, Evaluation, Prediction
+from attentif.tasks.base import Example, Prepared, Say
 from attentif.tasks.baselines import Labelled, several_baselines
 from attentif.tasks.classification.calibration import log_loss
 from attentif.tasks.classification.classify import WORST, Classify, ClassifyConfig, ClassifyState

@@ -6,7 +6,7 @@ from typing import NotRequired, TypedDict
 
 import numpy as np
 
-from attentif.tasks.base import Evaluation
+from attentif.tasks.answers import Evaluation
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.metrics import Interval, f1_by_class, never_answered
 from attentif.tasks.report import WHERE_WRONG, WORST_ERRORS, slices

@@ -10,7 +10,7 @@ from attentif.data import Table
 from attentif.errors import ConfigError, DataError
 from attentif.models import Model, ModelConfig
 from attentif.models.heads import ClassifyHeadConfig
-from attentif.tasks.base import Evaluation
+from attentif.tasks.answers import Evaluation
 from attentif.tasks.classification.report import ClassDetails
 from attentif.tasks.metrics import accuracy, balanced_accuracy, classification_scores, confusion, macro_f1, precision_recall, ranking_scores
 from attentif.tasks.ragged import Ints

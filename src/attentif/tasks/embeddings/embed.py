@@ -16,25 +16,10 @@ from attentif.errors import UsageError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.models.frontends import TokenFrontend
 from attentif.models.heads.embed import EmbedHead, EmbedHeadConfig
+from attentif.tasks.answers import EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
-from attentif.tasks.base import (
-    BUDGET,
-    TASKS,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Progress,
-    Say,
-    Task,
-    TaskState,
-    Tokenizers,
-    check_one_stack,
-)
-from attentif.tasks.batches import as_examples, min_limit
+from attentif.tasks.base import BUDGET, TASKS, Example, Inputs, Loss, Prepared, Progress, Say, Task, TaskState, Tokenizers
+from attentif.tasks.batches import as_examples, check_one_stack, min_limit
 from attentif.tasks.classification.data import LabelledTexts, encode_inputs
 from attentif.tasks.details import VectorAnswer
 from attentif.tasks.embeddings.pictures import embed_inputs

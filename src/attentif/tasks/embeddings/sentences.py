@@ -21,7 +21,8 @@ from attentif.models.heads.embed import EmbedHead
 from attentif.models.heads.pooling import pool_sequence
 from attentif.nn.seq import Seq
 from attentif.nn.stack import Stack
-from attentif.tasks.base import AnyTask, EvalOptions, Progress, Say, Tokenizers
+from attentif.tasks.answers import EvalOptions
+from attentif.tasks.base import AnyTask, Progress, Say, Tokenizers
 from attentif.tasks.batches import format_count, iterate_batches
 from attentif.tasks.language.language import Language
 from attentif.tasks.language.recall import Recall

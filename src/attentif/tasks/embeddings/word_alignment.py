@@ -8,7 +8,9 @@ import numpy as np
 from attentif.data import TRANSLATE, DataConfig, load_rows, load_table
 from attentif.data.table import Table as Rows
 from attentif.errors import UsageError
-from attentif.tasks.base import Baseline, EvalOptions, Evaluation, Prepared, Say, Sizes, TaskState, Tokenizers, say_all
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation
+from attentif.tasks.base import Prepared, Say, Sizes, TaskState, Tokenizers
+from attentif.tasks.batches import say_all
 from attentif.tasks.details import details_of
 from attentif.tasks.fitted import Examples, FittedData, FittedTask, register_fitted
 from attentif.tasks.metrics import mean_interval, perplexity

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from attentif.data import DataConfig, TokenStream
 from attentif.errors import DataError
-from attentif.tasks.base import Baseline, EvalOptions, Evaluation, Prepared, Say, Sizes, TaskState, Tokenizers, say_all
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation
+from attentif.tasks.base import Prepared, Say, Sizes, TaskState, Tokenizers
+from attentif.tasks.batches import say_all
 from attentif.tasks.details import details_of
 from attentif.tasks.fitted import Examples, FittedData, FittedTask, register_fitted
 from attentif.tasks.metrics import interval, share

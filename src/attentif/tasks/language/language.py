@@ -24,28 +24,11 @@ from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
 from attentif.nn.state import StateTree
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
-from attentif.tasks.base import (
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    Task,
-    TaskConfig,
-    TaskState,
-    Tokenizers,
-    pick_evenly,
-    say_all,
-)
+from attentif.tasks.base import TASKS, Example, Inputs, Loss, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
 from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
-from attentif.tasks.batches import as_examples, build_meta, map_batches, min_limit
+from attentif.tasks.batches import as_examples, build_meta, map_batches, min_limit, pick_evenly, say_all
 from attentif.tasks.language.report import Excerpt, LanguageDetails, Sample, language_sections
 from attentif.tasks.metrics import Slice, bits_per_byte, mean_interval, perplexity
 from attentif.tasks.narrow import labels_of

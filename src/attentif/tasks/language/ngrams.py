@@ -12,9 +12,11 @@ from attentif.data import DataConfig, TokenStream
 from attentif.decode import Generated, GenerateOptions, Token
 from attentif.decode.generate import collect, write
 from attentif.errors import UsageError
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation
 from attentif.tasks.attention import readable_tokens
-from attentif.tasks.base import Baseline, EvalOptions, Evaluation, Prepared, Say, Sizes, TaskState, Tokenizers, say_all
+from attentif.tasks.base import Prepared, Say, Sizes, TaskState, Tokenizers
 from attentif.tasks.baselines import MOST_NGRAM_TOKENS, language_baselines
+from attentif.tasks.batches import say_all
 from attentif.tasks.details import details_of
 from attentif.tasks.fitted import Examples, FittedData, FittedTask, register_fitted
 from attentif.tasks.language.language import generate_options

@@ -20,29 +20,10 @@ from attentif.data import DataConfig, Roles, Table, load_rows, load_table
 from attentif.errors import DataError
 from attentif.models import Batch, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
-from attentif.tasks.base import (
-    BUDGET,
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    Task,
-    TaskConfig,
-    TaskState,
-    Tokenizers,
-    check_one_stack,
-    longest_row,
-    say_all,
-)
-from attentif.tasks.batches import as_examples, build_meta, iterate_batches, min_limit
+from attentif.tasks.base import BUDGET, TASKS, Example, Inputs, Loss, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
+from attentif.tasks.batches import as_examples, build_meta, check_one_stack, iterate_batches, longest_row, min_limit, say_all
 from attentif.tasks.language.recall_report import RecallDetails, RecallError, recall_sections
 from attentif.tasks.metrics import Slice, by_group, by_length, mean_interval, share, share_of
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged

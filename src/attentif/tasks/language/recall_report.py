@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TypedDict
 
-from attentif.tasks.base import Evaluation
+from attentif.tasks.answers import Evaluation
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.metrics import Slice
 from attentif.tasks.report import WHERE, slices

@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from attentif.tasks.base import Evaluation
+from attentif.tasks.answers import Evaluation
 from attentif.tasks.details import Excerpt as Excerpt
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import Slice

@@ -18,8 +18,8 @@ from attentif.models import Batch, Input, Model, ModelConfig
 from attentif.models.frontends import TokensConfig
 from attentif.nn.seq import Seq
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
-from attentif.tasks.base import Example, Inputs, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers, check_one_stack, say_all
-from attentif.tasks.batches import as_examples, build_meta, min_limit
+from attentif.tasks.base import Example, Inputs, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
+from attentif.tasks.batches import as_examples, build_meta, check_one_stack, min_limit, say_all
 from attentif.tasks.pretraining.passages import Noise, PassagePairs, Passages
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged, Rows
 from attentif.tasks.streams import read_stream, read_streams

@@ -18,7 +18,8 @@ from attentif.models import Batch, Model, ModelConfig
 from attentif.nn.mixers.bidirectional import Bidirectional
 from attentif.nn.seq import Seq
 from attentif.nn.shift import token_shift
-from attentif.tasks.base import TASKS, Evaluation
+from attentif.tasks.answers import Evaluation
+from attentif.tasks.base import TASKS
 from attentif.tasks.batches import build_meta
 from attentif.tasks.pretraining.masked import Masked, MaskedConfig
 from attentif.tasks.pretraining.masked_report import masked_sections

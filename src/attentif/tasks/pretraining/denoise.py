@@ -23,27 +23,10 @@ from attentif.errors import ConfigError, DataError, UsageError
 from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
-from attentif.tasks.base import (
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    Task,
-    TaskConfig,
-    TaskState,
-    Tokenizers,
-    pick_evenly,
-    say_all,
-)
-from attentif.tasks.batches import as_examples, device_of, iterate_batches, min_limit
+from attentif.tasks.base import TASKS, Example, Inputs, Loss, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
+from attentif.tasks.batches import as_examples, device_of, iterate_batches, min_limit, pick_evenly, say_all
 from attentif.tasks.details import GapAnswer, require_details
 from attentif.tasks.metrics import Slice, perplexity, share
 from attentif.tasks.pretraining.corruption import Marks, corrupted_lengths, count_hidden, sample_spans, sentinel

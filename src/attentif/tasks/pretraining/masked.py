@@ -16,8 +16,9 @@ from attentif.models.frontends import TokensConfig
 from attentif.models.heads import LanguageHead, LanguageHeadConfig
 from attentif.nn.norm import LayerNormConfig
 from attentif.nn.seq import Seq
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import readable_tokens
-from attentif.tasks.base import TASKS, Baseline, EvalOptions, Evaluation, Inputs, Loss, Prediction, Prepared, Say, TaskState, Tokenizers
+from attentif.tasks.base import TASKS, Inputs, Loss, Prepared, Say, TaskState, Tokenizers
 from attentif.tasks.batches import as_examples, iterate_batches
 from attentif.tasks.metrics import mean_interval, perplexity, share
 from attentif.tasks.narrow import labels_of, narrow

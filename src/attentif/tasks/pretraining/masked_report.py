@@ -4,7 +4,8 @@ from typing import TypedDict
 
 import numpy as np
 
-from attentif.tasks.base import Baseline, Evaluation, Say
+from attentif.tasks.answers import Baseline, Evaluation
+from attentif.tasks.base import Say
 from attentif.tasks.baselines import measure_time
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import perplexity

@@ -26,8 +26,9 @@ from attentif.data import DataConfig
 from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.heads import TokensHeadConfig
 from attentif.nn.seq import Seq
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import readable_tokens
-from attentif.tasks.base import TASKS, Baseline, EvalOptions, Evaluation, Inputs, Loss, Prediction, Prepared, Say, TaskState, Tokenizers
+from attentif.tasks.base import TASKS, Inputs, Loss, Prepared, Say, TaskState, Tokenizers
 from attentif.tasks.batches import as_examples, device_of, iterate_batches
 from attentif.tasks.narrow import labels_of, narrow
 from attentif.tasks.pretraining.base import PretrainingTask, ReadingConfig, Spoiled

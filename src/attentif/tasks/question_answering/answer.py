@@ -31,30 +31,10 @@ from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads.span import SpanHeadConfig
 from attentif.nn.seq import unpack
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
-from attentif.tasks.base import (
-    BUDGET,
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    Task,
-    TaskConfig,
-    TaskState,
-    Tokenizers,
-    check_one_stack,
-    longest_row,
-    pick_evenly,
-    say_all,
-)
-from attentif.tasks.batches import build_meta, format_count, map_batches, min_limit
+from attentif.tasks.base import BUDGET, TASKS, Example, Inputs, Loss, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
+from attentif.tasks.batches import build_meta, check_one_stack, format_count, longest_row, map_batches, min_limit, pick_evenly, say_all
 from attentif.tasks.details import SpanAnswer
 from attentif.tasks.metrics import by_group, by_length
 from attentif.tasks.narrow import labels_of

@@ -24,28 +24,10 @@ from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads import ClassifyHead, ClassifyHeadConfig, LanguageHeadConfig, TokensHeadConfig
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, influence, map_title, readable_tokens, running_text
-from attentif.tasks.base import (
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Loss,
-    Prediction,
-    Prepared,
-    Progress,
-    Say,
-    Sizes,
-    Task,
-    TaskConfig,
-    TaskState,
-    Tokenizers,
-    check_one_stack,
-    longest_row,
-    say_all,
-)
-from attentif.tasks.batches import as_examples, format_count, min_limit
+from attentif.tasks.base import TASKS, Example, Loss, Prepared, Progress, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
+from attentif.tasks.batches import as_examples, check_one_stack, format_count, longest_row, min_limit, say_all
 from attentif.tasks.classification.data import all_logits, encode_inputs, encode_texts
 from attentif.tasks.classification.linear import Floats, LinearModel
 from attentif.tasks.classification.word_dropout import drop_words

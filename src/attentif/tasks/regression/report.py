@@ -9,7 +9,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from attentif.tasks.base import Evaluation
+from attentif.tasks.answers import Evaluation
 from attentif.tasks.classification.linear import Floats
 from attentif.tasks.classification.report import shade
 from attentif.tasks.details import details_of

@@ -20,25 +20,10 @@ from attentif.decode.limits import Limits
 from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Model, ModelConfig, eval_mode
 from attentif.models.heads import LanguageHeadConfig
+from attentif.tasks.answers import EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
-from attentif.tasks.base import (
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    State,
-    Task,
-    TaskConfig,
-    Tokenizers,
-    pick_evenly,
-    say_all,
-)
-from attentif.tasks.batches import as_examples, build_meta, format_count, map_batches, min_limit
+from attentif.tasks.base import Example, Inputs, Loss, Prepared, Say, Sizes, State, Task, TaskConfig, Tokenizers
+from attentif.tasks.batches import as_examples, build_meta, format_count, map_batches, min_limit, pick_evenly, say_all
 from attentif.tasks.language.language import generate_options
 from attentif.tasks.metrics import Interval, TextScores, by_group, by_length, exactly, perplexity, share_of, text_scores
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged, Rows

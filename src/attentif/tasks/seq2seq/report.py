@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
-from attentif.tasks.base import Evaluation
+from attentif.tasks.answers import Evaluation
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.report import GROUP, NOTHING, WHERE, slices
 from attentif.view.blocks import Paragraph, Section, TableBlock

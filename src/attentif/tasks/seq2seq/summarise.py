@@ -10,7 +10,8 @@ from pydantic import Field
 from attentif.data import SUMMARISE, DataConfig
 from attentif.extras import require_extra
 from attentif.models import ModelConfig
-from attentif.tasks.base import TASKS, Baseline, Evaluation, Prepared, Say, TaskState
+from attentif.tasks.answers import Baseline, Evaluation
+from attentif.tasks.base import TASKS, Prepared, Say, TaskState
 from attentif.tasks.baselines import measure_time, nearest
 from attentif.tasks.batches import min_limit
 from attentif.tasks.metrics import TextScores

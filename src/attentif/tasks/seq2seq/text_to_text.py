@@ -15,7 +15,8 @@ from pydantic import AfterValidator, Field
 from attentif.data import TEXT_TO_TEXT, DataConfig, Table
 from attentif.errors import DataError, UsageError
 from attentif.models import ModelConfig
-from attentif.tasks.base import TASKS, Baseline, Evaluation, Example, Prepared, Say, TaskState, Tokenizers
+from attentif.tasks.answers import Baseline, Evaluation
+from attentif.tasks.base import TASKS, Example, Prepared, Say, TaskState, Tokenizers
 from attentif.tasks.baselines import translation_baselines
 from attentif.tasks.metrics import text_scores
 from attentif.tasks.seq2seq.base import DRAWS, Pairs, Seq2Seq, Seq2SeqConfig

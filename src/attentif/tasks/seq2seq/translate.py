@@ -7,7 +7,8 @@ from pydantic import Field
 from attentif.data import TRANSLATE, Table
 from attentif.errors import ConfigError
 from attentif.models import ModelConfig
-from attentif.tasks.base import TASKS, Baseline, Evaluation, Prepared, Say, TaskState, Tokenizers
+from attentif.tasks.answers import Baseline, Evaluation
+from attentif.tasks.base import TASKS, Prepared, Say, TaskState, Tokenizers
 from attentif.tasks.baselines import translation_baselines
 from attentif.tasks.seq2seq.base import DRAWS, Pairs, Seq2Seq, Seq2SeqConfig
 from attentif.tasks.seq2seq.report import written_sections

@@ -21,28 +21,10 @@ from attentif.errors import ConfigError, DataError
 from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.frontends.series import SeriesConfig
 from attentif.models.heads.horizon import HorizonHead, HorizonHeadConfig, pinball
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps
-from attentif.tasks.base import (
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Progress,
-    Say,
-    Sizes,
-    Task,
-    TaskConfig,
-    TaskState,
-    Tokenizers,
-    check_one_stack,
-    say_all,
-)
-from attentif.tasks.batches import build_meta, device_of, format_count, iterate_batches
+from attentif.tasks.base import TASKS, Example, Inputs, Loss, Prepared, Progress, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
+from attentif.tasks.batches import build_meta, check_one_stack, device_of, format_count, iterate_batches, say_all
 from attentif.tasks.metrics import Floats
 from attentif.tasks.narrow import labels_of, narrow
 from attentif.tasks.predictors import LinearBatch, Predictor, networks_of

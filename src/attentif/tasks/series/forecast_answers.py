@@ -10,7 +10,8 @@ from attentif.data.series import Series
 from attentif.data.steps import TimeStep, calendar
 from attentif.errors import DataError
 from attentif.models import Batch, Model
-from attentif.tasks.base import Example, Prediction
+from attentif.tasks.answers import Prediction
+from attentif.tasks.base import Example
 from attentif.tasks.details import TableAnswer
 from attentif.tasks.series.forecast_details import shorten
 from attentif.tasks.series.windows import Scaled, Windows, build_batch

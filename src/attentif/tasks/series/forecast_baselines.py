@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from attentif.tasks.base import Baseline, Say
+from attentif.tasks.answers import Baseline
+from attentif.tasks.base import Say
 from attentif.tasks.baselines import measure_time
 from attentif.tasks.metrics import Floats
 from attentif.tasks.series.forecast_scores import Tally, last_season, last_value, tally_errors

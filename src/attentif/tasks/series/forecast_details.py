@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.models import Model, eval_mode
-from attentif.tasks.base import EvalOptions
+from attentif.tasks.answers import EvalOptions
 from attentif.tasks.batches import iterate_batches
 from attentif.tasks.narrow import labels_of
 from attentif.tasks.series.forecast_report import ForecastDetails, ModesCompared, ShownChannel, ShownForecast

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NotRequired, TypedDict
 
-from attentif.tasks.base import Evaluation
+from attentif.tasks.answers import Evaluation
 from attentif.tasks.details import details_of
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, TableBlock
 from attentif.view.words import Text, Words, count, metric, number

@@ -19,28 +19,10 @@ from attentif.models import Batch, Input, Model, ModelConfig
 from attentif.models.frontends.series import Normalise, SeriesConfig, normalise_window
 from attentif.models.heads import ClassifyHeadConfig
 from attentif.nn.seq import Seq
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps
-from attentif.tasks.base import (
-    BUDGET,
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    Task,
-    TaskConfig,
-    TaskState,
-    Tokenizers,
-    check_one_stack,
-    say_all,
-)
-from attentif.tasks.batches import as_examples, build_meta, format_count, min_limit
+from attentif.tasks.base import BUDGET, TASKS, Example, Inputs, Loss, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
+from attentif.tasks.batches import as_examples, build_meta, check_one_stack, format_count, min_limit, say_all
 from attentif.tasks.classification.data import log_probabilities
 from attentif.tasks.classification.report import ClassDetails, classify_sections
 from attentif.tasks.classification.scores import check_pooling, first_of_each_class, number_labels, score_classes, surest_errors

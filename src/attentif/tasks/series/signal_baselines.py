@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from attentif.tasks.base import Baseline, Say
+from attentif.tasks.answers import Baseline
+from attentif.tasks.base import Say
 from attentif.tasks.baselines import measure_time
 from attentif.tasks.metrics import classification_scores, confusion
 from attentif.tasks.ragged import Ints

@@ -12,8 +12,8 @@ from attentif.models import Batch, Input, Model, eval_mode
 from attentif.nn.mixer import CrossMixer
 from attentif.nn.seq import Seq
 from attentif.nn.tape import record
+from attentif.tasks.answers import Evaluation
 from attentif.tasks.attention import readable_tokens
-from attentif.tasks.base import Evaluation
 from attentif.tasks.batches import device_of
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.report import NOTHING, WHERE_WRONG, WORST_ERRORS, slices

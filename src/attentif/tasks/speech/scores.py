@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from attentif.data import Table
 from attentif.extras import require_extra
 from attentif.kernels.dtw import nearest_by_dtw
-from attentif.tasks.base import Baseline, Say, pick_evenly
+from attentif.tasks.answers import Baseline
+from attentif.tasks.base import Say
+from attentif.tasks.batches import pick_evenly
 from attentif.tasks.metrics import Interval, by_group, by_length, confusion, exactly, mean_interval, share
 from attentif.tasks.ragged import Ints
 from attentif.tasks.speech.data import Utterances

@@ -33,27 +33,10 @@ from attentif.models.frontends.waves import WavesConfig
 from attentif.models.heads import ClassifyHeadConfig, LanguageHeadConfig
 from attentif.models.heads.ctc import CTCHeadConfig, ctc_loss
 from attentif.nn.seq import Seq
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, readable_tokens
-from attentif.tasks.base import (
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    Task,
-    TaskConfig,
-    TaskState,
-    Tokenizers,
-    pick_evenly,
-    say_all,
-)
-from attentif.tasks.batches import as_examples, build_meta, device_of, map_batches
+from attentif.tasks.base import TASKS, Example, Inputs, Loss, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
+from attentif.tasks.batches import as_examples, build_meta, device_of, map_batches, pick_evenly, say_all
 from attentif.tasks.narrow import labels_of
 from attentif.tasks.ragged import UNSCORED, Ints
 from attentif.tasks.speech.augment import SoundAugment, SoundAugmentConfig, WaveAugment

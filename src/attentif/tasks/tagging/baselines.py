@@ -7,7 +7,8 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from attentif.tasks.base import Baseline, Say
+from attentif.tasks.answers import Baseline
+from attentif.tasks.base import Say
 from attentif.tasks.baselines import measure_time
 from attentif.tasks.metrics import share
 from attentif.tasks.text_metrics import entity_counts, entity_f1, entity_intervals

@@ -6,7 +6,7 @@ from functools import partial
 from typing import NotRequired, TypedDict
 
 from attentif.data.conll import OUTSIDE, find_entities
-from attentif.tasks.base import Evaluation
+from attentif.tasks.answers import Evaluation
 from attentif.tasks.details import Sliced, details_of
 from attentif.tasks.report import RIGHT_OR_WRONG, WHERE, slices
 from attentif.view.blocks import Block, Cell, FigureBlock, Paragraph, Section, TableBlock, TokensBlock

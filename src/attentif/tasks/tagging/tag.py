@@ -34,30 +34,20 @@ from attentif.errors import DataError
 from attentif.models import Batch, Model, ModelConfig, eval_mode
 from attentif.models.heads import TokensHeadConfig
 from attentif.models.heads.crf import CRFHead, CRFHeadConfig
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, readable_tokens
-from attentif.tasks.base import (
-    BUDGET,
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    Task,
-    TaskConfig,
-    TaskState,
-    Tokenizers,
+from attentif.tasks.base import BUDGET, TASKS, Example, Inputs, Loss, Prepared, Say, Sizes, Task, TaskConfig, TaskState, Tokenizers
+from attentif.tasks.batches import (
+    as_examples,
+    build_meta,
     check_one_stack,
+    format_count,
     longest_row,
+    map_batches,
+    min_limit,
     pick_evenly,
     say_all,
 )
-from attentif.tasks.batches import as_examples, build_meta, format_count, map_batches, min_limit
 from attentif.tasks.details import TagAnswer, TaggedEntity
 from attentif.tasks.metrics import Interval, by_group, by_length, share
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attentif.tasks.base import Baseline, Say
+from attentif.tasks.answers import Baseline
+from attentif.tasks.base import Say
 from attentif.tasks.metrics import classification_scores, confusion
 from attentif.tasks.ragged import Ints
 from attentif.view.words import Text

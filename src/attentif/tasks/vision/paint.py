@@ -27,26 +27,10 @@ from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.frontends import TokensConfig
 from attentif.models.heads import LanguageHeadConfig
 from attentif.nn.seq import Seq
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
-from attentif.tasks.base import (
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    Task,
-    TaskState,
-    Tokenizers,
-    pick_evenly,
-    say_all,
-)
-from attentif.tasks.batches import as_examples, build_meta, iterate_batches
+from attentif.tasks.base import TASKS, Example, Inputs, Loss, Prepared, Say, Sizes, Task, TaskState, Tokenizers
+from attentif.tasks.batches import as_examples, build_meta, iterate_batches, pick_evenly, say_all
 from attentif.tasks.language.language import generate_options
 from attentif.tasks.metrics import Interval, mean_interval, share
 from attentif.tasks.narrow import narrow

@@ -19,7 +19,8 @@ from attentif.data.images import Pictures
 from attentif.data.picture_files import Bytes
 from attentif.extras import require_extra
 from attentif.files import replace_atomically
-from attentif.tasks.base import Baseline, Evaluation, Say
+from attentif.tasks.answers import Baseline, Evaluation
+from attentif.tasks.base import Say
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import share
 from attentif.tasks.vision.codebook import Codebook, Ints

@@ -28,26 +28,10 @@ from attentif.models.frontends import TokensConfig
 from attentif.models.frontends.joined import JoinedConfig
 from attentif.models.frontends.pictures import PictureConfig
 from attentif.models.heads import ClassifyHeadConfig, LanguageHeadConfig
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, map_title, readable_tokens
-from attentif.tasks.base import (
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Progress,
-    Say,
-    Sizes,
-    Task,
-    TaskState,
-    Tokenizers,
-    say_all,
-)
-from attentif.tasks.batches import build_meta, device_of, format_count, iterate_batches, min_limit
+from attentif.tasks.base import TASKS, Example, Inputs, Loss, Prepared, Progress, Say, Sizes, Task, TaskState, Tokenizers
+from attentif.tasks.batches import build_meta, device_of, format_count, iterate_batches, min_limit, say_all
 from attentif.tasks.classification.data import encode_texts
 from attentif.tasks.narrow import labels_of
 from attentif.tasks.ragged import UNSCORED, Ints, Ragged

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from attentif.data import Table as Rows
 from attentif.data.images import as_shown, data_uri
 from attentif.data.questions import Questions
-from attentif.tasks.base import Baseline, Evaluation, Say
+from attentif.tasks.answers import Baseline, Evaluation
+from attentif.tasks.base import Say
 from attentif.tasks.details import details_of
 from attentif.tasks.metrics import mean_interval
 from attentif.tasks.report import NOTHING
