@@ -8,8 +8,8 @@ What counts is how long a memory lasts. The places are always the same, so that 
 import numpy as np
 from pydantic import Field
 
-from attentif.data.builtin.memory_rows import BLANK, IGNORED, SAY, Rows, Seed, splits_of, symbols
-from attentif.data.builtin.registry import BuiltIn, Options, Splits
+from attentif.data.builtin.memory_rows import BLANK, IGNORED, SAY, Rows, Seed, memory_set, symbols
+from attentif.data.builtin.registry import Options
 
 
 class CopyingOptions(Options):
@@ -28,19 +28,11 @@ def make_copying(rows: int, *, copied: int = 8, symbols: int = 8, gap: int = 32,
     return tokens, targets
 
 
-def load(seed: int, options: CopyingOptions = CopyingOptions()) -> Splits:
-    def make(rows: int, own: Seed) -> Rows:
-        return make_copying(rows, copied=options.copied, symbols=options.symbols, gap=options.gap, seed=own)
-
-    return splits_of(make, [BLANK, SAY, *symbols(options.symbols)], options, seed)
-
-
-SET = BuiltIn(
-    name="copying",
-    roles=("text", "answers"),
-    description="copy symbols after a delay: how long a memory lasts",
-    size="10,000 train, 500 valid, 1,000 test rows of 48 tokens",
-    synthetic=True,
-    load=load,
-    options=CopyingOptions,
+SET = memory_set(
+    "copying",
+    "copy symbols after a delay: how long a memory lasts",
+    make_copying,
+    CopyingOptions,
+    tokens=48,
+    name_tokens=lambda options: [BLANK, SAY, *symbols(options.symbols)],
 )

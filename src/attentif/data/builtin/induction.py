@@ -6,8 +6,8 @@ s4 s1 mark s7 s2 s4 ... s9 mark        ->        s7 at the second mark
 import numpy as np
 from pydantic import Field
 
-from attentif.data.builtin.memory_rows import IGNORED, Rows, Seed, splits_of, symbols
-from attentif.data.builtin.registry import BuiltIn, Options, Splits
+from attentif.data.builtin.memory_rows import IGNORED, Rows, Seed, memory_set, symbols
+from attentif.data.builtin.registry import Options
 
 
 class InductionOptions(Options):
@@ -27,19 +27,11 @@ def induction(rows: int, *, length: int = 64, symbols: int = 16, seed: Seed = 0)
     return tokens, targets
 
 
-def load(seed: int, options: InductionOptions = InductionOptions()) -> Splits:
-    def make(rows: int, own: Seed) -> Rows:
-        return induction(rows, length=options.length, symbols=options.symbols, seed=own)
-
-    return splits_of(make, ["mark", *symbols(options.symbols)], options, seed)
-
-
-SET = BuiltIn(
-    name="induction",
-    roles=("text", "answers"),
-    description="predict what followed the marker the first time: induction heads",
-    size="10,000 train, 500 valid, 1,000 test rows of 64 tokens",
-    synthetic=True,
-    load=load,
-    options=InductionOptions,
+SET = memory_set(
+    "induction",
+    "predict what followed the marker the first time: induction heads",
+    induction,
+    InductionOptions,
+    tokens=64,
+    name_tokens=lambda options: ["mark", *symbols(options.symbols)],
 )

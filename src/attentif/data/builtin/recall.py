@@ -12,8 +12,8 @@ from typing import Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from attentif.data.builtin.memory_rows import BLANK, IGNORED, Rows, Seed, splits_of, symbols
-from attentif.data.builtin.registry import BuiltIn, Options, Splits
+from attentif.data.builtin.memory_rows import BLANK, IGNORED, Rows, Seed, memory_set, symbols
+from attentif.data.builtin.registry import Options
 
 POWER = 0.01  # P(gap) ∝ gap ** (POWER - 1): Arora et al. 2023, appendix
 
@@ -61,19 +61,11 @@ def _places(random: np.random.Generator, rows: int, pairs: int, room: int) -> np
     return np.sort(np.argsort(-(weight + random.gumbel(size=(rows, room))), axis=1, kind="stable")[:, :pairs], axis=1)
 
 
-def load(seed: int, options: RecallOptions = RecallOptions()) -> Splits:
-    def make(rows: int, own: Seed) -> Rows:
-        return associative_recall(rows, seed=own, **options.model_dump(include={"pairs", "keys", "values", "length"}))
-
-    return splits_of(make, [*symbols(options.keys, "k"), *symbols(options.values, "v"), BLANK], options, seed)
-
-
-SET = BuiltIn(
-    name="recall",
-    roles=("text", "answers"),
-    description="pairs of a key and a value, then the keys: associative recall with several questions (MQAR)",
-    size="10,000 train, 500 valid, 1,000 test rows of 12 tokens",
-    synthetic=True,
-    load=load,
-    options=RecallOptions,
+SET = memory_set(
+    "recall",
+    "pairs of a key and a value, then the keys: associative recall with several questions (MQAR)",
+    associative_recall,
+    RecallOptions,
+    tokens=12,
+    name_tokens=lambda options: [*symbols(options.keys, "k"), *symbols(options.values, "v"), BLANK],
 )

@@ -10,8 +10,8 @@ from typing import Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from attentif.data.builtin.memory_rows import BLANK, IGNORED, SAY, Rows, Seed, splits_of, symbols
-from attentif.data.builtin.registry import BuiltIn, Options, Splits
+from attentif.data.builtin.memory_rows import BLANK, IGNORED, SAY, Rows, Seed, memory_set, symbols
+from attentif.data.builtin.registry import Options
 
 NOISE, MARK = 0, 1
 
@@ -43,19 +43,11 @@ def make_selective_copying(rows: int, *, length: int = 24, copied: int = 4, symb
     return tokens, targets
 
 
-def load(seed: int, options: SelectiveOptions = SelectiveOptions()) -> Splits:
-    def make(rows: int, own: Seed) -> Rows:
-        return make_selective_copying(rows, length=options.length, copied=options.copied, symbols=options.symbols, seed=own)
-
-    return splits_of(make, [BLANK, SAY, *symbols(options.symbols)], options, seed)
-
-
-SET = BuiltIn(
-    name="selective-copying",
-    roles=("text", "answers"),
-    description="copy the symbols that stand among blanks, in order: selective copying",
-    size="10,000 train, 500 valid, 1,000 test rows of 56 tokens",
-    synthetic=True,
-    load=load,
-    options=SelectiveOptions,
+SET = memory_set(
+    "selective-copying",
+    "copy the symbols that stand among blanks, in order: selective copying",
+    make_selective_copying,
+    SelectiveOptions,
+    tokens=56,
+    name_tokens=lambda options: [BLANK, SAY, *symbols(options.symbols)],
 )

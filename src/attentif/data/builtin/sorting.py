@@ -8,8 +8,8 @@ Everything must have been read before the first answer, and every answer depends
 import numpy as np
 from pydantic import Field
 
-from attentif.data.builtin.memory_rows import IGNORED, SAY, Rows, Seed, splits_of, symbols
-from attentif.data.builtin.registry import BuiltIn, Options, Splits
+from attentif.data.builtin.memory_rows import IGNORED, SAY, Rows, Seed, memory_set, symbols
+from attentif.data.builtin.registry import Options
 
 
 class SortingOptions(Options):
@@ -26,19 +26,11 @@ def make_sorting(rows: int, *, length: int = 12, numbers: int = 32, seed: Seed =
     return tokens, targets
 
 
-def load(seed: int, options: SortingOptions = SortingOptions()) -> Splits:
-    def make(rows: int, own: Seed) -> Rows:
-        return make_sorting(rows, length=options.length, numbers=options.numbers, seed=own)
-
-    return splits_of(make, [*symbols(options.numbers, "n"), SAY], options, seed)
-
-
-SET = BuiltIn(
-    name="sorting",
-    roles=("text", "answers"),
-    description="sort numbers: everything must be read before the first answer",
-    size="10,000 train, 500 valid, 1,000 test rows of 24 tokens",
-    synthetic=True,
-    load=load,
-    options=SortingOptions,
+SET = memory_set(
+    "sorting",
+    "sort numbers: everything must be read before the first answer",
+    make_sorting,
+    SortingOptions,
+    tokens=24,
+    name_tokens=lambda options: [*symbols(options.numbers, "n"), SAY],
 )
