@@ -1,6 +1,6 @@
 """Scores as tables on the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attentif.cli.out import print_table, say, translate
@@ -28,9 +28,8 @@ def print_results(results: Mapping[str, Any]) -> None:
         rows.append(_row(pick("le réseau seul", "this run's network alone"), alone["scores"], alone["intervals"], keys))
     own = pick("ce modèle, une moyenne", "this run, an average") if parts else pick("ce modèle", "this run")
     rows.append(_row(own, results["scores"], results["intervals"], keys))
-    print_table(
-        ["", *map(_title, keys)], rows, title=title_of(results["split"], results["examples"], results.get("unit")), strong=len(rows) - 1
-    )
+    title = title_of(results["split"], results["examples"], results.get("unit")) + _explain_arrow(keys)
+    print_table(["", *map(_head, keys)], rows, title=title, strong=len(rows) - 1)
     if main == "balanced_accuracy":
         print_classes(results["details"])
     if ahead := _ahead(rivals, results["scores"], main):
@@ -70,8 +69,9 @@ def print_classes(details: Mapping[str, Any]) -> None:
 
 def print_scores(scores: Scores, intervals: Intervals, *, metric: str, title: str) -> None:
     """The scores of one evaluation, a line each."""
-    rows = [[_title(key), _format_score(key, scores, intervals)] for key in _main_first(scores, metric)]
-    print_table([pick("mesure", "score"), pick("valeur (intervalle à 95 %)", "value (95 % interval)")], rows, title=title, strong=0)
+    rows = [[_head(key), _format_score(key, scores, intervals)] for key in _main_first(scores, metric)]
+    columns = [pick("mesure", "score"), pick("valeur (intervalle à 95 %)", "value (95 % interval)")]
+    print_table(columns, rows, title=title + _explain_arrow(scores), strong=0)
 
 
 def title_of(name: str, examples: int, unit: Mapping[str, str] | None = None) -> str:
@@ -90,10 +90,17 @@ def _row(name: str, scores: Scores, intervals: Intervals, keys: Sequence[str]) -
     return [name, *(_format_score(key, scores, intervals) for key in keys)]
 
 
-def _title(key: str) -> str:
+def _head(key: str) -> str:
     from attentif.view.words import metric
 
-    return translate(metric(key).title)
+    return translate(metric(key).head)
+
+
+def _explain_arrow(keys: Iterable[str]) -> str:
+    """ " (↓: lower is better)" where a score has the arrow."""
+    from attentif.view.words import LOWER, metric
+
+    return "" if all(metric(key).higher_is_better for key in keys) else f" ({translate(LOWER)})"
 
 
 def _format_score(key: str, scores: Scores, intervals: Intervals) -> str:
@@ -102,7 +109,8 @@ def _format_score(key: str, scores: Scores, intervals: Intervals) -> str:
 
     if scores.get(key) is None:  # a score that is not finite is nothing in JSON
         return "-"
-    write = lambda value: translate(metric(key).write(value))
     low, high = intervals.get(key) or (None, None)
-    interval = "" if low is None or high is None else f" ({write(low)} {pick('à', 'to')} {write(high)})"
-    return write(scores[key]) + interval
+    if low is None or high is None:
+        return translate(metric(key).write(scores[key]))
+    value, least, most = map(translate, metric(key).write_alike([scores[key], low, high]))
+    return f"{value} ({least} {pick('à', 'to')} {most})"

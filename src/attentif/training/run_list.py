@@ -49,7 +49,7 @@ def _score(results: Mapping[str, Any]) -> Words:
     value = results.get("scores", {}).get(main)
     if value is None or main is None:
         return ""
-    return Text("{name} {value}", "{name} {value}").with_(name=metric(main).title, value=metric(main).write(value))
+    return Text("{name} {value}", "{name} {value}").with_(name=metric(main).name, value=metric(main).write(value))
 
 
 def _data(data: Mapping[str, Any]) -> str:

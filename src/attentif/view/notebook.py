@@ -21,15 +21,16 @@ def score_cells(scores: Mapping[str, float | None], intervals: Mapping[str, Sequ
     """Scores, each with its 95 % interval where it has one."""
     cells: list[Cell] = []
     for key in keys:
-        write, value = metric(key).write, scores.get(key)
+        of, value = metric(key), scores.get(key)
         if value is None:
             cells.append("-")
             continue
         low, high = intervals.get(key) or (None, None)
-        text: Text = write(value)
-        if low is not None and high is not None:
-            text = Text(f"{text.fr} [{write(low).fr} ; {write(high).fr}]", f"{text.en} [{write(low).en}, {write(high).en}]")
-        cells.append(text)
+        if low is None or high is None:
+            cells.append(of.write(value))
+            continue
+        text, least, most = of.write_alike([value, low, high])
+        cells.append(Text(f"{text.fr} [{least.fr} ; {most.fr}]", f"{text.en} [{least.en}, {most.en}]"))
     return cells
 
 
@@ -39,12 +40,12 @@ def compare_with_baselines(results: Mapping[str, Any]) -> TableBlock:
     keys = [key for key in results["scores"] if not rivals or any(key in scores for _, scores, _ in rivals)]
     systems = [*rivals, (Text("ce modèle", "this run"), results["scores"], results.get("intervals", {}))]
     table: list[list[Cell]] = [[name, *score_cells(scores, intervals, keys)] for name, scores, intervals in systems]
-    return TableBlock(["", *(metric(key).title for key in keys)], table, strong=[len(table) - 1])
+    return TableBlock(["", *(metric(key).head for key in keys)], table, strong=[len(table) - 1])
 
 
 def show_scores(scores: Mapping[str, float], intervals: Mapping[str, Sequence[float]], title: Words) -> str:
     """A line for each score."""
-    rows: list[list[Cell]] = [[metric(key).name, *score_cells(scores, intervals, [key])] for key in scores]
+    rows: list[list[Cell]] = [[metric(key).head, *score_cells(scores, intervals, [key])] for key in scores]
     columns = [Text("mesure", "score"), Text("valeur [intervalle à 95 %]", "value [95 % interval]")]
     return Fragment([Section(title, [TableBlock(columns, rows)])])._repr_html_()
 

@@ -27,6 +27,7 @@ from attentif.view.maps import HOW_TO_READ, MAPS
 from attentif.view.page import Page, write
 from attentif.view.words import (
     EXAMPLES,
+    LOWER,
     METRICS,
     Metric,
     Number,
@@ -194,15 +195,15 @@ def overlap(one: Score, other: Score) -> bool:
 
 def scores_table(outcome: SplitScores) -> TableBlock:
     """Every score of the run beside those of its baselines, the best system first."""
-    systems, metrics = sort_best_first(outcome.contenders, metric(outcome.metric)), [metric(key) for key in outcome.scores]
+    systems = sort_best_first(outcome.contenders, metric(outcome.metric))
+    metrics = [metric(key) for key in sorted(outcome.scores, key=lambda key: key != outcome.metric)]  # a phone shows the first ones
     rows = [
         [system.name, *(format_score(system.scores[of.key], of, "\n") if of.key in system.scores else None for of in metrics)]
         for system in systems
     ]
-    columns = [of.name if of.higher_is_better else Text(f"{of.name.fr} ↓", f"{of.name.en} ↓") for of in metrics]
-    caption = Text("↓ : le plus bas est le meilleur", "↓: lower is better") if not all(of.higher_is_better for of in metrics) else None
+    caption = None if all(of.higher_is_better for of in metrics) else LOWER
     return TableBlock(
-        [Text("système", "system"), *columns], rows, caption, strong={place for place, system in enumerate(systems) if system.ours}
+        [Text("système", "system"), *(of.head for of in metrics)], rows, caption, strong={place for place, system in enumerate(systems) if system.ours}
     )
 
 

@@ -42,6 +42,7 @@ class Number(Text):
 
 Words = Text | str  # a plain string is a name or a user's own text, the same in both languages
 W = TypeVar("W", bound=Text | str)  # for the keys of mappings, in which Python's types tell str from Words
+LOWER = Text("↓ : le plus bas est le meilleur", "↓: lower is better")
 EXAMPLES, IN_TOKENS, IN_WORDS = Text("exemples", "examples"), Text("jetons", "tokens"), Text("mots", "words")  # what is counted
 
 
@@ -129,8 +130,20 @@ class Metric:
             return self.name
         return Text(f"{self.name.fr}{between}(le plus bas est le meilleur)", f"{self.name.en}{between}(lower is better)")
 
+    @property
+    def head(self) -> Text:
+        """The head of a column; `LOWER` explains its arrow."""
+        return self.name if self.higher_is_better else Text(f"{self.name.fr} ↓", f"{self.name.en} ↓")
+
     def write(self, value: float) -> Number:
         return (percent if self.share else number)(value)
+
+    def write_alike(self, values: Sequence[float]) -> list[Number]:
+        """Values that stand together, such as a score and its interval, with the decimals of the largest."""
+        largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+        if self.share or not 1e-4 <= largest < 1e6:
+            return [self.write(value) for value in values]
+        return [with_decimals(value, max(0, 3 - math.floor(math.log10(largest)))) for value in values]
 
 
 METRICS: dict[str, Metric] = {

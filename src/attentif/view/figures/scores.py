@@ -17,10 +17,10 @@ LABEL = 38  # characters of a line of that name: a phone shows no more, and ther
 
 def format_score(score: Score, of: Metric, between: str = " ") -> Number:
     """A score with its interval: 97.3% [96.8; 97.9]."""
-    value = of.write(score.value)
     if score.low is None or score.high is None:
-        return value
-    bare = lambda lang: [of.write(bound)[lang].rstrip(f"%{THIN_SPACE}") for bound in (score.low, score.high)]
+        return of.write(score.value)
+    value, *bounds = of.write_alike([score.value, score.low, score.high])
+    bare = lambda lang: [bound[lang].rstrip(f"%{THIN_SPACE}") for bound in bounds]
     return Number(f"{value.fr}{between}[{' ; '.join(bare('fr'))}]", f"{value.en}{between}[{'; '.join(bare('en'))}]")
 
 
