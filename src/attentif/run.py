@@ -339,20 +339,20 @@ class Run:
     def _score_unseen(
         self, found: Evaluation, dataset: Dataset, say: Say, remote_map: RemoteMap | None, how: Mapping[str, Any]
     ) -> Evaluation:
-        """Report how many rows were trained on, and score the others separately."""
+        """Report how many rows were trained on or chosen by, and score the others separately."""
         own_data = self._own_data()
         if own_data is None or not isinstance(self.task, Task) or getattr(dataset, "table", None) is None:
             return found
         try:
-            train = self.task.prepare(own_data, self.tokenizers, self.model.config, lambda _: None, self.state).train
+            prepared = self.task.prepare(own_data, self.tokenizers, self.model.config, lambda _: None, self.state)
         except AttentifError as error:
             say(f"whether rows were trained on cannot be told: {error}")
             return found
-        unseen = find_unseen(dataset, train)
+        unseen = find_unseen(dataset, prepared.train, prepared.valid)  # a stacked linear model is fitted again on both
         if unseen is None or len(unseen) == len(dataset):
             return found
         seen = len(dataset) - len(unseen)
-        say(f"warning: {seen:,} of {len(dataset):,} rows were trained on, and say nothing about new ones")
+        say(f"warning: {seen:,} of {len(dataset):,} rows were trained on or chosen by, and say nothing about new ones")
         if not unseen:
             return add_unseen(found, None, seen)
         others = self.task.read(

@@ -124,11 +124,10 @@ def test_rows_that_were_trained_on_are_told_and_the_others_scored_apart(typed: C
     rows = len(Path("avis.csv").read_text().splitlines()) - 1
     assert found["examples"] == rows
     assert found["details"]["trained_on"] + found["details"]["unseen"]["examples"] == rows
-    own = [json.loads(typed("evaluate", "runs/classify", "--split", split, "--json").out) for split in ("valid", "test")]
-    assert found["details"]["unseen"]["examples"] == sum(part["examples"] for part in own)
-    right = sum(part["examples"] * part["scores"]["accuracy"] for part in own)
-    unseen = found["details"]["unseen"]
-    assert unseen["scores"]["accuracy"] * unseen["examples"] == pytest.approx(right)
+    test = json.loads(typed("evaluate", "runs/classify", "--split", "test", "--json").out)
+    unseen = found["details"]["unseen"]  # what was chosen on validation flatters its rows too
+    assert unseen["examples"] == test["examples"]
+    assert unseen["scores"]["accuracy"] == pytest.approx(test["scores"]["accuracy"])
     (tmp_path / "neuf.csv").write_text("review,polarity\nun roman jamais lu est superbe,positif\nun roman jamais lu est raté,négatif\n")
     done = typed("evaluate", "runs/classify", "--data", str(tmp_path / "neuf.csv"))
     assert "trained on" not in done.err + done.out

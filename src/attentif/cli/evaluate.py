@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from attentif.cli.options import ClusterAddress, Device, Encoding, Json, LabelColumn, Precision, RunPath, Target, TextColumn, Threads
-from attentif.cli.out import print_json, say
+from attentif.cli.out import announce_loading, print_json, say
 from attentif.cli.scores import print_classes, print_scores, title_of
 from attentif.cli.train import one_or_all
 from attentif.errors import UsageError
@@ -58,7 +58,8 @@ def evaluate(
         raise UsageError("--split is of the run's own data: it does not go with --data")
     if files and data is None:
         raise UsageError("--target, --text and --label go with --data")
-    from attentif.api import reopen
+    with announce_loading():
+        from attentif.api import reopen
     from attentif.config import merge, override
     from attentif.files import finite
     from attentif.tasks.details import OverlapDetails, details_of
@@ -96,5 +97,6 @@ def evaluate(
         print_scores(found.scores, found.intervals, metric=metric, title=title)
         print_classes(found.details)
         if (overlap := details_of(found, OverlapDetails)) and (unseen := overlap["unseen"]):
-            title = title_of(pick("les lignes jamais vues à l’entraînement", "the rows that were not trained on"), unseen["examples"])
+            rest = pick("les lignes qui n'ont servi ni à apprendre ni à choisir", "the rows that were not trained on or chosen by")
+            title = title_of(rest, unseen["examples"])
             print_scores(unseen["scores"], unseen["intervals"], metric=metric, title=title)

@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from attentif.view.words import Words
 
 WIDE = 160  # columns of a table that goes to a file or a pipe
+PATIENCE = 1.5  # seconds of importing after which that is said
 ROOMY = 120  # columns of a terminal from which a table of many columns is readable
 
 
@@ -39,6 +42,18 @@ def refuse_existing(file: Path, force: bool) -> None:
 def say(line: str) -> None:
     """Print a line to stderr, in the user's language."""
     print(localize(line), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def announce_loading() -> Iterator[None]:
+    """On a terminal, a line about imports that take long: PyTorch's first one may read half a gigabyte."""
+    timer = threading.Timer(PATIENCE, say, ["loading PyTorch ..."])
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def translate(words: "Words") -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attentif.cli.options import ClusterAddress, Device, Encoding, Force, Json, Pair, Precision, RunPath, SkipBad, TextColumn, Threads
-from attentif.cli.out import check_out, print_json, print_table, say, translate
+from attentif.cli.out import announce_loading, check_out, print_json, print_table, say, translate
 from attentif.cli.train import is_data
 from attentif.errors import UsageError
 from attentif.french import localize, pick
@@ -71,7 +71,8 @@ def predict(
     """
     _check(texts, file, pair, text, encoding, out, keep, resume)
     check_out(out, force or resume)
-    from attentif.api import reopen
+    with announce_loading():
+        from attentif.api import reopen
     from attentif.config import override
 
     loaded = reopen(run, [override(word) for word in changes or ()], device=device, threads=threads, precision=precision)

@@ -20,7 +20,7 @@ from attentif.cli.options import (
     Valid,
     complete_recipes,
 )
-from attentif.cli.out import print_json, print_table, say, translate
+from attentif.cli.out import announce_loading, print_json, print_table, say, translate
 from attentif.cli.scores import print_results
 from attentif.errors import UsageError
 from attentif.files import unpacked_name
@@ -167,15 +167,17 @@ def full_key(name: str) -> str | None:
 
 
 def _train(recipe: str, layers: "list[Layer]", out: Path | None, force: bool, json: bool) -> None:
-    from attentif.api import start
-    from attentif.training.progress import display
+    with announce_loading():
+        from attentif.api import start
+        from attentif.training.progress import display
 
     _conclude(start(recipe, layers, out=out, force=force, watch=display(machine=json)), json)
 
 
 def _resume(run: Path, changes: "list[Layer]", json: bool) -> None:
-    from attentif.api import resume
-    from attentif.training.progress import display
+    with announce_loading():
+        from attentif.api import resume
+        from attentif.training.progress import display
 
     _conclude(resume(run, changes, watch=display(machine=json)), json)
 
@@ -214,10 +216,11 @@ def _conclude(path: Path, json: bool) -> None:
 
 
 def _estimate(recipe: str, layers: "list[Layer]", json: bool, processes: int, nodes: int | None, words: list[str]) -> None:
-    from attentif.plugin import load_installed
-    from attentif.training.config import RunConfig
-    from attentif.training.estimate import estimate, launch_commands
-    from attentif.training.load import load_config, require_own_data
+    with announce_loading():
+        from attentif.plugin import load_installed
+        from attentif.training.config import RunConfig
+        from attentif.training.estimate import estimate, launch_commands
+        from attentif.training.load import load_config, require_own_data
 
     load_installed()
     config = load_config(recipe, layers)

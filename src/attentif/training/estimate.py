@@ -78,7 +78,7 @@ def estimate(config: RunConfig, say: Say, processes: int = 1) -> Estimate:
     model = check_config(config)[1]
     base = check_backbone(config, model)
     check_trainable(config, model)
-    with configure(config.train), keep_alive(say, say) as said:
+    with configure(config.train), keep_alive(say, say, "reading the data") as said:
         return _estimate_stage(config, choose_tokenizers(config, base), said, processes)
 
 

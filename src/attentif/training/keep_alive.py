@@ -10,9 +10,9 @@ Say = Callable[[str], None]
 
 
 @contextmanager
-def keep_alive(say: Say, wait: Say) -> Iterator[Say]:
-    """A `say` that repeats the last line through `wait` every two seconds while nothing else is printed."""
-    doing, begun, last, over = "working", time.monotonic(), time.monotonic(), threading.Event()
+def keep_alive(say: Say, wait: Say, doing: str) -> Iterator[Say]:
+    """A `say` that repeats the last line, at first `doing`, through `wait` every two seconds while nothing else is printed."""
+    begun, last, over = time.monotonic(), time.monotonic(), threading.Event()
 
     def note(line: str) -> None:
         nonlocal doing, begun, last

@@ -11,12 +11,16 @@ from attentif.tasks.base import Dataset
 from attentif.tasks.details import OverlapDetails, ScoredRows
 
 
-def find_unseen(dataset: Dataset, train: Dataset) -> list[int] | None:
-    """Numbers of the rows that training did not read; None where the two cannot be compared (sounds by their files, series)."""
-    scored, known = getattr(dataset, "table", None), getattr(train, "table", None)
-    if not isinstance(scored, Table) or not isinstance(known, Table):
+def find_unseen(dataset: Dataset, *known: Dataset) -> list[int] | None:
+    """Numbers of the rows that the `known` splits do not have; None where they cannot be compared (sounds by their files, series)."""
+    scored, tables = getattr(dataset, "table", None), [getattr(split, "table", None) for split in known]
+    if not isinstance(scored, Table):
         return None
-    seen = {*known.contents}
+    seen: set[str] = set()
+    for table in tables:
+        if not isinstance(table, Table):
+            return None
+        seen.update(table.contents)
     return [row for row, content in enumerate(scored.contents) if content not in seen]
 
 

@@ -79,7 +79,7 @@ def create_run(
     """Read the data and create the folder: configuration, tokenizers, and the texts of a first stage, if any."""
     task, model = check_config(config)
     recorder = record_texts(config, text)
-    with keep_alive(display.say, display.wait) as say:
+    with keep_alive(display.say, display.wait, "reading the data") as say:
         prepared = task.prepare(config.data, recorder, model, say)
     sized = prepared.sizes.fill(model)
     base = find_backbone(config)
@@ -116,7 +116,7 @@ def continue_run(folder: RunFolder, ranks: Ranks, display: Display, *, trial: bo
     config = load_run_config(folder.path)
     task = config.task.build()
     tokenizers = folder.tokenizers(config.tokenizer)
-    with keep_alive(display.say, display.wait) as say:
+    with keep_alive(display.say, display.wait, "reading the data") as say:
         prepared = task.prepare(find_data(config) or config.data, tokenizers, config.model, say, read_state(folder.path, task))
     if config.made is None:
         raise RunError("has no [made] table: it was not written by a run", file=folder.config)
@@ -308,7 +308,7 @@ def score_and_report(folder: RunFolder, ready: PreparedRun, model: Trainable, tr
     model.eval()
     progress = lambda done, total: display.work("evaluate", done, total)
     budget = ready.config.train.batch_tokens
-    with keep_alive(display.say, display.wait) as say:
+    with keep_alive(display.say, display.wait, "choosing on validation") as say:
         state = task.finalize(model, ready.prepared, budget=budget, say=say, progress=progress)
     save_state(folder.path, state)
     prepared = replace(ready.prepared, state=state)
@@ -322,7 +322,7 @@ def score_and_report(folder: RunFolder, ready: PreparedRun, model: Trainable, tr
     test = task.evaluate(model, state, prepared.test, budget=budget, progress=progress)
     for warning in task.warnings(test):
         display.say(f"warning: {warning.en}")
-    with keep_alive(display.say, display.wait) as say:
+    with keep_alive(display.say, display.wait, "fitting the baselines") as say:
         baselines = task.baselines(prepared, say) if ready.config.train.baselines else []
     trained = TrainingResult(
         config=ready.config,

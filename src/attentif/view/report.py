@@ -203,7 +203,10 @@ def scores_table(outcome: SplitScores) -> TableBlock:
     ]
     caption = None if all(of.higher_is_better for of in metrics) else LOWER
     return TableBlock(
-        [Text("système", "system"), *(of.head for of in metrics)], rows, caption, strong={place for place, system in enumerate(systems) if system.ours}
+        [Text("système", "system"), *(of.head for of in metrics)],
+        rows,
+        caption,
+        strong={place for place, system in enumerate(systems) if system.ours},
     )
 
 

@@ -120,11 +120,13 @@ def test_a_large_table_is_worked_out_from_some_of_its_rows(tmp_path: Path, monke
 def test_what_takes_long_without_a_word_says_what_it_is_doing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attentif.training.keep_alive.SILENCE", 0.1)
     said, waited = [], []
-    with keep_alive(said.append, waited.append) as say:
+    with keep_alive(said.append, waited.append, "reading") as say:
+        time.sleep(0.5)
+        assert waited[0].startswith("reading ...")
+        waited.clear()
         say("fitting")
         time.sleep(0.5)
     assert said == ["fitting"]
-    assert waited
     assert waited[0].startswith("fitting ...")
     many = len(waited)
     time.sleep(0.3)
