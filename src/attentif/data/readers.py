@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attentif.data.file_format import DELIMITERS, format_of, list_missing_settings, open_text
+from attentif.data.file_format import DELIMITERS, OLD_EXCEL, format_of, list_missing_settings, open_text
 from attentif.data.in_memory import is_frame, name_file
 from attentif.errors import DataError, printable, refuse_damaged
 from attentif.files import UNPACK_ERRORS, is_packed, open_bytes, unpack_error, unpacked_name
@@ -75,10 +75,8 @@ class Reader(ABC):
     def _check_texts(self, line: int | None = None) -> None:
         for name in self.columns:
             if problem := text_problem(name):
-                ask = list_missing_settings(self.path)
-                raise DataError(
-                    f"the column {name!r}: {problem}{ask and f'; all that this file asks for: {ask}'}", file=self.path, line=line
-                )
+                readable = name.encode(errors="surrogateescape").decode(OLD_EXCEL, errors="replace")
+                raise DataError(f"the column {readable!r}: {problem}", file=self.path, line=line)
 
     def rows(self, columns: Sequence[str], lists: Mapping[str, str] | None = None) -> Iterator[Row]:
         """The values of these columns, row by row; bad rows are left to the tolerance. `lists`: the way out for lists, by column."""

@@ -49,7 +49,12 @@ class Measured:
         self.series_of, self.lines, self.file_of, self.part_of = array("q"), array("q"), array("q"), array("q")
 
     def file(self, path: Path, part: int, config: DataConfig, tolerance: Tolerance, notes: list[str], pulse: Pulse) -> None:
-        reader = open_reader(path, tolerance)
+        try:
+            reader = open_reader(path, tolerance)
+        except DataError as error:
+            if error.line is None:  # nothing was read of it
+                raise
+            raise DataError(error.message + self._all_at_once(path), file=error.file, line=error.line, code=error.code) from None
         if isinstance(reader, PlainText):
             raise DataError("is plain text; a series is a CSV, TSV, JSONL or Parquet file with a column of dates", file=path)
         self.date = self.wanted.date or find_date(reader, config)
