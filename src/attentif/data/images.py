@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from attentif.data.picture_decoding import (
     usual_size,
 )
 from attentif.data.picture_files import LABELLED, SUFFIXES, Bytes, PictureEntry, entries_of
+from attentif.data.picture_sizes import choose_size
 from attentif.data.progress import Pulse, Say
 from attentif.data.readers import Tolerance
 from attentif.data.split import cut_apart, duplicate_notes, sample
@@ -109,14 +111,18 @@ class PictureSplits:
         return total.hexdigest()
 
 
-def load_pictures(config: DataConfig, frame: Frame, say: Say | None = None) -> PictureSplits:
-    """Load and check labelled pictures in three splits; `notes` reports what was detected."""
+def load_pictures(config: DataConfig, frame: Frame, say: Say | None = None, *, step: int = 0) -> PictureSplits:
+    """Load and check labelled pictures in three splits; `notes` reports what was detected.
+
+    Pictures of several sizes are resized to one that `step` divides; at 0 they are refused."""
     notes: list[str] = []
     if config.name:
         tables = {split: _find_frame(table, frame) for split, table in load_built_in(config, LABELLED).items()}
     else:
         tolerance, pulse = Tolerance(config.skip_bad), Pulse(say)
         sources = _sources(config, tolerance, notes)
+        if step:
+            frame = choose_size(frame, chain.from_iterable(sources.values()), step, notes)
         parts = {split: _decode_all(split, entries, frame, tolerance, pulse) for split, entries in sources.items()}
         notes += tolerance.notes
         tables = _alike(parts, frame)

@@ -64,7 +64,7 @@ def test_all_that_a_table_asks_for_is_listed_at_once(tmp_path):
     assert "--encoding cp1252" in found
     assert "task.decimal=comma" in found
     assert 'task.date_format="%d/%m/%Y"' in found
-    with pytest.raises(DataError, match="'Température': .*--encoding cp1252"):
+    with pytest.raises(DataError, match=r"'Température': .*--encoding cp1252"):
         open_reader(path, Tolerance())
     with pytest.raises(DataError, match=r'--encoding cp1252.*task.decimal=comma.*task.date_format="%d/%m/%Y"'):
         load_series(DataConfig(train=str(path)), Wanted(columns=["Température"], date="jour"))

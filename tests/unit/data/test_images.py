@@ -16,6 +16,7 @@ from PIL import Image
 from attentif.data import DataConfig
 from attentif.data.images import Frame, data_uri, load_picture_rows, load_pictures, open_picture, picture_inputs
 from attentif.data.picture_files import read_idx
+from attentif.data.picture_sizes import ORIENTATION, measure
 from attentif.errors import DataError
 
 Bytes = NDArray[np.uint8]
@@ -374,3 +375,29 @@ def test_parquet_files_that_are_wrong_say_how(tmp_path: Path, pixels: Bytes) -> 
     assert refused(path) == f"{path}:2: is no picture that can be read, or its beginning is damaged"
     pq.write_table(pa.table({"a": [1], "label": ["x"]}), path)
     assert "no column looks like the image" in refused(path)
+
+
+def test_pictures_of_several_sizes_are_brought_to_one_that_patches_divide(tmp_path: Path) -> None:
+    for number, (height, width) in enumerate(((40, 61), (43, 70), (52, 200))):
+        for label in "ab":
+            for copy in range(4):
+                own = tmp_path / label / f"{number}{copy}.png"
+                own.parent.mkdir(exist_ok=True)
+                Image.fromarray(np.full((height, width), 20 * number + copy + ord(label), np.uint8)).save(own)
+    config = DataConfig(train=str(tmp_path))
+    splits = load_pictures(config, Frame(), step=8)
+    assert splits.train.shape == (1, 40, 72)
+    assert any("3 sizes" in note and "40 × 72" in note for note in splits.notes)
+    assert load_pictures(config, Frame(), step=2).train.shape == (1, 20, 32)  # at most 16 patches a side
+    assert load_pictures(config, Frame(height=16, width=16), step=8).train.shape == (1, 16, 16)
+
+
+def test_a_turned_photograph_is_measured_upright_and_what_is_no_picture_has_no_size(tmp_path: Path) -> None:
+    turned = Image.new("L", (30, 20))
+    exif = turned.getexif()
+    exif[ORIENTATION] = 6
+    turned.save(tmp_path / "turned.jpg", exif=exif)
+    assert measure(tmp_path / "turned.jpg") == (30, 20)
+    assert measure(np.zeros((9, 7, 3), np.uint8)) == (9, 7)
+    assert measure(b"no picture") is None
+    assert measure(tmp_path / "none.png") is None

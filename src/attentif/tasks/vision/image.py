@@ -49,6 +49,7 @@ from attentif.view.blocks import AttentionMaps, FigureBlock, Picture, Section
 from attentif.view.words import Text
 
 WORST = 24  # errors shown in the report
+PLACE = 4  # pixels of which a frontend without patches has the sides multiples, where a size is chosen
 SHOWN_SIDE = 96  # pixels of an error's longer side: a report stays light
 
 
@@ -168,7 +169,7 @@ class Image(Task[ImageState, LabelledPictures]):
     def prepare(
         self, data: DataConfig, text: TokenizerSource, model: ModelConfig, say: Say, state: ImageState | None = None
     ) -> Prepared[ImageState, LabelledPictures]:
-        splits = load_pictures(data, self.config.frame(model.frontend), say)
+        splits = load_pictures(data, self.config.frame(model.frontend), say, step=getattr(model.frontend, "step", PLACE))
         say_all(splits.notes, say)
         channels, height, width = splits.train.shape
         channels //= self.frames
