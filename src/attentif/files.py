@@ -6,11 +6,14 @@ import io
 import json
 import math
 import os
+import re
 import shutil
+import socket
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +129,32 @@ def name_full_disk(path: Path) -> Iterator[None]:
         raise DiskFullError("no space left on the disk; free some and try again", file=path) from None
 
 
+def writer_name() -> str:
+    """Process id and host, for the names of temporary files and folders."""
+    return f"{os.getpid()}@{re.sub(r'[^A-Za-z0-9-]', '-', socket.gethostname())}"
+
+
+def is_abandoned(writer: str) -> bool:
+    """Whether a `writer_name` is that of a process of this machine that has ended."""
+    process, _, host = writer.partition("@")
+    if sys.platform == "win32" or host != writer_name().partition("@")[2] or not process.isdecimal():
+        return False  # on Windows there is no asking: `os.kill` ends what it is given
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # it is somebody else's
+        return False
+    return False
+
+
 @contextmanager
 def replace_atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that is renamed to `path` at the end, atomically."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Yield a temporary path that is renamed to `path` at the end, atomically; what a killed writer of `path` left is removed."""
+    for left in path.parent.glob(f".{escape(path.name)}.*@*.tmp"):
+        if is_abandoned(left.name.removeprefix(f".{path.name}.").removesuffix(".tmp")) and left.is_file():
+            left.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{writer_name()}.tmp")
     try:
         with name_full_disk(path):
             yield temporary

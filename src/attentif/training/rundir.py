@@ -13,10 +13,8 @@ finished as any other.
 import hashlib
 import json
 import logging
-import os
 import re
 import shutil
-import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +24,7 @@ from typing import Any
 
 from attentif.config import read_toml
 from attentif.errors import RunError, UsageError
-from attentif.files import flush, name_full_disk, render_json, write_text
+from attentif.files import flush, is_abandoned, name_full_disk, render_json, write_text, writer_name
 from attentif.text import Tokenizer, TokenizerConfig
 from attentif.training.checkpoint import Checkpoints, parse_step
 from attentif.training.lock import Lock
@@ -205,7 +203,7 @@ def create(
     parent = RUNS if out is None else out.parent
     parent.mkdir(parents=True, exist_ok=True)
     sweep_temporary(parent)
-    temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{out.name if out else name}.{_owner()}.", suffix=".tmp"))
+    temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{out.name if out else name}.{writer_name()}.", suffix=".tmp"))
     temporary.chmod(0o755)  # mkdtemp makes folders that only their owner reads
     try:
         with name_full_disk(out or parent):
@@ -223,35 +221,19 @@ def create(
     return RunFolder(final)
 
 
-def _owner() -> str:
-    """Process id and host, for the names of temporary folders."""
-    return f"{os.getpid()}@{re.sub(r'[^A-Za-z0-9-]', '-', socket.gethostname())}"
-
-
 def sweep_temporary(folder: Path) -> None:
     """Remove temporary folders of killed processes of this machine; restore a run that one of them was replacing."""
     if not folder.is_dir():
         return
-    host = _owner().partition("@")[2]
     for path in folder.glob(".*.tmp"):
-        match = re.fullmatch(r"\.(.+)\.(\d+)@([A-Za-z0-9-]*)\.([^.]+)\.tmp", path.name)
-        if match is None or match[3] != host or _is_running(int(match[2])):
+        match = re.fullmatch(r"\.(.+)\.(\d+@[A-Za-z0-9-]*)\.([^.]+)\.tmp", path.name)
+        if match is None or not is_abandoned(match[2]):
             continue
         final = folder / match[1]
-        if match[4] == "old" and not final.exists():
+        if match[3] == "old" and not final.exists():
             path.rename(final)  # killed between its two renames
         else:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is somebody else's
-        return True
-    return True
 
 
 def _take_next(temporary: Path, parent: Path, name: str) -> Path:
@@ -274,7 +256,7 @@ def _take(temporary: Path, final: Path, kind: FolderKind) -> Path:
         temporary.rename(final)
         return final
     with Lock(final / "lock"):
-        leaving = final.with_name(f".{final.name}.{_owner()}.old.tmp")
+        leaving = final.with_name(f".{final.name}.{writer_name()}.old.tmp")
         final.rename(leaving)
         temporary.rename(final)
     shutil.rmtree(leaving)

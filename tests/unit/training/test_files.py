@@ -1,5 +1,7 @@
 import os
 import stat
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -7,7 +9,7 @@ import torch
 from torch import nn
 
 from attentif.errors import RunError
-from attentif.files import replace_atomically, write_json, write_text
+from attentif.files import replace_atomically, write_json, write_text, writer_name
 from attentif.training.weights import read_weights, write_weights
 
 
@@ -19,6 +21,17 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path):
         raise RuntimeError
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_what_a_killed_writer_of_a_file_left_is_removed_by_the_next_one(tmp_path):
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    host = writer_name().partition("@")[2]
+    left, living, other = (f".a.gguf.{killed.pid}@{host}.tmp", f".a.gguf.{os.getppid()}@{host}.tmp", f".b.gguf.{killed.pid}@{host}.tmp")
+    for name in (left, living, other):
+        (tmp_path / name).touch()
+    write_text(tmp_path / "a.gguf", "whole")
+    assert sorted(os.listdir(tmp_path)) == sorted([living, other, "a.gguf"])
 
 
 def test_infinity_is_null_in_json(tmp_path):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from attentif.errors import RunError, UsageError
-from attentif.training import rundir
+from attentif.files import writer_name
 from attentif.training.rundir import RunFolder, create, read_results
 
 
@@ -81,8 +81,7 @@ def test_damaged_results_are_refused_with_the_way_out(tmp_path, damage):
 
 def left_behind(name, process):
     """The name of a temporary folder of some process of this machine."""
-    own = rundir._owner()
-    return f".{name}.{process}@{own.partition('@')[2]}"
+    return f".{name}.{process}@{writer_name().partition('@')[2]}"
 
 
 def dead_process():
