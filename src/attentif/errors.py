@@ -15,6 +15,11 @@ def printable(text: str) -> str:
     """The text, cut in the middle if it is long, with its unsafe characters escaped: a message may quote any file."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST - END - 1]}…{text[-END:]}"
+    return escape_unsafe(text)
+
+
+def escape_unsafe(text: str) -> str:
+    """The text as a terminal may be given it: what files and models wrote could move its cursor, recolour it or reorder its lines."""
     return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

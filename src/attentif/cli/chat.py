@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from attentif.cli.options import Device, DrawSeed, Precision, Threads
-from attentif.cli.out import say
+from attentif.cli.out import print_text, say
 from attentif.errors import UsageError
 
 QUIT = "/quit"
@@ -82,7 +82,7 @@ def _talk(answer: Answer, ended: Callable[[], bool]) -> None:
         while not ended() and (line := _line()) is not None and line.strip() != QUIT:
             if line.strip():
                 for piece in answer(line.strip()):
-                    print(piece, end="", flush=True)
+                    print_text(piece, end="")
                 print(flush=True)
     except KeyboardInterrupt:
         print(file=sys.stderr)

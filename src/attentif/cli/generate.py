@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attentif.cli.options import Device, DrawSeed, Force, Json, Precision, RunPath, TextColumn, Threads
-from attentif.cli.out import check_out, print_json, print_table
+from attentif.cli.out import check_out, print_json, print_table, print_text
 from attentif.cli.predict import Choices, write_answers
 from attentif.errors import UsageError
 
@@ -90,13 +90,13 @@ def generate(
         if json:
             print_json({"prompt": prompt, "text": found.text, "finish": found.finish, "steps": _steps(loaded, found.steps, probabilities)})
         else:
-            print(prompt + (found.text or ""))
+            print_text(prompt + (found.text or ""))
             _print_steps(loaded, found)
         return
     pieces = loaded.stream(prompt, **given)
-    print(prompt, end="", flush=True)
+    print_text(prompt, end="")
     for token in pieces:
-        print(token.text, end="", flush=True)
+        print_text(token.text, end="")
     print()
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attentif.errors import UsageError
+from attentif.errors import UsageError, escape_unsafe
 from attentif.french import choose_language, localize
 
 if TYPE_CHECKING:
@@ -41,7 +41,12 @@ def refuse_existing(file: Path, force: bool) -> None:
 
 def say(line: str) -> None:
     """Print a line to stderr, in the user's language."""
-    print(localize(line), file=sys.stderr, flush=True)
+    print(escape_unsafe(localize(line)), file=sys.stderr, flush=True)
+
+
+def print_text(text: str, end: str = "\n") -> None:
+    """Print what a model wrote to stdout: as it is to a file or a pipe, without control characters to a terminal."""
+    print(escape_unsafe(text) if sys.stdout.isatty() else text, end=end, flush=True)
 
 
 @contextmanager
@@ -85,5 +90,5 @@ def print_table(
         *columns, box=SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False, show_header=headed
     )
     for number, row in enumerate(rows):
-        table.add_row(*(Text(cell) for cell in row), style="bold" if number == strong else None)
+        table.add_row(*(Text(escape_unsafe(cell)) for cell in row), style="bold" if number == strong else None)
     Console(width=None if sys.stdout.isatty() else WIDE).print(table)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attentif.cli.options import ClusterAddress, Device, Encoding, Force, Json, Pair, Precision, RunPath, SkipBad, TextColumn, Threads
-from attentif.cli.out import announce_loading, check_out, print_json, print_table, say, translate
+from attentif.cli.out import announce_loading, check_out, print_json, print_table, print_text, say, translate
 from attentif.cli.train import is_data
 from attentif.errors import UsageError
 from attentif.french import localize, pick
@@ -270,7 +270,7 @@ def print_predictions(predictions: "list[Prediction]", reads: str, *, headed: bo
         return
     if not scored:  # translations, continuations: lines that can be piped on
         for prediction in predictions:
-            print(prediction.output)
+            print_text(prediction.output)
         return
     rows = []
     for prediction in predictions:

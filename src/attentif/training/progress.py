@@ -9,6 +9,7 @@ from typing import Any, Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from attentif.errors import escape_unsafe
 from attentif.french import localize
 
 EVERY, OFTEN = 10.0, 2.0  # seconds between plain lines of training, and of what comes before and after it
@@ -75,7 +76,7 @@ class Lines:
         self.last = time.monotonic()
 
     def say(self, line: str) -> None:
-        print(localize(line), file=self.stream, flush=True)
+        print(escape_unsafe(localize(line)), file=self.stream, flush=True)
 
     def show(self, status: Status) -> None:
         if time.monotonic() - self.last >= EVERY:
@@ -103,7 +104,7 @@ class Bar:
         self.started = False
 
     def say(self, line: str) -> None:
-        self.progress.console.print(localize(line), markup=False, soft_wrap=True)
+        self.progress.console.print(escape_unsafe(localize(line)), markup=False, soft_wrap=True)
 
     def show(self, status: Status) -> None:
         self._move("train", status.step, status.total, status.words())

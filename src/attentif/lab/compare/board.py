@@ -7,6 +7,8 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from attentif.errors import escape_unsafe
+
 EVERY = 20.0  # seconds between plain lines about one run
 
 
@@ -42,7 +44,7 @@ class PlainBoard:
         self.last: dict[str, float] = {}
 
     def say(self, line: str) -> None:
-        print(line, file=self.stream, flush=True)
+        print(escape_unsafe(line), file=self.stream, flush=True)
 
     def move(self, label: str, done: int, total: int, words: str) -> None:
         now = time.monotonic()
@@ -70,7 +72,7 @@ class BarBoard:
         self.started = False
 
     def say(self, line: str) -> None:
-        self.progress.console.print(line, markup=False, soft_wrap=True)
+        self.progress.console.print(escape_unsafe(line), markup=False, soft_wrap=True)
 
     def move(self, label: str, done: int, total: int, words: str) -> None:
         if not self.started:
