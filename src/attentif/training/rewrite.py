@@ -29,7 +29,7 @@ from attentif.training.run import open_model
 from attentif.training.rundir import RunFolder, create, read_results, refuse_existing
 from attentif.training.stored_config import read_state
 from attentif.training.train_state import TrainState
-from attentif.training.weights import write_weights
+from attentif.training.weights import stem_of, write_weights
 from attentif.view.report import write_report
 from attentif.view.words import Text
 
@@ -56,7 +56,9 @@ def rewrite_run(
 
     def whole(path: Path) -> None:
         for file in folder.path.iterdir():
-            if file.is_file() and file.name not in (*OF_THE_WEIGHTS, "lock") and not file.name.startswith("."):
+            kind = f"{stem_of(file)}{file.suffix}"  # of a piece of large weights: that of the whole
+            of_weights = kind in OF_THE_WEIGHTS or file.name.removesuffix(".index.json") in OF_THE_WEIGHTS
+            if file.is_file() and not of_weights and file.name != "lock" and not file.name.startswith("."):
                 shutil.copyfile(file, path / file.name)
         write_text(path / "config.toml", to_toml(config))
         write_weights(path / "model.safetensors", model)

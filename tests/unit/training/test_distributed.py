@@ -22,6 +22,7 @@ PLAIN = OPTIONS | {"balance": [], "checkpoint_every": 5, "patience": 100}
 SHARDED = {
     "full-adamw": PLAIN | {"accumulate": 3, "dropout": 0.0},  # 3 batches are cut for 2 processes
     "full-muon": PLAIN | {"accumulate": 4, "optimizer": "muon", "recompute": True},
+    "full-bf16": PLAIN | {"accumulate": 4, "dropout": 0.0, "precision": "bf16"},
     "full-routed": ROUTED,
 }
 FEWER = PLAIN | {"accumulate": 4, "optimizer": "muon", "ema": 0.9}
