@@ -141,16 +141,18 @@ def _write(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progres
             held = 0
 
     for pieces, encoded in encode_batches(_batches(corpus), tokenizer, dtype, processes):
+        parts: list[bytes] = []
         for ids, (text, ends) in zip(encoded, pieces, strict=True):
-            waiting.append(ids)
+            parts.append(ids)
             raw = text.encode()
             text_bytes += len(raw)
             content.update(raw)
             if ends:
-                waiting.append(eos)
+                parts.append(eos)
                 contents += content.digest()
                 content = hashlib.blake2b(digest_size=8)
-        held = sum(map(len, waiting))
+        waiting.append(b"".join(parts))
+        held += len(waiting[-1])
         if held >= SHARD * dtype.itemsize:
             flush()
         if progress:
