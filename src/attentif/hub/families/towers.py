@@ -48,7 +48,9 @@ def stack(norm: bool = True, **attention: Any) -> dict[str, Any]:
     return {"placement": "pre", "norm": {"kind": "layer"}, "block": block} | ({} if norm else {"final_norm": False})
 
 
-def block_keys(said: str, at: str, stack: str, eps: Sequence[str], defaults: TowerDefaults, heads: int, width: int, inner: int) -> list[Key | Always]:
+def block_keys(
+    said: str, at: str, stack: str, eps: Sequence[str], defaults: TowerDefaults, heads: int, width: int, inner: int
+) -> list[Key | Always]:
     """Keys that both tables have; `said` before theirs, `at` before our places."""
     attn, ffn = f"{at}{stack}.block.attn.mixer", f"{at}{stack}.block.ffn.mixer"
     return [

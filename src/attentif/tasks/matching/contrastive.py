@@ -28,25 +28,10 @@ from attentif.models import Batch, Input, Model, ModelConfig, eval_mode
 from attentif.models.frontends.modalities import ModalitiesConfig
 from attentif.models.heads.match import MatchHead, MatchHeadConfig
 from attentif.nn.seq import Seq
+from attentif.tasks.answers import Baseline, EvalOptions, Evaluation, Prediction
 from attentif.tasks.attention import attention_maps, readable_tokens
-from attentif.tasks.base import (
-    TASKS,
-    Baseline,
-    EvalOptions,
-    Evaluation,
-    Example,
-    Inputs,
-    Loss,
-    Prediction,
-    Prepared,
-    Say,
-    Sizes,
-    Task,
-    TaskState,
-    Tokenizers,
-    say_all,
-)
-from attentif.tasks.batches import build_meta, device_of, format_count, iterate_batches, min_limit
+from attentif.tasks.base import TASKS, Example, Inputs, Loss, Prepared, Say, Sizes, Task, TaskState, Tokenizers
+from attentif.tasks.batches import build_meta, device_of, format_count, iterate_batches, min_limit, say_all
 from attentif.tasks.classification.data import encode_texts
 from attentif.tasks.matching.contrastive_report import Directions, linear_baselines, recall_at, retrieval_sections
 from attentif.tasks.metrics import mean_interval
