@@ -104,7 +104,7 @@ def compare(
 
 
 def _options(models: str | None, budget: str | None, seeds: str | None, lr: str | None, share: float | None) -> "list[Layer]":
-    """What is said about the suite itself, each as a layer that an error can name."""
+    """Options about the suite itself, each as a layer that an error can name."""
     from attentif.config import Layer
 
     found: dict[str, Any] = {}

@@ -197,7 +197,7 @@ def _write_typed(out: Path, lines: list[int], texts: list[str], vectors: "Vector
 
 
 def _file_of(texts: list[str], column: str | None, out: Path | None, near: str | None, resume: bool) -> Path | None:
-    """The file that is meant, or None for texts that were typed; refused where nothing is asked of them."""
+    """The input file, or None for texts typed on the command line."""
     from attentif.data.sentences import SUFFIXES, check_vectors_path
 
     if out is not None:

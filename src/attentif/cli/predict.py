@@ -116,7 +116,7 @@ class Choices:
 
 @contextmanager
 def _open_ahead(cluster: str | None, run: Path, changes: list[str], options: dict[str, Any], **how: Any) -> "Iterator[Ahead | None]":
-    """What a cluster answers with, where one is asked for."""
+    """Open the cluster that answers, if one is asked for."""
     if cluster is None:
         yield None
         return

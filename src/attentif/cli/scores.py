@@ -39,7 +39,7 @@ def print_results(results: Mapping[str, Any]) -> None:
 
 
 def _ahead(rivals: Sequence[Mapping[str, Any]], scores: Scores, main: str) -> str:
-    """The best baseline, where it is better than the run."""
+    """The best baseline, if it beats the run."""
     from attentif.view.words import metric
 
     sign = 1 if metric(main).higher_is_better else -1
@@ -52,7 +52,7 @@ def _ahead(rivals: Sequence[Mapping[str, Any]], scores: Scores, main: str) -> st
 
 
 def print_classes(details: Mapping[str, Any]) -> None:
-    """What became of each class, where they are few."""
+    """Print results by class, if there are few."""
     from attentif.view.words import count, percent
 
     labels, table = details.get("labels", []), details.get("confusion", [])

@@ -75,7 +75,7 @@ def _draw(config: "Config", out: Path, lang: "Lang", force: bool) -> None:
 
 
 def _with_capabilities(about: str, config: "Config", path: Path) -> str:
-    """The header, with what a run can do where this is one."""
+    """The header, with the capabilities of a run."""
     from attentif.tasks.fitted import build_fitted
     from attentif.training.config import FitConfig, StoredConfig
     from attentif.training.imported import is_foreign

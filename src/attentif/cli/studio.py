@@ -56,7 +56,7 @@ def studio(
 
 
 def _bind(port: int) -> "socket.socket":
-    """The port itself, so that the address that is printed is the one that is listened on."""
+    """Bind the port before the address is printed."""
     import socket
 
     from attentif.errors import UsageError

@@ -50,7 +50,7 @@ def choose_products(asked: str, device: torch.device, say: Say) -> Products:
 
 
 def check_precision(precision: str, device: str) -> None:
-    """Refuse what no run can be opened with."""
+    """Refuse a precision that no run can be opened with."""
     if precision not in get_args(Precision):
         raise UsageError(f"precision: {precision!r} is none; choose {', '.join(get_args(Precision))}")
     if precision == "int8" and device not in ("auto", "cpu"):
@@ -58,7 +58,7 @@ def check_precision(precision: str, device: str) -> None:
 
 
 def shorten_weights(model: nn.Module, precision: str, *, source: str, say: Say) -> None:
-    """Keep a model's linear maps in bytes or in bf16, as asked for; `auto`: in bf16 where that is faster. One in bytes stays so."""
+    """Convert a model's linear maps to int8 or bf16; `auto`: bf16 if faster. int8 models stay int8."""
     if is_int8(model):
         return
     if precision == "auto":

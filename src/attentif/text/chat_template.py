@@ -64,7 +64,7 @@ class Renderer:
         weakref.finalize(self, _end, self.process)
 
     def _explain_end(self, late: bool) -> dict[str, Any]:
-        """Why the process ended before it could say so."""
+        """Why the process ended without reporting an error."""
         assert self.process is not None
         process, self.process = self.process, None
         told = _end(process).decode(errors="replace").strip().splitlines()[-1:]
@@ -91,7 +91,7 @@ def _stop(process: subprocess.Popen[bytes], late: threading.Event) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> bytes:
-    """Close the process's input, on which it leaves; what it wrote to stderr."""
+    """Close the process's input, which ends it; return its stderr."""
     if process.stdin is None or process.stdin.closed:
         return b""
     try:

@@ -22,7 +22,7 @@ class Score:
     high: float | None = None
 
     def as_share(self, *, of_errors: bool = False) -> "Score":
-        """The interval cut to what a share can be: none is below 0, nor (rates of errors aside) above 1."""
+        """Clip the interval of a proportion to [0, 1] (error rates may exceed 1)."""
         if self.low is None or self.high is None:
             return self
         return Score(self.value, max(0.0, self.low), self.high if of_errors else max(self.value, min(1.0, self.high)))

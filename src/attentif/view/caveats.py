@@ -123,7 +123,7 @@ def _budget(part: Part) -> list[Text]:
 
 
 def resized_models(part: Part) -> list[Text]:
-    """Whom a budget has made far narrower or wider: a shape that nobody chose."""
+    """Models that a budget made far narrower or wider than designed."""
     found = []
     for model in part["models"]:
         own, width = model["own_width"], model["changed"].get("model.width", model["own_width"])

@@ -60,7 +60,7 @@ def _small(words: str) -> str:
 
 
 def headline(part: Part, name: str | None = None) -> list[Block]:
-    """Who is best and what establishes it; then what was compared."""
+    """The best model and the evidence for it; then what was compared."""
     found = join_texts(may(part))
     said = found if name is None else Text(f"{name} : {found.fr}", f"{name}: {found.en}")
     return [Paragraph(said, "lead"), Paragraph(describe_setting(part), "note")]
@@ -72,7 +72,7 @@ def result(part: Part) -> list[Block]:
 
 
 def doubts(part: Part) -> list[Block]:
-    """Each reason by itself, and each run that failed with what it said."""
+    """Every caveat, and every failed run with its error."""
     failed = [Paragraph(f"{run['model']}, {run['seed']}: {run['failed']}", "warning") for run in part["runs"] if run["failed"]]
     return [*(Paragraph(reason) for reason in may_not(part)), *failed]
 

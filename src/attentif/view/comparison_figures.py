@@ -105,7 +105,7 @@ def _p(value: float | None) -> Cell:
 
 
 def curves(part: Part) -> list[Block]:
-    """The score on validation against what was spent."""
+    """Validation score against cost."""
     of = metric(part["metric"])
     blocks: list[Block] = []
     for key, axis, title in (
@@ -140,7 +140,7 @@ def mean_curve(part: Part, model: str, key: str) -> Any:
 
 
 def costs(part: Part) -> list[Block]:
-    """Quality against each cost: who is beaten by nobody."""
+    """Quality against each cost, with the Pareto front."""
     of, scores = metric(part["metric"]), part["statistics"]["scores"]
     known = [model for model in part["models"] if model["name"] in scores]
     about = Text(
@@ -162,7 +162,7 @@ def costs(part: Part) -> list[Block]:
 
 
 def _about_costs(part: Part) -> Text:
-    """What the columns mean; of writing only where models write."""
+    """Meaning of the columns; decoding only for models that generate."""
     known = TRAINING_COSTS
     if any(model["state_bytes"] is not None for model in part["models"]):
         known = Text(known.fr + WRITING_COSTS.fr, known.en + WRITING_COSTS.en)

@@ -70,7 +70,7 @@ SIZE = ("lr", "parameters", "with_embeddings", "flops_per_token")
 
 
 def cost_table(part: Part, only: Collection[str] = ALL, *, score: bool = True) -> TableBlock:
-    """Quality beside what it took, the best first; what no model has is left out."""
+    """Quality and cost, best first; empty columns are left out."""
     of, rows = metric(part["metric"]), rows_of(part)
     shown = [(key, name) for key, name in COLUMNS if key in only and any(row[key] is not None for row in rows)]
     cells: list[list[Cell]] = []

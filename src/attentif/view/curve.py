@@ -13,7 +13,7 @@ TITLE = Text("Ce que valent les étiquettes", "What labels are worth")
 
 
 def curve_page(path: Path, curve: Mapping[str, Any]) -> None:
-    """Write the page of what `train.curve.measure` returned."""
+    """Write the page of a curve returned by `training.curve.measure`."""
     from attentif.view.figures.curve import Line, label_curve
 
     lines = [

@@ -124,7 +124,7 @@ def label_frontend(frontend: FrontendConfig) -> tuple[Words, Label]:
 
 
 def label_head(head: HeadConfig) -> tuple[Label, Words]:
-    """The last box, and what comes out."""
+    """Draw the last box and the output."""
     name, answer = OUTPUTS.get(head.kind, (head.kind, ""))
     return Label("output", name, tuple(_details(head))), answer
 

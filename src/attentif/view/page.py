@@ -86,7 +86,7 @@ def scripts(blocks: Sequence[Block]) -> list[str]:
 
 
 def known_scripts() -> list[str]:
-    """Every script that a page of ours may hold: whoever shows pages lets these run and no others."""
+    """Every script that our pages may contain, for content security policies."""
     from plotly.offline import get_plotlyjs
 
     return [asset("early.js"), get_plotlyjs(), asset("maps.js"), asset("page.js")]

@@ -178,7 +178,7 @@ TOML_PIECE = re.compile(
 
 
 def highlight_toml(text: str) -> str:
-    """Headers, keys, strings and comments told apart; what it does not know it leaves plain."""
+    """Highlight headers, keys, strings and comments; leave anything else plain."""
     parts, done = [], 0
     for match in TOML_PIECE.finditer(text):
         parts += [escape(text[done : match.start()]), f'<span class="{match.lastgroup}">{escape(match.group())}</span>']

@@ -81,7 +81,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """All that is needed to run it again."""
+    """Everything needed to reproduce a run."""
 
     recipe: str
     config: str  # the resolved TOML
@@ -108,7 +108,7 @@ def write_report(path: Path, report: RunReport) -> None:
 
 
 def page(report: RunReport) -> Page:
-    """The result first, then what the task has to say, then how it was obtained."""
+    """The page: results first, then the task's sections, then how they were obtained."""
     lead, curves = result(report.outcome), training_blocks(report.history, report.outcome)
     if not report.outcome.rivals and curves:  # with nothing to compare, the first screen shows how the loss fell
         lead.insert(1, curves.pop(0))

@@ -88,7 +88,7 @@ def may(part: Part) -> list[Text]:
 
 
 def lower_is_better(of: Metric) -> Text:
-    """The metric's name, with a word where the reader would take a high score for a good one."""
+    """The metric's name, with a note if lower is better."""
     if of.higher_is_better:
         return of.name
     return Text(f"{of.name.fr} ; le plus bas est le meilleur", f"{of.name.en}; lower is better")
@@ -102,7 +102,7 @@ def rank_models(part: Part) -> list[str]:
 
 
 def _describe_rank(part: Part, order: Sequence[str], of: Metric) -> list[Text]:
-    """Where the best one stands to each of the others."""
+    """Compare the best model with each of the others."""
     if len(order) < 2:
         return []
     best, pairs = order[0], part["statistics"]["differences"]

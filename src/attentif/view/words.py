@@ -61,7 +61,7 @@ def with_unit(value: Number, unit: str) -> Number:
 
 
 def number(value: float, digits: int = 4) -> Number:
-    """A number with so many significant digits."""
+    """A number with this many significant digits."""
     if not math.isfinite(value):
         return Number("—", "—") if math.isnan(value) else Number("∞", "∞") if value > 0 else Number("−∞", "−∞")
     if value == 0:
@@ -79,7 +79,7 @@ def times_ten_to(mantissa: str, exponent: int) -> Number:
 
 
 def with_decimals(value: float, decimals: int = 1) -> Number:
-    """A number with so many decimals."""
+    """A number with this many decimals."""
     return _number(f"{value:z,.{decimals}f}".replace("-", "−")) if math.isfinite(value) else number(value)  # z: no −0.0
 
 
@@ -122,7 +122,7 @@ class Metric:
 
     @property
     def title(self) -> Text:
-        """Its name, and a warning where the reader would take a high score for a good one."""
+        """Its name, with a note if lower is better."""
         return self.name_with_direction(" ")
 
     def name_with_direction(self, between: str) -> Text:

@@ -49,7 +49,7 @@ class StageConfig(Config):
     )
 
     def shrink(self, pixels: int) -> int:
-        """Places along a side of so many pixels; 0 or less where there are none."""
+        """Positions along a side of this many pixels; 0 or less if there are none."""
         for number in range(self.repeat):
             stride = self.stride if number == 0 else 1
             for step in (stride, 1) if self.residual else (stride,):
@@ -161,7 +161,7 @@ class Convolution(nn.Module):
         return apply_norm(self.norm, rows, full_seq(rows)).view(places.shape).permute(0, 3, 1, 2)
 
     def init_weights(self) -> None:
-        """As He et al. 2015 begin what a ReLU follows."""
+        """Initialise as He et al. 2015 for a following ReLU."""
         nn.init.kaiming_normal_(self.conv.weight, nonlinearity="relu")
         if self.conv.bias is not None:
             nn.init.zeros_(self.conv.bias)

@@ -48,7 +48,7 @@ class TubesConfig(PictureConfig):
         return self.replace(channels=self.channels or 1, frames=self.frames or self.depth, **sides)
 
     def check(self) -> None:
-        """Refuse what cannot be cut."""
+        """Refuse sizes that cannot be cut into patches."""
         _, height, width = self.known_size()
         if self.frames is None:
             raise ConfigError("frames: not known yet; give them, or train on films")

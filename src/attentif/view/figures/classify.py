@@ -50,7 +50,7 @@ def confusion_matrix(counts: ArrayLike, labels: Sequence[str], *, lang: Lang = "
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """What the model announced and what happened, by bins of confidence; empty bins hold nan."""
+    """Mean confidence and accuracy by bins of confidence; nan in empty bins."""
 
     edges: NDArray[np.float64]  # (bins + 1,)
     counts: NDArray[np.int64]

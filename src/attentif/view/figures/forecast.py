@@ -105,7 +105,7 @@ def error_by_step(curves: Mapping[Text, Sequence[float]], *, lang: Lang = "en") 
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedSignal:
-    """A signal, what it is taken for, how surely, and where it stands."""
+    """A signal, its predicted class and probability, and its location."""
 
     values: Sequence[float]
     name: str

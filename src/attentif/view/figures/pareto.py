@@ -24,7 +24,7 @@ LETTER = 0.55 * FONT_SIZE  # width of one, on average
 
 @dataclass(frozen=True, slots=True)
 class ParetoPoint:
-    """A system: what it costs and what it is worth."""
+    """A system: its cost and its score."""
 
     name: Words
     cost: Score
@@ -32,7 +32,7 @@ class ParetoPoint:
 
 
 def front(choices: Sequence[ParetoPoint], worth: Axis) -> list[ParetoPoint]:
-    """Those that none dominates, the cheapest first; whoever was not measured is not among them."""
+    """The non-dominated points, cheapest first, without those that were not measured."""
     sign = 1 if worth.higher_is_better else -1
     known = [one for one in choices if math.isfinite(one.cost.value) and math.isfinite(one.worth.value)]
     best, kept = -math.inf, list[ParetoPoint]()
@@ -45,7 +45,7 @@ def front(choices: Sequence[ParetoPoint], worth: Axis) -> list[ParetoPoint]:
 
 
 def pareto(choices: Sequence[ParetoPoint], cost: Axis, worth: Axis, *, lang: Lang = "en") -> go.Figure:
-    """The front in colour, joined by steps; what it dominates in grey; intervals as whiskers."""
+    """The Pareto front in colour, joined by steps; dominated points in grey; intervals as whiskers."""
     require_data(choices, "a Pareto front needs a system at least")
     best = front(choices, worth)
     across = cost.layout(lang, [one.cost.value for one in choices])

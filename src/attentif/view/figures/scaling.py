@@ -33,7 +33,7 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One subject: what was measured at each n, and what was fitted."""
+    """One subject: measurements at each n, and the fit."""
 
     name: Words
     points: Sequence[tuple[float, Score]]

@@ -31,7 +31,7 @@ def sort_best_first(systems: Sequence[Contender], of: Metric) -> list[Contender]
 
 
 def whiskers(scores: Sequence[Score], scale: float) -> dict[str, Any]:
-    """The intervals of some bars; nothing where none has one, and no length where one of them has none (plotly reads null as 0)."""
+    """Error bars; none if no bar has an interval, of zero length for a bar without one (plotly reads null as 0)."""
     if all(score.low is None and score.high is None for score in scores):
         return {"visible": False}
     above = [0.0 if score.high is None else scale * (score.high - score.value) for score in scores]
