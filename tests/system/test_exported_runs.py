@@ -122,10 +122,10 @@ def test_a_run_that_a_linear_model_answers_with_is_refused_with_the_key_to_train
     rows = [f"{word} film {n},{label}\n" for n in range(40) for word, label in (("bon", "oui"), ("long", "non"))]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
     head = {"kind": "classify", "pool": "first", "hidden": True}
-    for base, way_out in (("bert-tiny", "$"), ("lstm-tiny", ", and with another model: no Hugging Face architecture")):
+    for base, way_out in (("bert-tiny", r"task\.linear=none$"), ("lstm-tiny", r"model\.base=esm-tiny.*--to onnx")):
         sizes = {"base": base, "width": 16, "layers": 1} | ({"head": head} if base == "bert-tiny" else {})
         run = trained(tmp_path / base, {"kind": "classify", "linear": choice}, sizes, str(tmp_path / "films.csv"))
-        with pytest.raises(ConfigError, match=rf"config\.toml: task\.linear: .* task\.linear=none{way_out}"):
+        with pytest.raises(ConfigError, match=rf"config\.toml: task\.linear: .* {way_out}"):
             export_model(run.path, tmp_path / "hf")
     assert not (tmp_path / "hf").exists()
 

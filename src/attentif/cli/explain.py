@@ -10,6 +10,8 @@ from attentif.cli.options import Device, Force, Json, RunPath, Threads
 from attentif.cli.out import check_out, print_json, print_table, say
 from attentif.french import localize, pick
 
+SHOWN = 12  # patches of a picture, or segments of a signal
+
 
 def explain(
     run: RunPath,
@@ -46,9 +48,14 @@ def explain(
     if out is not None:
         return
     sure = "" if found.probability is None else f" ({localize(f'{found.probability:.1%}')})"
-    rows = [["-" if part.gradient is None else f"{part.gradient:+.3f}", f"{part.removal:+.3f}", part.name] for part in found.parts]
+    parts = found.parts
+    if parts and all(part.gradient is None for part in parts):  # patches and segments: not read in their order, as words are
+        parts = sorted(parts, key=lambda part: -abs(part.removal))[:SHOWN]
+    rows = [["-" if part.gradient is None else f"{part.gradient:+.3f}", f"{part.removal:+.3f}", part.name] for part in parts]
     columns = [pick("gradient", "gradient"), pick("sans lui", "without"), pick("partie", "part")]
     print_table(columns, rows, title=f"{found.output}{sure}")
+    if len(parts) < len(found.parts):
+        say(f"the {len(parts)} parts that matter most of {len(found.parts)}; --out FILE.html draws them all")
     if found.neighbours:
         near = [[f"{one.similarity:.3f}", one.label, one.text, one.place] for one in found.neighbours]
         columns = [pick("cosinus", "cosine"), pick("étiquette", "label"), pick("texte", "text"), pick("où", "where")]

@@ -69,7 +69,10 @@ def export_run(
     special = special_ids(config.task, tokenizer)
     labels = list(getattr(state, "labels", []))
     refuse_help(run, config, model.config, labels)
-    kind, head = deduce_family(model.config, family=family, **likely_class(config), labels=labels, special=special)
+    try:
+        kind, head = deduce_family(model.config, family=family, **likely_class(config), labels=labels, special=special)
+    except ConfigError as error:
+        raise ConfigError(f"{error.message}{_other_ways(labels)}", file=run.config) from None
     origin = None if config.made is None else config.made.origin
     limits = {} if origin is None else origin.limits
     sides = {} if origin is None else origin.model_dump(include={"padding_side", "truncation_side"}, exclude_none=True)
@@ -115,6 +118,12 @@ def _ways_out(helped: Sequence[str]) -> str:
     return alone + "train with " + " ".join(f"task.{key}={ELSEWHERE[key][1]}" for key in helped)
 
 
+def _other_ways(labels: Sequence[str]) -> str:
+    """What to do with a model that has no family."""
+    other = "; train with model.base=esm-tiny for a classifier that has a family, or" if labels else ";"
+    return f"{other} --to onnx needs no family"
+
+
 def check_stands_alone(run: RunFolder, config: StoredConfig) -> None:
     """Refuse a run whose answers depend on more than the network, whatever the format."""
     if helped := helpers(config):
@@ -141,6 +150,6 @@ def refuse_help(run: RunFolder, config: StoredConfig, model: ModelConfig, labels
     try:
         deduce_family(alone, labels=labels)
     except ConfigError as error:  # said now, or a second training would end in a second refusal
-        way_out += f", and with another model: {error}"
+        way_out = f"{error.message}{_other_ways(labels)}"
     why = f"{ELSEWHERE[helped[0]][0]}, and no family at Hugging Face has a place for that"
     raise ConfigError(f"task.{helped[0]}: {why}; {way_out}", file=run.config)

@@ -16,7 +16,7 @@ def find_unseen(dataset: Dataset, *known: Dataset) -> list[int] | None:
     scored, tables = getattr(dataset, "table", None), [getattr(split, "table", None) for split in known]
     if not isinstance(scored, Table):
         return None
-    seen: set[str] = set()
+    seen: set[bytes] = set()
     for table in tables:
         if not isinstance(table, Table):
             return None
