@@ -38,6 +38,7 @@ FEWEST = 0.97  # of all messages: a new one may wait a while for its French
     [
         ("unknown key; did you mean 'epochs'?", "clé inconnue\u202f; vouliez-vous dire 'epochs'\u202f?"),
         ("train.epochs: must be greater than 0, not 1.5", "train.epochs\u00a0: doit être supérieur à 0, et non 1.5"),  # as it is typed
+        ("classes in train: 0 (3,021), 1 (30)", "classes de l’apprentissage\u00a0: 0 (3\u202f021), 1 (30)"),
         (
             "trained on 1,500 of 20,000 rows, as data.limit asks",
             "entraîné sur 1\u202f500 lignes sur 20\u202f000, comme le demande data.limit",
