@@ -17,10 +17,10 @@ Lang = Literal["fr", "en"]
 THIN, WIDE = "\u202f", "\u00a0"  # no-break spaces: before ; ! ? % and between thousands; before a colon and inside « »
 GROUPED, DECIMAL = re.compile(r"[-−+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?"), re.compile(r"[-−+]?\d+\.\d+")
 NUMBER = re.compile(rf"(?:{GROUPED.pattern}|{DECIMAL.pattern}|\d+)( ?%)?")
-COUNTED = re.compile(rf"(.+) \(({NUMBER.pattern})\)")  # "positif (1,200)": a name, and how many
 CLAUSES = (("; ", f"{THIN}; ", ""), (": ", f"{WIDE}: ", ""), (" (", " (", ")"))  # how clauses are joined, in English and in French
 LISTS = ((", ", ", "), (" and ", " et "), (" + ", " + "), (" · ", " · "))
-PLACE = re.compile(r"\{(\d)(!r)?\}")  # {0!r}: as it is, for what goes into a file or a command
+PLACE = re.compile(r"\{(\d)(!r|!n)?\}")  # {0!r}: as it is, for what goes into a file or a command; {0!n}: names, and how many of each
+COUNT = re.compile(rf"(?<=\()({GROUPED.pattern})(?=\))")
 
 
 def choose_language() -> Lang:
@@ -71,7 +71,8 @@ def _translate(message: str) -> str | None:
 
 
 def _fill(french: str, values: Sequence[str]) -> str:
-    return PLACE.sub(lambda place: values[int(place[1])] if place[2] else _translate_part(values[int(place[1])]), french)
+    write = {"!r": str, "!n": lambda names: COUNT.sub(lambda count: french_number(count[0]), names), None: _translate_part}
+    return PLACE.sub(lambda place: write[place[2]](values[int(place[1])]), french)
 
 
 def _translate_part(part: str) -> str:
@@ -83,8 +84,6 @@ def _translate_part(part: str) -> str:
     for mark, french_mark in LISTS:
         if mark in part:
             return french_mark.join(map(_translate_part, part.split(mark)))
-    if counted := COUNTED.fullmatch(part):
-        return f"{counted[1]} ({french_number(counted[2])})"
     return part
 
 
