@@ -14,6 +14,7 @@ import tokenizers
 import torch
 
 from attentif.decode import GenerateOptions, generate
+from attentif.decode.engine.pages import use_huge_pages
 from attentif.hub.deduce import deduce_family
 from attentif.hub.folder import describe_model, match_own
 from attentif.hub.gguf.write import write_gguf
@@ -31,6 +32,7 @@ ABOUT = f"""
 {(__doc__ or "").strip()} Threads: as many on both sides. Command: `python -m benchmarks.decoding_shapes`.
 """
 PROMPT, NEW = 16, 32
+LINE = 4096  # bytes that are summed in one loop, from a place that vectors can be read at
 SMALL_LLAMA = {
     "base": "llama-tiny", "width": 288, "layers": 8,
     "decoder": {"block": {"attn": {"mixer": {"heads": 6, "kv_heads": 6}}, "ffn": {"mixer": {"hidden": 768}}}},
@@ -95,8 +97,9 @@ def make_reader(model: Model, times: int) -> tuple[int, Callable[[], object]]:
     tied = getattr(model.head, "embedding", None) is not None
     size = sum(parameter.nbytes for parameter in model.parameters() if id(parameter) not in embedded or (tied and head is None))
     size += sum(buffer.nbytes for name, buffer in model.named_buffers() if name.endswith("packed"))
-    numbers, threads = torch.ones(size // 8, dtype=torch.int64).numpy(), torch.get_num_threads()
-    sums = torch.zeros(threads, dtype=torch.int64).numpy()
+    memory, threads = torch.ones(size // LINE, LINE // 8, dtype=torch.int64), torch.get_num_threads()
+    use_huge_pages([memory])  # as the engine's
+    numbers, sums = memory.numpy(), torch.zeros(threads, dtype=torch.int64).numpy()
 
     def read() -> None:
         for _ in range(times):
@@ -109,10 +112,10 @@ def make_reader(model: Model, times: int) -> tuple[int, Callable[[], object]]:
 def _add(start: int, stop: int, numbers: Any, sums: Any) -> None:
     threads = len(sums)
     for piece in range(start, stop):
-        own = numbers[piece * len(numbers) // threads : (piece + 1) * len(numbers) // threads]
         total = 0
-        for i in range(len(own)):
-            total += own[i]
+        for line in range(piece * len(numbers) // threads, (piece + 1) * len(numbers) // threads):
+            for i in range(numbers.shape[1]):
+                total += numbers[line, i]
         sums[piece] = total
 
 

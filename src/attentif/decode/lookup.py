@@ -55,12 +55,12 @@ class PromptLookup:
         self.ahead = []
         self.passes += 1
         drafts = self._guess()
-        if not drafts:
+        if self.session.upcoming.offset != self.read_before:
             self.session.go_to(self.read_before)
+        if not drafts:
             self.session.read(tokens)
             self.logits = self.session.logits
         else:
-            self.session.go_to(self.read_before)
             logits = self.session.verify([token, *drafts])
             self.logits = logits[:1]
             self.ahead = [(draft, logits[place : place + 1]) for place, draft in enumerate(drafts, 1)]

@@ -65,6 +65,13 @@ MODELS = {
     "linear": {"base": "linear-transformer-tiny"},
     "parallel": PARALLEL,
     "lstm": {"base": "lstm-tiny"},
+    "sinusoidal": LLAMA | {"frontend": {"kind": "tokens", "scale": True, "position": {"kind": "sinusoidal"}, "norm": {"kind": "layer"}}},
+    "learned": LLAMA
+    | {
+        "frontend": {"kind": "tokens", "embedding": 32, "position": {"kind": "learned", "max_len": 64, "offset": 2}},
+        "head": {"kind": "language", "tied": False},
+    },
+    "axial": LLAMA | {"frontend": {"kind": "tokens", "position": {"kind": "axial", "shape": [8, 8]}}},
     "transform": LLAMA | {"head": {"kind": "language", "transform": {"kind": "layer"}}},
 }
 
@@ -188,6 +195,26 @@ def test_engines_are_kept_between_texts_until_the_weights_change() -> None:
     assert changed.stepper.engine is not kept
     changed.read(torch.tensor([7, 8, 9]))
     assert_close(changed.logits[1], again(model, [*PROMPTS[1], 8]), rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["llama", "sinusoidal", "learned"])
+def test_tokens_become_vectors_inside_the_program(name: str) -> None:
+    model, numbers = model_of(MODELS[name]), torch.tensor([7, 8, 9])
+    session = Session(model, PROMPTS, 4)
+    engine, seq = session.stepper.engine, session.upcoming
+    assert engine is not None
+    assert engine.lines is not None
+    session.read(numbers)
+    with pytest.raises(IndexError):  # a line outside the table is never read
+        engine.step(torch.tensor([7, 40, 9]), seq, engine.bind([session.state]))
+    doubled = model.frontend.register_forward_hook(lambda module, given, found: (2 * found[0], found[1]))  # type: ignore[union-attr]
+    hooked = Session(model, PROMPTS, 4)
+    assert hooked.stepper.engine is not None
+    assert hooked.stepper.engine.lines is None
+    hooked.read(numbers)
+    assert_close(hooked.logits[1], again(model, [*PROMPTS[1], 8]), rtol=1e-4, atol=1e-4)
+    doubled.remove()
 
 
 @torch.no_grad()

@@ -34,6 +34,7 @@ class Engine:
     def __init__(self, model: Model, capacity: int, *, one_text: bool = False) -> None:
         from attentif.decode.engine import lower_experts, lower_recall  # noqa: F401  register their mixers
         from attentif.decode.engine.lower import lower_sublayer
+        from attentif.decode.engine.lower_tokens import lower_tokens
         from attentif.decode.engine.pages import use_huge_pages
         from attentif.decode.engine.plan import MixerInput, Plan, Sink, UnsupportedError
         from attentif.decode.engine.runner import ProgramRunner
@@ -47,14 +48,16 @@ class Engine:
         self.reads, self.capacity = reads, capacity
         plan = Plan(capacity, one_text=one_text)
         self.x = plan.buffer(model.config.width)
+        self.lines = lower_tokens(plan, reads, self.x)
         for path, sublayer in model.decoder.sublayers():
             lower_sublayer(plan, sublayer, path, MixerInput(self.x))
         self.head = _head_map(model.head)
         if self.head is None:
             plan.norm(model.decoder.norm, self.x, Sink(self.x)) if not isinstance(model.decoder.norm, nn.Identity) else None
         else:
-            self.logits = plan.buffer(_outputs(self.head))
-            plan.linear(MixerInput(self.x, model.decoder.norm), [(self.head, self.logits)])
+            logits = plan.buffer(_outputs(self.head))
+            plan.linear(MixerInput(self.x, model.decoder.norm), [(self.head, logits)])
+            self.logits = logits.data.numpy()
         use_huge_pages(plan.kept)
         self.runner = ProgramRunner(plan)
 
@@ -67,16 +70,22 @@ class Engine:
         rows = len(tokens)
         if rows > MOST_ROWS:
             raise ValueError(f"{rows} rows; a step reads at most {MOST_ROWS}")
-        x, _ = self.reads(Input(tokens[:, None], seq))
-        self.x.data[:rows] = x[:, 0]
-        places = seq.pos[:, 0].numpy() if seq.pos.shape[0] == rows else seq.pos[:1, 0].expand(rows).contiguous().numpy()
-        self.runner.run(rows, np.ascontiguousarray(places), binding)
+        places = np.empty(rows, np.int64)
+        places[:] = seq.pos.numpy()[:, 0]
+        if self.lines is None:
+            x, _ = self.reads(Input(tokens[:, None], seq))
+            self.x.data[:rows] = x[:, 0]
+        else:
+            for lookup, numbers in zip(self.lines, (tokens.numpy(), places), strict=False):
+                lookup.point(binding.slots, numbers)
+        self.runner.run(rows, places, binding)
         head = None if self.model is None else self.model.head
         assert isinstance(head, LanguageHead)
         if self.head is None:
             found: Tensor = head(self.x.data[:rows, None], seq)[:, 0]
             return found
-        logits = self.logits.data[:rows].clone() if head.scale == 1.0 else head.scale * self.logits.data[:rows]
+        logits = torch.from_numpy(self.logits[:rows].copy())  # numpy's calls cost less than torch's
+        logits = logits if head.scale == 1.0 else head.scale * logits
         return logits if head.softcap is None else head.softcap * torch.tanh(logits / head.softcap)
 
 

@@ -16,7 +16,9 @@ from attentif.nn.linear import Linear
 from attentif.nn.norm import RMSNormAround
 
 WEIGHT_BYTES = {vm.FLOATS: 4, vm.HALVES: 2, vm.BYTES: 1}
-PIECE_BYTES = 1 << 16  # of weights: some microseconds of reading, for which the others wait where a thread loses its core
+PIECE_BYTES = (
+    1 << 17
+)  # of weights: some microseconds of reading, which the others may wait for; each piece begins with a gap in the reading
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu-tanh": GELU_TANH, "silu": SILU}
 
 
@@ -63,6 +65,22 @@ class Sink:
     weight: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A table of which each row of a step reads one line: embeddings by token, positions by place."""
+
+    slot: int
+    address: int
+    lines: int
+    line_bytes: int
+
+    def point(self, slots: np.ndarray, numbers: np.ndarray) -> None:
+        """Point the rows of a step to their lines."""
+        if numbers.min() < 0 or numbers.max() >= self.lines:
+            raise IndexError(f"{numbers.tolist()}: a table of {self.lines} lines")
+        slots[self.slot] = self.address + self.line_bytes * numbers
+
+
 class Plan:
     """Instructions in the making. Tensors that they point to are kept alive here.
 
@@ -101,9 +119,15 @@ class Plan:
         return data.data_ptr()
 
     def slot(self, path: str, name: str) -> int:
-        """The number of a state's tensor, whose address is known when a step runs."""
+        """The number of a state's tensor, or without a name of a table's line, whose address is known when a step runs."""
         self.slots.append((path, name))
         return len(self.slots) - 1
+
+    def lookup(self, table: Tensor, target: Buffer) -> Lookup:
+        """Copy a line of a table into each row of a buffer."""
+        found = Lookup(self.slot("", ""), self.address(table), len(table), 4 * table.shape[1])
+        self.emit({0: vm.GATHER, 1: target.address, 2: target.stride, 3: target.width, 10: found.slot})
+        return found
 
     def table(self, key: Any, make: Callable[[], Tensor]) -> int:
         if key not in self.tables:

@@ -36,7 +36,8 @@ class ProgramRunner:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.code, self.reals = plan.arrays()
-        self.scratch = np.empty(0, np.uint8)
+        self.scratch, self.private = np.empty(0, np.uint8), np.empty(0, np.int64)
+        self.shared_out = (0, 0)  # among so many threads, for a memory of so many places
 
     def bind(self, states: Sequence[StateTree | dict[str, State]], times: int = 1) -> Binding:
         """Look up where the states lie: of several rows each, in order, each so many times. It holds until a state is replaced."""
@@ -47,7 +48,7 @@ class ProgramRunner:
         for path, name in self.plan.slots:
             addresses: list[int] = []
             reach: list[tuple[int, int]] = []
-            for tree in states:
+            for tree in states if path else ():  # without a path: a table's line, which each step points to
                 state = _state_at(tree, path)
                 fanout = getattr(state, "fanout", 1)  # neighbouring rows that share one of a memory
                 if name == "lengths":
@@ -64,8 +65,9 @@ class ProgramRunner:
                 reach += [own] * (len(tensor) * fanout)
             found.append(addresses)
             strides.append(reach)
-        if not found:
-            found, strides = [[0] * len(states)], [[(0, 0)] * len(states)]
+        rows = max(len(states), *map(len, found), 0)
+        found = [own or [0] * rows for own in found] or [[0] * rows]
+        strides = [own or [(0, 0)] * rows for own in strides] or [[(0, 0)] * rows]
         slots, reaches = np.array(found, np.int64), np.array(strides, np.int64)
         if times > 1:
             slots, reaches = np.repeat(slots, times, 1), np.repeat(reaches, times, 1)
@@ -74,17 +76,22 @@ class ProgramRunner:
     def run(self, rows: int, places: np.ndarray, binding: Binding) -> None:
         """One step of so many rows, whose new tokens stand at these places."""
         threads = torch.get_num_threads()
-        size = -(-self.plan.scratch_bytes(binding.longest) // 4096) * 4096
         with _turn:
-            if len(self.scratch) < size * threads:
-                self.scratch = np.empty(size * threads, np.uint8)
-            private = self.scratch.ctypes.data + size * np.arange(threads, dtype=np.int64)
+            if self.shared_out != (threads, binding.longest):
+                self._share_out(threads, binding.longest)
             sync = np.zeros((len(self.code), 1 + threads), np.int64)  # anew: a thread that comes late still looks at those of its step
-            shared = (rows, self.code, self.reals, places, binding.slots, binding.strides, sync, private)
+            shared = (rows, self.code, self.reals, places, binding.slots, binding.strides, sync, self.private)
             others = [_threads(threads - 1).submit(program.run, thread, threads, *shared) for thread in range(1, threads)]
             program.run(0, threads, *shared)
             for other in others:
                 other.cancel()
+
+    def _share_out(self, threads: int, longest: int) -> None:
+        """Give each thread memory of its own."""
+        size = -(-self.plan.scratch_bytes(longest) // 4096) * 4096
+        self.scratch = np.empty(size * threads, np.uint8)
+        self.private = self.scratch.ctypes.data + size * np.arange(threads, dtype=np.int64)
+        self.shared_out = (threads, longest)
 
 
 def _state_at(tree: StateTree | dict[str, State], path: str) -> Any:
