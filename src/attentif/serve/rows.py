@@ -1,7 +1,7 @@
 """Rows that are written side by side and join and leave between steps.
 
-    reading = rows.begin(ids)          a prompt, read in chunks
-    reading.read(128)
+    reading = rows.begin(ids)          a prompt,
+    rows.read([reading, ...], 128)     read in chunks, short ones together
     rows.join(reading)                 the last row
     logits = rows.step([token, ...])   one more token of every row
     rows.keep([0, 2])                  the others leave
@@ -13,6 +13,7 @@ gives scores of a next token (n-grams).
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import Protocol, TypeVar
 
 import torch
@@ -27,6 +28,7 @@ from attentif.nn.state import NoState, State, StateTree
 
 SMALLEST = 128  # tokens that a state is made for at least
 SHORTEST_PREFIX = 16  # tokens worth caching
+SHORT = 256  # tokens of a state that is worth copying to read its prompt together with others
 States = TypeVar("States", State, StateTree)
 
 
@@ -43,14 +45,16 @@ class PromptReader(Protocol):
         """(V,): scores of the first new token, once everything is read."""
         ...
 
-    def read(self, count: int) -> None: ...
-
 
 class RowBatch(Protocol):
     def begin(self, ids: Sequence[int]) -> PromptReader: ...
 
     def can_share(self, earlier: Sequence[int], ids: Sequence[int]) -> bool:
         """Whether the state after an `earlier` prompt spares half of reading `ids`, or more."""
+        ...
+
+    def read(self, readers: Sequence[PromptReader], count: int) -> None:
+        """Read so many tokens of each prompt, or what is left of it."""
         ...
 
     def join(self, reading: PromptReader) -> None: ...
@@ -147,20 +151,13 @@ class StateReading:
         assert self._logits is not None
         return self._logits
 
-    def read(self, count: int) -> None:
-        model, chunk = self.rows.model, self.ids[self.done : self.done + count]
-        if not chunk:
-            return
-        data = torch.tensor([chunk], device=self.rows.device)
-        x, _ = model.decode(
-            Input(data, Seq.from_padded(torch.tensor([len(chunk)], device=data.device), len(chunk), self.done)), state=self.state
-        )
-        self.done += len(chunk)
-        if not self.left:
-            last = Seq.from_padded(torch.ones(1, dtype=torch.long, device=data.device), 1, self.done - 1)
-            self._logits = model.head(x[:, -1:], last)[0, 0].float()
-            if len(self.ids) >= SHORTEST_PREFIX:
-                self.rows.cache.add(Prefix(self.ids, resize(model, self.state, 1, len(self.ids)), self._logits))
+    def finish(self, last: Tensor) -> None:
+        """Keep the scores after the last token (1, D), and the state for prompts that begin alike."""
+        model, device = self.rows.model, last.device
+        place = Seq.from_padded(torch.ones(1, dtype=torch.long, device=device), 1, self.done - 1)
+        self._logits = model.head(last[None], place)[0, 0].float()
+        if len(self.ids) >= SHORTEST_PREFIX:
+            self.rows.cache.add(Prefix(self.ids, resize(model, self.state, 1, len(self.ids)), self._logits))
 
 
 class StateRows:
@@ -182,6 +179,33 @@ class StateRows:
     def can_share(self, earlier: Sequence[int], ids: Sequence[int]) -> bool:
         common = common_length(earlier, ids)
         return common >= max(SHORTEST_PREFIX, len(ids) // 2) and (self.partly or common == len(earlier))
+
+    def read(self, readers: Sequence[PromptReader], count: int) -> None:
+        """Read chunks of prompts; short prompts in one pass: a product of few rows takes nearly as long as one of many."""
+        left = [one for one in readers if isinstance(one, StateReading) and one.left]
+        short = [one for one in left if one.capacity <= SHORT]
+        for group in ([short] if short else []) + [[one] for one in left if one.capacity > SHORT]:
+            self._read(group, count)
+
+    def _read(self, group: Sequence[StateReading], count: int) -> None:
+        chunks = [one.ids[one.done : one.done + count] for one in group]
+        lengths = torch.tensor([len(chunk) for chunk in chunks], device=self.device)
+        width = max(map(len, chunks))
+        data = torch.tensor([(*chunk, *[0] * (width - len(chunk))) for chunk in chunks], device=self.device)
+        if len(group) == 1:
+            state, start = group[0].state, group[0].done
+            x, _ = self.model.decode(Input(data, Seq.from_padded(lengths, width, start)), state=state)
+        else:
+            starts = torch.tensor([one.done for one in group], device=self.device)
+            capacity = max(one.capacity for one in group)
+            state = reduce(concatenate, (resize(self.model, one.state, 1, capacity) for one in group))
+            x, _ = self.model.decode(Input(data, Seq.from_padded(lengths, width, starts)), state=state)
+            for row, one in enumerate(group):
+                one.state, one.capacity = state.select(torch.tensor([row], device=self.device)), capacity
+        for row, (one, chunk) in enumerate(zip(group, chunks, strict=True)):
+            one.done += len(chunk)
+            if not one.left:
+                one.finish(x[row, len(chunk) - 1 : len(chunk)])
 
     def join(self, reading: PromptReader) -> None:
         assert isinstance(reading, StateReading)
@@ -284,9 +308,6 @@ class SessionReading:
     def logits(self) -> Tensor:
         return self.session.logits[0].float()
 
-    def read(self, count: int) -> None:
-        """The session has read its prompt."""
-
 
 class SessionRows:
     """Rows that have nothing in common: each one a session of its own."""
@@ -300,6 +321,9 @@ class SessionRows:
 
     def can_share(self, earlier: Sequence[int], ids: Sequence[int]) -> bool:
         return False
+
+    def read(self, readers: Sequence[PromptReader], count: int) -> None:
+        """Sessions have read their prompts."""
 
     def join(self, reading: PromptReader) -> None:
         assert isinstance(reading, SessionReading)

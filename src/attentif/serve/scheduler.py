@@ -28,7 +28,7 @@ from attentif.tasks.embeddings.sentences import Texts, sentence_vectors
 from attentif.tasks.ragged import Ragged
 
 log = logging.getLogger("attentif.serve")
-CHUNK = 128  # tokens of a prompt that are read at once: always these, so that their rounding does not depend on other requests
+CHUNK = 128  # tokens of a prompt that are read at once
 BETWEEN, ALONE = 128, 512  # tokens of all prompts that are read between two steps, and where nobody is writing
 MOST_CANCELLED = 10_000
 TOGETHER = 64  # texts that are answered at once,
@@ -193,23 +193,23 @@ class Scheduler:
         free = self.limits.batch - len(decoding.writers) - len(decoding.reading)
         decoding.reading += [PromptTurn(decoding.waiting.take()) for _ in range(min(free, len(decoding.waiting)))]
         budget = BETWEEN if decoding.writers else ALONE
-        for _ in range(len(decoding.reading)):  # one chunk each: who comes next does not wait for the rest of a long prompt
+        chosen: dict[int, PromptReader] = {}  # one chunk each: who comes next does not wait for the rest of a long prompt
+        for place, turn in enumerate(decoding.reading):
             if budget <= 0:
-                return
-            turn = decoding.reading[0]  # stays there while it is read: a failure ends it with the others
+                break
             if turn.reader is None and not self._finds_beginning(decoding, turn.prompt.ids):
                 turn.reader = decoding.rows.begin(turn.prompt.ids)
-            if turn.reader is None:
-                decoding.reading.rotate(-1)
-                continue
-            count = min(CHUNK, max(turn.reader.left, 1))
-            turn.reader.read(count)
-            budget -= count
-            if turn.reader.left:
-                decoding.reading.rotate(-1)
-            else:
-                self._join(decoding, turn.prompt, turn.reader)
-                decoding.reading.popleft()
+            if turn.reader is not None:
+                chosen[place] = turn.reader
+                budget -= min(CHUNK, max(turn.reader.left, 1))
+        if not chosen:
+            return
+        decoding.rows.read([*chosen.values()], CHUNK)
+        for place, reader in chosen.items():
+            if not reader.left:
+                self._join(decoding, decoding.reading[place].prompt, reader)
+        behind = [turn for place, turn in enumerate(decoding.reading) if place in chosen and chosen[place].left]
+        decoding.reading = deque([*(turn for place, turn in enumerate(decoding.reading) if place not in chosen), *behind])
 
     def _finds_beginning(self, decoding: ModelRows, ids: Sequence[int]) -> bool:
         """Whether a prompt that is being read will leave its state for these: several choices, or a system prompt that many share."""

@@ -113,7 +113,7 @@ class Served:
             rows = self.make_rows()
             with torch.inference_mode():
                 reading = rows.begin(self.run.require("generate").prompt(self.run.tokenizers, "a")[:2])
-                reading.read(2)
+                rows.read([reading], 2)
                 rows.join(reading)
                 rows.step([int(reading.logits.argmax())])
         elif "embed" in self.run.capabilities:

@@ -53,7 +53,7 @@ def test_rows_that_join_and_leave_are_written_as_alone(name: str) -> None:
     def join(key: str) -> None:
         reading = rows.begin(PROMPTS[key])
         while reading.left:
-            reading.read(5)
+            rows.read([reading], 5)
         see(key, reading.logits)
         rows.join(reading)
         active.append(key)
@@ -79,22 +79,44 @@ def test_rows_that_join_and_leave_are_written_as_alone(name: str) -> None:
             assert_close(own, alone, **CLOSE)
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+@torch.inference_mode()
+def test_prompts_that_are_read_together_are_read_as_alone(name: str) -> None:
+    """One of them has begun before, and they end at different chunks."""
+    model = make(name)
+    rows = StateRows(model, LIMIT, PromptCache(1 << 24))
+    readers = {"b": rows.begin(PROMPTS["b"])}
+    rows.read([readers["b"]], 5)
+    readers |= {key: rows.begin(PROMPTS[key]) for key in ("a", "c")}
+    while any(reader.left for reader in readers.values()):
+        rows.read([*readers.values()], 4)
+    for reader in readers.values():
+        rows.join(reader)
+    tokens = [int(reader.logits.argmax()) for reader in readers.values()]
+    after = rows.step(tokens)
+    for row, (key, reader) in enumerate(readers.items()):
+        alone, scores = write_alone(model, PROMPTS[key], 2)
+        assert_close(reader.logits, scores[0], **CLOSE)
+        assert tokens[row] == alone[0]
+        assert_close(after[row], scores[1], **CLOSE)
+
+
 @pytest.mark.parametrize("name", ["decoder-tiny", "mamba-tiny"])
 @torch.inference_mode()
 def test_a_prompt_that_begins_as_an_earlier_one_reads_only_the_rest(name: str) -> None:
     model = make(name)
     rows = StateRows(model, LIMIT, PromptCache(1 << 24))
-    rows.begin(LONG).read(100)
+    rows.read([rows.begin(LONG)], 100)
     longer = rows.begin([*LONG, 30, 31])
     assert longer.left == 2
-    longer.read(100)
+    rows.read([longer], 100)
     assert_close(longer.logits, write_alone(model, [*LONG, 30, 31], 1)[1][0], **CLOSE)
     same = rows.begin(LONG)
     assert same.left == 0
     assert_close(same.logits, write_alone(model, LONG, 1)[1][0], **CLOSE)
     other = rows.begin([*LONG[:-1], 33, 34])  # attention can go back to where both are alike, a recurrence cannot
     assert other.left == (2 if name == "decoder-tiny" else len(LONG) + 1)
-    other.read(100)
+    rows.read([other], 100)
     assert_close(other.logits, write_alone(model, [*LONG[:-1], 33, 34], 1)[1][0], **CLOSE)
 
 
@@ -104,7 +126,7 @@ def test_the_cache_of_prefixes_stays_within_its_bytes() -> None:
     rows = StateRows(model, LIMIT, cache)
     with torch.inference_mode():
         for first in range(30):
-            rows.begin([first, *LONG]).read(100)
+            rows.read([rows.begin([first, *LONG])], 100)
     assert 0 < cache.bytes <= 600_000
     assert sum(entry.bytes for entry in cache.entries.values()) == cache.bytes
     assert cache.find((29, *LONG), partly=False) is not None

@@ -24,18 +24,12 @@ class Reader:
         self.rows, self.ids, self.left = rows, ids, len(ids)
         self.logits = torch.tensor([0.0, 1.0])
 
-    def read(self, count: int) -> None:
-        if self.ids[0] == self.rows.broken:
-            raise RuntimeError
-        self.rows.read.append((self.ids[0], min(count, self.left)))
-        self.left -= min(count, self.left)
-
 
 class Rows:
     """Prompts are told apart by their first token; equal ones can share."""
 
     def __init__(self, broken: int = -1) -> None:
-        self.read: list[tuple[int, int]] = []
+        self.log: list[tuple[int, int]] = []
         self.broken = broken
 
     def begin(self, ids: Sequence[int]) -> Reader:
@@ -43,6 +37,13 @@ class Rows:
 
     def can_share(self, earlier: Sequence[int], ids: Sequence[int]) -> bool:
         return list(earlier) == list(ids)
+
+    def read(self, readers: Sequence[Reader], count: int) -> None:
+        for one in readers:
+            if one.ids[0] == self.broken:
+                raise RuntimeError
+            self.log.append((one.ids[0], min(count, one.left)))
+            one.left -= min(count, one.left)
 
     def join(self, reading: Reader) -> None: ...
 
@@ -70,10 +71,10 @@ def test_who_comes_next_waits_for_one_chunk_of_a_long_prompt() -> None:
     scheduler, _ = make(rows)
     scheduler.add_prompts([prompt(1, 1000)])
     scheduler.step()
-    assert rows.read == [(1, CHUNK)]
+    assert rows.log == [(1, CHUNK)]
     scheduler.add_prompts([prompt(2, 10)])
     scheduler.step()
-    assert rows.read == [(1, CHUNK), (1, CHUNK), (2, 10)]
+    assert rows.log == [(1, CHUNK), (1, CHUNK), (2, 10)]
 
 
 def test_a_prompt_is_cut_into_the_same_chunks_whoever_else_is_there() -> None:
@@ -82,7 +83,7 @@ def test_a_prompt_is_cut_into_the_same_chunks_whoever_else_is_there() -> None:
     scheduler.add_prompts([prompt(number, length) for number, length in ((1, 300), (2, 10), (3, 150))])
     while scheduler.busy:
         scheduler.step()
-    read = {number: [count for own, count in rows.read if own == number] for number in (1, 2, 3)}
+    read = {number: [count for own, count in rows.log if own == number] for number in (1, 2, 3)}
     assert read == {1: [128, 128, 44], 2: [10], 3: [128, 22]}
 
 
@@ -91,9 +92,10 @@ def test_the_second_choice_waits_until_the_first_has_read_the_prompt() -> None:
     scheduler, _ = make(rows)
     scheduler.add_prompts([prompt(1, 200, 0), prompt(1, 200, 1)])
     scheduler.step()
-    assert rows.read == [(1, 128)]
+    assert rows.log == [(1, 128)]
     scheduler.step()
-    assert rows.read == [(1, 128), (1, 72), (1, 128)]
+    scheduler.step()
+    assert rows.log == [(1, 128), (1, 72), (1, 128)]
 
 
 @pytest.mark.parametrize("choices", [1, 3])
