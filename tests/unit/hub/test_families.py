@@ -182,7 +182,7 @@ def test_a_body_saved_without_its_prefix_is_found() -> None:
 def test_the_page_has_the_table_of_the_code() -> None:
     page = (Path(__file__).parents[3] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
     assert family_table() in page, "run: python docs/checkpoints.py"
-    assert "| `llama` | | ✓ | | | ✓ | ✓ | ✓ | ✓ | `llama` | |" in page
+    assert "| `llama` | | ✓ | | | ✓ | ✓ | ✓ | | ✓ | `llama` | |" in page
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.fr.md"])

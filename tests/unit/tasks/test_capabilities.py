@@ -20,6 +20,7 @@ SHARED = {  # modules of `tasks` that hold no task
     "attentif.tasks", "attentif.tasks.capabilities", "attentif.tasks.batches", "attentif.tasks.fitted", "attentif.tasks.base",
     "attentif.tasks.explain", "attentif.tasks.requests", "attentif.tasks.responses", "attentif.tasks.predictors", "attentif.tasks.ragged",
     "attentif.tasks.pretraining.fill", "attentif.tasks.embeddings.senses", "attentif.tasks.embeddings.sentences",
+    "attentif.tasks.embeddings.pictures",
     "attentif.tasks.vision.paint_report", "attentif.tasks.seeds", "attentif.tasks.states", "attentif.tasks.tokenizers",
     "attentif.tasks.details",
 }  # fmt: skip
