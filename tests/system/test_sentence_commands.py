@@ -119,7 +119,7 @@ def test_uses_of_a_word_are_compared_by_layer_and_written_as_a_page(ask: Ask, pl
         (["embed", "bert-bare", "lignes.txt", "--out", "kept.npz"], 2, "error: kept.npz: exists; overwrite it with --force"),
         (["embed", "bert-bare", "a", "b", "--pooling", "sum"], 2, "pooling must be one of mean, first, last, max, cls, not 'sum'"),
         (["embed", "vit", "a", "b"], 2, "cannot embed texts"),
-        (["senses", "bert-bare", "roi", "Un roi.", "Un chat."], 2, "'roi' is not a word of sentence 2: « Un chat. »"),
+        (["senses", "bert-bare", "roi", "Un roi.", "Un chat."], 2, "'roi' is not a word of sentence 2: 'Un chat.'"),
         (["senses", "bert-bare", "roi", "Un roi."], 2, "two uses of the word at least"),
         (["senses", "bert-bare", "roi", "Un roi. Le roi.", "--groups", "3"], 2, "2 uses cannot be grouped into 3 senses"),
         (["senses", "vit", "roi", "Un roi.", "Le roi."], 2, "cannot embed texts"),

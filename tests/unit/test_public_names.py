@@ -30,9 +30,9 @@ NAMES = [
     "tune",
 ]
 RUN = {
-    "align", "capabilities", "config", "embed", "embed_file", "evaluate", "explain", "fill", "folder", "generate", "kind", "maps", "match", "model",
-    "neighbours", "note", "network", "paint", "path", "predict", "predict_file", "questions", "require", "results", "senses", "stream",
-    "task", "token_name", "tokenizer", "tokenizers", "translate", "vectors",
+    "align", "capabilities", "config", "embed", "embed_file", "evaluate", "explain", "fill", "folder", "generate", "kind", "maps", "match",
+    "model", "neighbours", "note", "network", "paint", "path", "predict", "predict_file", "questions", "require", "results", "senses",
+    "stream", "task", "token_name", "tokenizer", "tokenizers", "translate", "vectors",
 }  # fmt: skip
 
 
