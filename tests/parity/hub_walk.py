@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import transformers
 from hub_cases import CASES, VOCAB, Case
-from test_hub import LENGTHS, frames_of, heard, known, ours
+from test_hub import LENGTHS, frames_of, heard, known, ours, pooled
 from test_hub_keys import others
 from test_hub_variants import GRID, NOT_DRAWN, close
 
@@ -55,11 +55,16 @@ def cases_of(kind: str) -> list[Case]:
 
 
 def draw(case: Case, chance: random.Random) -> dict[str, Any]:
-    """Other values of one to six keys of a case."""
+    """Other values of one to six keys of a case, and of each table in it."""
     config = getattr(transformers, case.config)(**case.sizes).to_dict()
+    tables = {key: table | draw_keys(config[key], chance) for key, table in case.sizes.items() if key.endswith("_config")}
+    return draw_keys(config, chance) | tables
+
+
+def draw_keys(config: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     choices = {key: list(GRID.get(key) or others(value, key)) for key, value in config.items() if key not in KEPT}
     keys = sorted(key for key, values in choices.items() if values)
-    return {key: chance.choice(choices[key]) for key in chance.sample(keys, chance.randint(1, 6))}
+    return {key: chance.choice(choices[key]) for key in chance.sample(keys, min(len(keys), chance.randint(1, 6)))}
 
 
 def saved(case: Case, changed: dict[str, Any], folder: Path, how: int) -> Any:
@@ -110,8 +115,7 @@ WRITTEN = torch.arange(FIRST, FIRST + 7)[None]  # what a decoder has written beh
 def theirs_of(case: Case, model: Any) -> list[torch.Tensor]:
     rows = given(case, model)
     if case.kind == "image":
-        found = model(rows[0])
-        return [found.logits if "logits" in found else found.last_hidden_state[:, 0]]
+        return [pooled(case, model(rows[0]))]
     if case.kind == "waves":
         return [heard(model(row)) for row in rows]
     if case.kind == "frames":

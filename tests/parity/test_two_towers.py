@@ -18,10 +18,11 @@ from attentif.api import export_model, import_model
 from attentif.errors import AttentifError
 from attentif.hub import read_folder, write_folder
 from attentif.hub.vocabulary import read_tokenizer
-from attentif.models import Batch, Input
+from attentif.models import Batch, Input, ModelConfig
 from attentif.models.heads.pooling import ProbeConfig
 from attentif.nn.seq import Seq
 from attentif.tasks.embeddings.pictures import match_pictures
+from attentif.training.backbone import Backbone, make_backbone_layer
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:.*requires torchvision")]
 transformers.logging.set_verbosity_error()
@@ -107,6 +108,15 @@ def test_both_towers_agree_and_come_back(kind: str, tmp_path: Path) -> None:
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
     assert_close(again.eval()(input_ids=ids, pixel_values=pictures).logits_per_text, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_a_task_of_texts_begins_with_the_tower_of_texts(tmp_path: Path) -> None:
+    make_folder("clip", tmp_path / "clip")
+    import_model(tmp_path / "clip", tmp_path / "run")
+    backbone = Backbone.of(tmp_path / "run")
+    model = ModelConfig.model_validate(make_backbone_layer(backbone.layer, backbone.config, "tag").values["model"])
+    assert model.tower is None
+    backbone.check(model.with_any_size())
 
 
 def test_a_table_by_its_older_name_takes_the_place_of_the_other(tmp_path: Path) -> None:

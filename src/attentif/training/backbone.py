@@ -62,7 +62,8 @@ def make_backbone_layer(source: Layer, run: StoredConfig, task: Any) -> Backbone
     usual = (*CUSTOMS, *(ANSWERS if run.task.kind == task else ()))
     if customs := {key: value for key, value in source.values["task"].items() if key in usual and key in known}:
         kept["task"] = {"kind": task} | customs
-    return BackboneLayer({"model": source.values["model"] | {"head": values}, **kept}, source.name, source.text, run.tokenizer)
+    model = {key: value for key, value in source.values["model"].items() if key != "tower" or values.get("similarity")}
+    return BackboneLayer({"model": model | {"head": values}, **kept}, source.name, source.text, run.tokenizer)
 
 
 def answers_alike(run: StoredConfig, task: Any) -> bool:
