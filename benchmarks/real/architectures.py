@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from attentif.view.verdict import conclusion
 from attentif.view.words import duration, metric
 from benchmarks.real.comparison import QUICK, write_part
 
@@ -64,7 +65,8 @@ def write_page(parts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield "\n".join(table("score, mean over seeds and 95 % interval", parts, score)) + "\n"
     yield "\n".join(table("seconds of a run, one thread, and operations a token", parts, cost)) + "\n"
     for name, part in parts.items():
-        yield write_part({**part, "name": SETS[name]})
+        named = {**part, "name": SETS[name], "recipe": SETS[name]}
+        yield write_part({**named, "conclusion": {"en": conclusion(named).en}})
 
 
 def table(what: str, parts: Mapping[str, Mapping[str, Any]], cell: Any) -> Iterator[str]:
