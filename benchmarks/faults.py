@@ -31,10 +31,10 @@ READ = ("README.md", "report.html", "metrics.jsonl", "results.json", "lock")  # 
 Count = tuple[int, int, list[str]]  # tried, survived, lost
 
 
-def train_small(folder: Path, base: str = "encoder-tiny", **train: object) -> attentif.Run:
+def train_small(folder: Path, base: str = "encoder-tiny", width: int = 16, **train: object) -> attentif.Run:
     rows = [{"text": f"film {'bon' if n % 2 else 'mauvais'} {n % 7}", "label": "+" if n % 2 else "-"} for n in range(60)]
     settings = {"epochs": 0, "min_steps": 0, "steps": 12, "checkpoint_every": 3, "baselines": False, "threads": 1} | train
-    model = {"base": base, "layers": 1, "width": 16}
+    model = {"base": base, "layers": 1, "width": width}
     return attentif.train("reviews", data=rows, out=folder, train=settings, model=model, watch=Silent())
 
 
@@ -112,7 +112,7 @@ def _limit_memory(megabytes: int) -> None:
 
 def fill_disks(folder: Path) -> Count:
     """Commands on disks of seven sizes: they end well, or with one line that names the file, and leave nothing half-made."""
-    run = train_small(folder / "run", "esm-tiny").path
+    run = train_small(folder / "run", "esm-tiny", 64).path
     texts, rows = folder / "texts.txt", folder / "rows.csv"
     texts.write_text("un chat gris dort près du feu\n" * 3000, encoding="utf-8")
     rows.write_text("text,label\n" + "".join(f"film {n} {'bon' if n % 2 else 'nul'},{n % 2}\n" for n in range(5000)), encoding="utf-8")
@@ -123,7 +123,7 @@ def fill_disks(folder: Path) -> Count:
         "train": ["train", "classify", "--data", str(rows), "--out", "run", *small],
         "ngram": ["train", "ngram", "--data", str(texts), "--out", "run"],
         "tokenizer": ["tokenizer", "train", str(texts), "--vocab", "300", "--out", "t.json"],
-        "import": ["import", str(folder / "hf"), "--out", "run"],
+        "import": ["import", str(folder / "hf"), "run"],
         "export hf": [*export, "hf", "out"],
         "quantize": ["quantize", str(run), "out"],
         "predict": ["predict", str(run), "--file", str(rows), "--out", "answers.csv"],

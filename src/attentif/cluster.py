@@ -4,6 +4,7 @@ Runs and files are named by their paths, which all machines see. A worker that i
 raises comes back as its result. dask sends functions and values as pickles between its processes: only on networks that you trust.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -96,7 +97,8 @@ def open_cluster(where: str) -> Iterator[Cluster]:
     import dask
     from distributed import Client, LocalCluster
 
-    dask.config.set({"distributed.scheduler.allowed-failures": LOSSES, "distributed.logging.distributed": "error"})
+    dask.config.set({"distributed.scheduler.allowed-failures": LOSSES})
+    logging.getLogger("distributed").setLevel(logging.ERROR)  # dask tells every step of its life
     cluster: Any = where
     if where == "local":
         cluster = LocalCluster(threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="ERROR")

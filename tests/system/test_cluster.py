@@ -82,7 +82,7 @@ def test_jobs_of_a_comparison_report_what_went_wrong(cluster, tmp_path):
     assert str(tmp_path / "none") in ended.error
 
 
-def test_a_local_cluster_takes_ports_that_are_free():
+def test_a_local_cluster_is_quiet_and_takes_ports_that_are_free(caplog):
     """Of dask's own choice, 8787, it warns where another program has it."""
     with socket.socket() as taken:
         with suppress(OSError):  # another program has it
@@ -90,6 +90,7 @@ def test_a_local_cluster_takes_ports_that_are_free():
             taken.listen()
         with open_cluster("local") as opened:
             assert opened.wait_for(opened.submit(len, "ab")).get() == 2
+    assert [record.message for record in caplog.records if record.name.startswith("distributed")] == []
 
 
 def test_an_address_that_is_none_is_refused():

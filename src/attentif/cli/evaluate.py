@@ -90,7 +90,7 @@ def evaluate(
     metric = loaded.task.metric_for(loaded.state)
     metric = metric if metric in found.scores else next(iter(found.scores))  # other files may ask other questions
     if json:
-        print_json(finite({"run": str(run), "data": file, "metric": metric, **asdict(found)}))
+        print_json(finite({"run": str(run), "data": one_or_all(data), "metric": metric, **asdict(found)}))
     else:
         unit = asdict(loaded.task.scored_unit or loaded.task.unit)
         title = title_of(pick(" et ", " and ").join(data or [chosen]), found.examples, unit)
