@@ -114,12 +114,15 @@ def test_settings_are_tried_on_the_workers(cluster, tmp_path):
 
 def test_scores_of_a_cluster_are_those_of_one_machine(run, cluster, tmp_path):
     file = tmp_path / "rows.csv"
-    file.write_text("text,label\n" + "".join(f"film {n} {'bon' if n % 3 else 'mauvais'},{'+' if n % 2 else '-'}\n" for n in range(3000)))
+    rows = [f"film {n} {'bon' if n % 3 else 'mauvais'},{'+' if n % 2 else '-'}" for n in range(3000)]
+    rows[::200] = [f"film {'bon' if n % 2 else 'mauvais'} {n % 7},{'+' if n % 2 else '-'}" for n in range(15)]  # trained on
+    file.write_text("\n".join(["text,label", *rows]) + "\n")
     loaded, data = load(run.path, threads=1), {"train": str(file)}
     alone, seen = loaded.evaluate(data), []
     split = RemoteSplit(RemoteRun.of(run.path), json.dumps(data), "test")
     together = loaded.evaluate(data, remote_map=score_on(cluster, split), progress=lambda done, total: seen.append((done, total)))
     assert together == alone
+    assert together.details["trained_on"] > 0  # and the others were scored by the workers too
     assert seen[-1][0] == seen[-1][1] > 1
 
 
