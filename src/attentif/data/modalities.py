@@ -72,9 +72,9 @@ def load_things(config: DataConfig, frame: Frame, rate: int | None, say: Say) ->
     if "audio" in texts.train.columns:
         rate = rate or min(find_first_rate(texts.train), HIGHEST_RATE)
     tolerance = Tolerance(config.skip_bad)
-    parts = [_decode(getattr(texts, split), frame, rate, tolerance, say) for split in SPLITS]
-    require_one_size([Questions(part.table, part.pixels, part.picture) for part in parts])
-    return ThingSplits(*parts, rate if parts[0].waves else None, texts, [*texts.notes, *tolerance.notes])
+    train, valid, test = (_decode(getattr(texts, split), frame, rate, tolerance, say) for split in SPLITS)
+    require_one_size([Questions(part.table, part.pixels, part.picture) for part in (train, valid, test)])
+    return ThingSplits(train, valid, test, rate if train.waves else None, texts, [*texts.notes, *tolerance.notes])
 
 
 def load_thing_rows(config: DataConfig, frame: Frame, rate: int | None, say: Say) -> tuple[Things, list[str]]:

@@ -8,7 +8,7 @@ The input is the text; the picture is `Input.beside`. Each row's text follows it
 a picture is read alone: a decoder's later steps.
 """
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field
@@ -30,7 +30,7 @@ PICTURE, TEXT = 0, 1  # rows of the table of kinds
 class PictureTextConfig(FrontendConfig):
     """Base of the frontends that read pictures and texts."""
 
-    from_data = ("vocab", "channels", "height", "width")
+    from_data: ClassVar[tuple[str, ...]] = ("vocab", "channels", "height", "width")
     vocab: int | None = Field(None, gt=0, description="tokens of the vocabulary; by default the tokenizer's")
     size: int = Field(16, gt=0, description="side of a patch in pixels")
     stride: int | None = Field(None, gt=0, description="pixels from a patch to the next; by default its side. It divides height and width")

@@ -167,13 +167,13 @@ class Contrastive(Task[ContrastiveState, EncodedThings]):
         mean, std = (self.config.mean, self.config.std) if self.config.mean else channel_scale(train.pixels)
         state = state or ContrastiveState(mean, std, splits.rate, tuple(dict.fromkeys(train.table["text"]))[:KNOWN])
         filled = model.with_sizes(frontend=frontend)
-        parts = [self._encode(state, part, tokenizer, filled, notes, say) for part in splits.parts]
-        kinds = " and ".join(", ".join(parts[0].kinds).rsplit(", ", 1))
+        first, valid, test = (self._encode(state, part, tokenizer, filled, notes, say) for part in splits.parts)
+        kinds = " and ".join(", ".join(first.kinds).rsplit(", ", 1))
         notes.append(f"each row is a {kinds}; {format_count(len(set(train.table['text'])), 'different text')} in train")
         say_all(notes, say)
-        longest = max(int(part.ids.lengths.max()) for part in parts)
+        longest = max(int(part.ids.lengths.max()) for part in (first, valid, test))
         sizes = Sizes(tokenizer.vocab, max_len=longest, frontend=frontend | {"mels": self.config.features.mels})
-        return Prepared(state, *parts, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
+        return Prepared(state, first, valid, test, {"tokenizer": tokenizer}, sizes, splits.digest, notes)
 
     def read(self, state: ContrastiveState, data: DataConfig, tokenizers: Tokenizers, model: ModelConfig, say: Say) -> EncodedThings:
         things, notes = load_thing_rows(data, self.config.frame(model.frontend), state.rate, say)
@@ -258,7 +258,8 @@ class Contrastive(Task[ContrastiveState, EncodedThings]):
 
     def inputs(self, file: Path, column: str | None) -> list[str | Example] | None:
         """The pictures, sounds and texts of a table, each an input; None for lines of text."""
-        return read_things(file)
+        found = read_things(file)
+        return None if found is None else [*found]
 
     def predict(self, model: Model, state: ContrastiveState, tokenizers: Tokenizers, inputs: Inputs, **options: Any) -> list[Prediction]:
         """Inputs of several kinds are matched with each other: of each, the nearest of another kind. Of one kind, with the known texts."""
