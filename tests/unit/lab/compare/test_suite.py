@@ -177,10 +177,9 @@ def test_suites_that_come_along_say_what_they_ask_and_hide_no_recipe() -> None:
     for name in suite_names():
         layer = suite_layer(name)
         assert len(layer.about) > 40
-        for place, part in enumerate(layer.values["on"]):
-            if part["recipe"] in recipe_names():
-                one = Layer(layer.values | {"on": [layer.values["on"][place]]}, layer.name)
-                assert len(load_suite([one]).parts[0].models) >= 4
+        alone = [Layer(layer.values | {"on": [part]}, layer.name) for part in layer.values.get("on", [])]
+        for one in alone or [layer]:
+            assert len(load_suite([one]).parts[0].models) >= 4
 
 
 def test_a_recipes_file_is_no_suite(page: Path, tmp_path: Path) -> None:
