@@ -47,7 +47,8 @@ def with_contents(capability: Capability, request: Request, reads: str, scratch:
                 given = given | {role: _open_content(given[role], role, place, scratch)}
             elif role == reads:
                 raise UsageError(f"input {place}: {role!r} is missing")
-        inputs.append(given[reads] if set(given) == {reads} else given)
+        # a text stays in its object: as a string, some tasks would take it for JSON that names a file
+        inputs.append(given[reads] if set(given) == {reads} and reads in capability.files else given)
     return request.model_copy(update={"inputs": inputs})
 
 

@@ -119,10 +119,21 @@ def test_every_preset_runs(name: str) -> None:
     model = build(config)
     logits, seq = model(batch(config))
     assert logits.isfinite().all()
-    shapes = {"classify": (2, 3), "horizon": (2, 4, 1, 2), "ctc": (2, 8, 100), "tokens": (2, 7, getattr(config.head, "classes", 0))}
+    shapes = {
+        "match": (2, getattr(config.head, "components", 0)),
+        "classify": (2, 3),
+        "horizon": (2, 4, 1, 2),
+        "ctc": (2, 8, 100),
+        "tokens": (2, 7, getattr(config.head, "classes", 0)),
+    }
     assert logits.shape == shapes.get(config.head.kind, (2, 7, _vocab(config)))
     assert seq.batch == 2
-    logits.square().mean().backward()
+    total = logits.square().mean()
+    if config.frontend.kind == "modalities":  # which reads one kind at a time
+        pictures = Input(torch.randn(2, 1, 8, 8), Seq.from_padded([4, 4]))
+        sounds = Input(torch.randn(2, 30, config.frontend.mels), Seq.from_padded([30, 13]))
+        total = model.head.scale * (total + sum(model(Batch(source))[0].square().mean() for source in (pictures, sounds)))
+    total.backward()
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 

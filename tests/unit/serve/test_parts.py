@@ -88,6 +88,7 @@ def test_a_sound_becomes_a_file_of_the_worker_and_is_removed(tmp_path: Path) -> 
         ("transcribe", "audio", "/etc/passwd"), ("transcribe", "audio", {"audio": "../a.wav"}), ("forecast", "series", "file:///etc/passwd"),
         ("forecast", "series", {"values": "[]"}), ("describe", "image", "photo.png"), ("answer", "question", '{"image": "/etc/passwd"}'),
         ("answer", "question", {"question": "?", "image": "/etc/passwd"}), ("transcribe", "audio", "data:audio/wav;base64,!"),
+        ("match", "text", {"image": "/etc/passwd"}), ("match", "text", {"text": "a", "audio": "a.wav"}),
     ],
 )  # fmt: skip
 def test_names_of_files_are_refused(capability: str, reads: str, given, tmp_path: Path) -> None:
@@ -137,6 +138,14 @@ def test_an_answer_that_is_too_large_becomes_an_error_and_the_others_stay() -> N
         data = data[4 + size :]
     assert (found[0].id, found[0].status, found[0].code) == (1, 400, "answer_too_large")
     assert found[1] == small
+
+
+@pytest.mark.parametrize(("capability", "reads"), [("match", "text"), ("answer", "question")])
+def test_a_text_that_is_json_names_no_file(capability: str, reads: str, tmp_path: Path) -> None:
+    hidden = {reads: '{"image": "/etc/passwd", "question": "?"}'}
+    assert with_contents(CAPABILITIES[capability], PredictRequest(inputs=[hidden]), reads, tmp_path).inputs == [hidden]
+    with pytest.raises(UsageError, match="object"):
+        with_contents(CAPABILITIES[capability], PredictRequest(inputs=[hidden[reads]]), reads, tmp_path)
 
 
 def test_fields_that_ask_for_nothing_are_accepted_and_others_refused_with_the_reason() -> None:
