@@ -89,7 +89,7 @@ SHOTS = (
     Shot("matrix", ("run", "numbers-1", "inside"), {"path": "decoder.blocks.0.cross", "view": "matrix"}, lang="fr"),
     Shot("gates", ("run", "reviews-lstm", "inside"), {"text": REVIEW}, dark=True),
     Shot("lens", ("run", "python-1", "inside"), {"text": READ, "view": "lens"}, lang="fr"),
-    Shot("change", ("run", "python-1", "change"), {"text": READ, "changes": HEADS}, height=1000, act=rank_heads),
+    Shot("change", ("run", "python-1", "change"), {"text": READ, "changes": HEADS}, height=1300, act=rank_heads),
     Shot("compare", ("compare",), {"a": "reviews-1", "b": "reviews-lstm", "text": REVIEW}, lang="fr", height=1000),
     Shot("course", ("course", "5"), lang="fr"),
     Shot("bpe", ("course", "1"), {"merges": 9}),

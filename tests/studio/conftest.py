@@ -26,6 +26,7 @@ from attentif.training.manifest import accept_files
 from attentif.training.progress import Silent
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
+POISON = "<svg/onload=window.hacked=1>"  # a token
 TRAIN = {"steps": 6, "eval_every": 3, "checkpoint_every": 2, "keep": 9, "follow": True, "baselines": False, "threads": 1, "log_every": 1}
 SMALL = {"width": 32, "layers": 2}
 
@@ -54,9 +55,9 @@ def poison_tokenizer(run: Path, word: str) -> None:
     file = run / "tokenizer.json"
     tokenizer = json.loads(file.read_text(encoding="utf-8"))
     id = tokenizer["model"]["vocab"].pop(word)
-    tokenizer["model"]["vocab"][HOSTILE] = id
+    tokenizer["model"]["vocab"][POISON] = id
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
-    tokenizer["added_tokens"].append({"id": id, "content": HOSTILE, **flags})
+    tokenizer["added_tokens"].append({"id": id, "content": POISON, **flags})
     file.write_text(json.dumps(tokenizer), encoding="utf-8")
     accept_files(run)
 

@@ -21,6 +21,7 @@ from attentif.serve.studio import library
 from attentif.tasks.classification.classify import Classify
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
+POISON = "<svg/onload=window.hacked=1>"  # a token of the run HOSTILE
 TEXT = "le film numéro 3 est superbe"
 EVERY = ["classify", "lstm", "language", "mamba", "mamba2", "linear", "experts", "translate", "digits", "tones", "forecast", "folder"]
 
@@ -283,13 +284,14 @@ def test_markup_in_names_labels_and_texts_is_only_text(visit):
 
 @pytest.mark.parametrize("view", ["matrix", "lines", "steps"])
 def test_markup_in_a_vocabulary_is_only_text(visit, view):
-    page = settled(visit(state("run", HOSTILE, "inside", text=f"le film {HOSTILE} est", view=view)))
+    page = settled(visit(state("run", HOSTILE, "inside", text=f"le film {POISON} est", view=view)))
     tokens = page.locator(".tokens button").all_inner_texts()
-    assert HOSTILE in tokens  # it is a token of this run
-    assert page.locator("main img").count() == 0
-    page.goto(page.url.split("#")[0] + state("run", HOSTILE, "change", text=f"le film {HOSTILE}"))
+    assert POISON in tokens
+    assert page.locator("[onload]").count() == 0
+    page.goto(page.url.split("#")[0] + state("run", HOSTILE, "change", text=f"le film {POISON}"))
     until(page, f"document.querySelector('main').dataset.state === {json.dumps(f'run/{HOSTILE}/change')}")
-    assert settled(page).locator("main img").count() == 0
+    assert POISON in settled(page).locator(".tokens button").all_inner_texts()
+    assert page.locator("[onload]").count() == 0
 
 
 def test_an_error_is_a_sentence_in_the_page(visit):
