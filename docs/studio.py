@@ -12,9 +12,11 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 FOLDER = Path(__file__).parent / "images" / "studio"
@@ -134,7 +136,8 @@ def take(browser: Any, entrance: str, shot: Shot) -> None:
         settle(page)
     page.mouse.move(0, 0)
     page.wait_for_timeout(300)
-    page.screenshot(path=FOLDER / f"{shot.name}.png")
+    picture = Image.open(BytesIO(page.screenshot())).convert("RGB")
+    picture.quantize(256).save(FOLDER / f"{shot.name}.png", optimize=True)
     context.close()
 
 
