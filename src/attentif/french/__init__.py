@@ -6,7 +6,7 @@ message with its French below it. {0}, {1} ... stand for what varies: they are m
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
@@ -71,7 +71,7 @@ def _translate(message: str) -> str | None:
 
 
 def _fill(french: str, values: Sequence[str]) -> str:
-    write = {"!r": str, "!n": lambda names: COUNT.sub(lambda count: french_number(count[0]), names), None: _translate_part}
+    write: dict[str | None, Callable[[str], str]] = {"!r": str, "!n": lambda names: COUNT.sub(lambda count: french_number(count[0]), names), None: _translate_part}
     return PLACE.sub(lambda place: write[place[2]](values[int(place[1])]), french)
 
 

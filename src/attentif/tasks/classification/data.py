@@ -126,8 +126,7 @@ def all_logits(predictor: Predictor, dataset: Dataset, options: EvalOptions) -> 
 
 
 def _batch_logits(predictor: Predictor, _: Dataset, batch: Batch) -> Floats:
-    logits, _ = predictor(batch)
-    return logits.double().cpu().numpy()
+    return predictor(batch)[0].double().cpu().numpy()
 
 
 def show_error(model: Predictor, dataset: LabelledTexts, row: int, names: tuple[str, str], probability: float, wanted: Any) -> TextError:
