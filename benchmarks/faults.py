@@ -196,6 +196,9 @@ PARTS: dict[str, Callable[[Path], Count]] = {
 def main() -> int:
     code = 0
     for name in sys.argv[1:] or PARTS:
+        if name == "disks" and os.geteuid() != 0:
+            print("| disks | left out: only root may mount small disks |", flush=True)
+            continue
         with TemporaryDirectory() as folder:
             tried, survived, lost = PARTS[name](Path(folder))
         print(f"| {name} | {(PARTS[name].__doc__ or '').strip()} | {tried} | {survived} | {len(lost)} |", flush=True)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from terminal import typed
 
+from attentif.api import train
 from attentif.errors import RunError
 from attentif.files import name_full_disk, write_text
+from attentif.training.progress import Silent
 
 FULL = Path("/dev/full")
 
@@ -49,6 +51,39 @@ def test_a_command_on_a_full_disk_says_so_in_one_line_and_leaves_nothing(
     assert done.code == 1
     assert "no space left" in done.err.lower().splitlines()[-1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.txt"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, the same as a Hugging Face folder, and a file of rows."""
+    folder = tmp_path_factory.mktemp("full")
+    rows = [{"text": f"film {'bon' if n % 2 else 'mauvais'} {n % 7}", "label": "+" if n % 2 else "-"} for n in range(60)]
+    settings = {"epochs": 0, "min_steps": 0, "steps": 2, "baselines": False}
+    model = {"base": "esm-tiny", "layers": 1, "width": 64}
+    train("reviews", data=rows, out=folder / "run", train=settings, model=model, watch=Silent())
+    assert typed("export", str(folder / "run"), "--to", "hf", str(folder / "hf")).code == 0
+    (folder / "rows.csv").write_text("text\nfilm bon\nfilm mauvais\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "import hf new",
+        "export run --to hf new",
+        "quantize run new",
+        "predict run --file rows.csv --out new.csv",
+        "embed run rows.csv --text text --out new.npz",
+    ],
+)
+def test_a_command_that_uses_a_run_does_so_too(words: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    before = sorted(path.name for path in place.iterdir())
+    monkeypatch.setattr(os, "fsync", fail_writing)
+    done = typed(*words.split())
+    assert done.code == 1
+    assert "no space left" in done.err.lower().splitlines()[-1]
+    assert sorted(path.name for path in place.iterdir()) == before
 
 
 def test_the_outermost_name_is_said() -> None:

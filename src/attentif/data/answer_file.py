@@ -12,11 +12,12 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from attentif.errors import DataError, UsageError
+from attentif.errors import DataError, RunError, UsageError
 from attentif.files import finite, flush, write_json
 
 EVERY = 1.0  # seconds between two lines of the journal
@@ -69,7 +70,11 @@ class AnswerFile:
         part, journal_path = _working_files(path)
         part.write_bytes(b"")
         journal = Journal(job)
-        write_json(journal_path, asdict(journal))
+        try:
+            write_json(journal_path, asdict(journal))
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
         return cls(path, journal)
 
     @classmethod
@@ -93,10 +98,14 @@ class AnswerFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and not self.file.closed:
+        if kind is None:
+            self.file.close()
+            return
+        with suppress(OSError, RunError, ValueError):  # of a full disk, or of a file that is closed: the journal that is there still holds
             self.save()
-        self.file.close()
-        if kind is not None and not self.journal.rows:  # nothing to go on with
+        with suppress(OSError):
+            self.file.close()
+        if not self.journal.rows:  # nothing to go on with
             self.part.unlink(missing_ok=True)
             self.journal_path.unlink(missing_ok=True)
 
