@@ -136,7 +136,7 @@ def _float_tile(outputs: int, rows: int, *, halves: bool = False) -> Any:
 
             def body(step: Any, sums: list[Any]) -> list[Any]:
                 offset, along = builder.mul(step, I64(64)), builder.mul(step, I64(16 * size))
-                for row in w_rows if rows > 1 and outputs > 1 else []:  # one row reads fast enough without
+                for row in w_rows if outputs > 1 else []:  # several short streams at once are too much for the processor's own
                     builder.call(prefetch, (_at(builder, builder.add(builder.add(row, ahead), along), I8), I32(0), I32(3), I32(1)))
                 given = [builder.load(_at(builder, builder.add(row, offset), vector), align=4) for row in x_rows]
                 found: list[Any] = []
@@ -245,7 +245,7 @@ def _byte_product(context: Any, builder: Any) -> Any:
     return by_words
 
 
-SHAPES = (1, 1), (4, 1), (1, 4), (4, 2), (4, 3), (4, 4)  # outputs and rows of the tiles
+SHAPES = (1, 1), (1, 4), (4, 2), (4, 3), (4, 4)  # outputs and rows of the tiles
 float_tiles = tuple(_float_tile(*shape) for shape in SHAPES)
 half_tiles = tuple(_float_tile(*shape, halves=True) for shape in SHAPES)
 byte_tile_1, byte_tile_2, byte_tile_4 = (_byte_tile(rows) for rows in (1, 2, 4))

@@ -75,28 +75,27 @@ def quantise(x: int, size: int, q: int, scales: int, offsets: int) -> None:
 
 def _multiplier(tiles: Any, size: int) -> Any:
     """The product of weights of so many bytes. What is left of an inner width beyond sixteens is for float32 alone."""
-    tile_11, tile_41, tile_14, tile_42, tile_43, tile_44 = tiles
+    tile_11, tile_14, tile_42, tile_43, tile_44 = tiles
 
     @subroutine
     def multiply(w: int, inner: int, x: int, x_stride: int, rows: int, start: int, stop: int, y: int, y_stride: int) -> None:
-        """y[r, o − start] for o in [start, stop), in tiles of four outputs, whose rows of W memory sends at once, and up to four rows."""
+        """y[r, o − start] for o in [start, stop). One row reads W as one stream; several rows share what is read in tiles of 4 × 4."""
         steps = inner // 16
         row = 0
         while row < rows and steps > 0:
             some = min(rows - row, 4)
             given, target = x + 4 * row * x_stride, y + 4 * row * y_stride
             o = start
-            while o + 4 <= stop:
-                begin, to = w + size * o * inner, target + 4 * (o - start)
-                if some == 4:
-                    tile_44(begin, inner, given, x_stride, steps, to, y_stride)
-                elif some == 3:
-                    tile_43(begin, inner, given, x_stride, steps, to, y_stride)
-                elif some == 2:
-                    tile_42(begin, inner, given, x_stride, steps, to, y_stride)
-                else:
-                    tile_41(begin, inner, given, x_stride, steps, to, y_stride)
-                o += 4
+            if some > 1:
+                while o + 4 <= stop:
+                    begin, to = w + size * o * inner, target + 4 * (o - start)
+                    if some == 4:
+                        tile_44(begin, inner, given, x_stride, steps, to, y_stride)
+                    elif some == 3:
+                        tile_43(begin, inner, given, x_stride, steps, to, y_stride)
+                    else:
+                        tile_42(begin, inner, given, x_stride, steps, to, y_stride)
+                    o += 4
             while o < stop:
                 begin, to = w + size * o * inner, target + 4 * (o - start)
                 if some == 4:
