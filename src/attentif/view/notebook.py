@@ -11,7 +11,7 @@ from attentif.view.blocks import Block, Cell, Drawing, Paragraph, Section, Table
 from attentif.view.forecasts import first_forecast, forecast_table
 from attentif.view.page import Fragment
 from attentif.view.report import points
-from attentif.view.small_figure import Line, draw_lines
+from attentif.view.small_figure import SmallCurve, draw_lines
 from attentif.view.words import Text, Words, count, metric, number, percent
 
 MOST = 20  # rows shown
@@ -68,8 +68,8 @@ def show_run(
 def _loss_figure(history: Sequence[Mapping[str, Any]]) -> Drawing | None:
     train, valid = points(history, "loss"), points(history, "loss", "valid")
     lines = [
-        Line(Text("perte d'apprentissage", "training loss"), train, "muted"),
-        Line(Text("validation", "validation"), valid),
+        SmallCurve(Text("perte d'apprentissage", "training loss"), train, "muted"),
+        SmallCurve(Text("validation", "validation"), valid),
     ]
     if not (shown := [line for line in lines if len(line.points) > 1]):
         return None
@@ -121,4 +121,4 @@ def _forecast_figure(rows: Sequence[Mapping[str, Any]]) -> Drawing:
     values = [(float(place), float(row[name])) for place, row in enumerate(own)]
     low, high = ([pick(float(row[other]) for other in band) for row in own] if band else [] for pick in (min, max))
     called = f"{own[0]['series']}: {name}" if own[0].get("series") else name
-    return draw_lines(called, [Line(called, values, low=low, high=high)], str(own[0]["date"]), str(own[-1]["date"]))
+    return draw_lines(called, [SmallCurve(called, values, low=low, high=high)], str(own[0]["date"]), str(own[-1]["date"]))

@@ -16,7 +16,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SmallCurve:
     """A curve, with a band around it where `low` and `high` are given."""
 
     name: Words
@@ -26,12 +26,12 @@ class Line:
     high: Sequence[float] = ()
 
 
-def draw_lines(title: Words, lines: Sequence[Line], first: Words, last: Words) -> Drawing:
+def draw_lines(title: Words, lines: Sequence[SmallCurve], first: Words, last: Words) -> Drawing:
     """Curves over a common axis, whose ends are called `first` and `last`."""
     return Drawing(Text(*(_draw(title, lines, (first, last), lang) for lang in LANGS)))
 
 
-def _draw(title: Words, lines: Sequence[Line], ends: tuple[Words, Words], lang: Lang) -> str:
+def _draw(title: Words, lines: Sequence[SmallCurve], ends: tuple[Words, Words], lang: Lang) -> str:
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for y in (*(y for _, y in line.points), *line.low, *line.high)]
     across, up = _scale(xs, LEFT, WIDTH - RIGHT), _scale(ys, HEIGHT - BOTTOM, TOP)
