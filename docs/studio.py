@@ -130,7 +130,7 @@ def take(browser: Any, entrance: str, shot: Shot) -> None:
     page = context.new_page()
     page.goto(entrance)
     page.goto(f"{entrance.split('?')[0]}{shot.state}")
-    settle(page)
+    settle(page, f"document.querySelector('main').dataset.state === {json.dumps('/'.join(shot.parts))}")
     if shot.act:
         shot.act(page)
         settle(page)
