@@ -66,6 +66,7 @@ INPUTS: dict[str, tuple[Text, Text]] = {  # what comes in, and what makes vector
     "frames": (Text("spectrogramme", "spectrogram"), Text("Trames", "Frame embedding")),
     "series": (Text("série", "series"), Text("Segments de série", "Series embedding")),
     "joined": (Text("texte et image", "text and picture"), Text("Jetons et pavés", "Tokens and patches")),
+    "modalities": (Text("image, texte ou son", "picture, text or sound"), Text("Pavés, jetons ou trames", "Patches, tokens or frames")),
     "waves": (Text("son", "waveform"), Text("Convolutions sur l’onde", "Waveform convolutions")),
     "tubes": (Text("vidéo", "video"), Text("Tubes de pavés", "Tube embedding")),
     "convolutions": (Text("image", "picture"), Text("Réseau de convolutions", "Convolutional network")),
@@ -77,6 +78,7 @@ OUTPUTS: dict[str, tuple[Text, Text]] = {  # the box, and what comes out
     "crf": (Text("Linéaire et CRF", "Linear and CRF"), Text("étiquettes", "labels")),
     "ctc": (Text("Linéaire et CTC", "Linear and CTC"), Text("transcription", "transcript")),
     "embed": (Text("Vecteur de la suite", "Vector of the sequence"), Text("vecteur", "vector")),
+    "match": (Text("Linéaire, de longueur 1", "Linear, of length 1"), Text("vecteur de l’espace commun", "vector of the shared space")),
     "horizon": (Text("Linéaire", "Linear"), Text("valeurs à venir", "values to come")),
     "span": (Text("Linéaire et softmax", "Linear and softmax"), Text("début et fin de la réponse", "start and end of the answer")),
 }
