@@ -365,7 +365,7 @@ def token_scores(model: Model, dataset: Pairs, options: EvalOptions) -> dict[str
 
 
 def _batch_scores(model: Model, _: Pairs, batch: Batch) -> tuple[float, int, int]:
-    logits, labels, *_rest = scored_logits(model, batch)
+    logits, labels = scored_logits(model, batch)[:2]
     nats = float(F.cross_entropy(logits, labels, reduction="sum"))
     return nats, int((logits.argmax(-1) == labels).sum()), len(labels)
 
