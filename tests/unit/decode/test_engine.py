@@ -208,7 +208,7 @@ def test_tokens_become_vectors_inside_the_program(name: str) -> None:
     session.read(numbers)
     with pytest.raises(IndexError):  # a line outside the table is never read
         engine.step(torch.tensor([7, 40, 9]), seq, engine.bind([session.state]))
-    doubled = model.frontend.register_forward_hook(lambda module, given, found: (2 * found[0], found[1]))  # type: ignore[union-attr]
+    doubled = model.frontend.register_forward_hook(lambda module, given, found: (2 * found[0], found[1]))
     hooked = Session(model, PROMPTS, 4)
     assert hooked.stepper.engine is not None
     assert hooked.stepper.engine.lines is None
