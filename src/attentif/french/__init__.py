@@ -71,8 +71,12 @@ def _translate(message: str) -> str | None:
 
 
 def _fill(french: str, values: Sequence[str]) -> str:
-    write: dict[str | None, Callable[[str], str]] = {"!r": str, "!n": lambda names: COUNT.sub(lambda count: french_number(count[0]), names), None: _translate_part}
+    write: dict[str | None, Callable[[str], str]] = {"!r": str, "!n": _translate_counts, None: _translate_part}
     return PLACE.sub(lambda place: write[place[2]](values[int(place[1])]), french)
+
+
+def _translate_counts(names: str) -> str:
+    return COUNT.sub(lambda count: french_number(count[0]), names)
 
 
 def _translate_part(part: str) -> str:
