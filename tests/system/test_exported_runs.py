@@ -48,16 +48,15 @@ def test_a_language_model_goes_on_as_here(tmp_path: Path) -> None:
     assert again.generate("Un chat", max_tokens=12).tokens == run.generate("Un chat", max_tokens=12).tokens
 
 
-def test_the_default_recipe_in_the_shape_of_esm_is_loaded_by_transformers_with_equal_logits(tmp_path: Path) -> None:
+def test_the_default_recipe_is_loaded_by_transformers_with_equal_logits(tmp_path: Path) -> None:
     rows = [f"{word} film {n},{label}\n" for n in range(40) for word, label in (("bon", "oui"), ("long", "non"))]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
     settings = {"min_steps": 0, "steps": 6, "baselines": False, "device": "cpu"}
-    model = {"base": "esm-tiny"}
-    run = attentif.train("reviews", str(tmp_path / "films.csv"), out=tmp_path / "run", watch=Silent(), model=model, train=settings)
+    run = attentif.train("reviews", str(tmp_path / "films.csv"), out=tmp_path / "run", watch=Silent(), train=settings)
     assert run.task.config.linear == "none"
     made = export_model(run.path, tmp_path / "hf")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(made.path).eval()
-    assert type(theirs).__name__ == made.architecture == "EsmForSequenceClassification"
+    assert type(theirs).__name__ == made.architecture == "ModernBertForSequenceClassification"
     texts = ["un bon film", "Long, long film 3 ! et encore"]
     read = AutoTokenizer.from_pretrained(made.path)(texts, return_tensors="pt", padding=True, return_token_type_ids=False)
     ids = [run.tokenizer.encode(text).ids for text in texts]
@@ -74,8 +73,7 @@ def test_an_export_says_what_the_run_does_to_the_answers_of_its_network(tmp_path
     ]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
     settings = {"min_steps": 0, "steps": 6, "baselines": False, "device": "cpu"}
-    model = {"base": "esm-tiny"}
-    run = attentif.train("reviews", str(tmp_path / "films.csv"), out=tmp_path / "run", watch=Silent(), model=model, train=settings)
+    run = attentif.train("reviews", str(tmp_path / "films.csv"), out=tmp_path / "run", watch=Silent(), train=settings)
     made = export_model(run.path, tmp_path / "hf")
     assert made.caveat == run.note != ""
     assert made.caveat in (tmp_path / "hf" / "README.md").read_text()
@@ -122,7 +120,7 @@ def test_a_run_that_a_linear_model_answers_with_is_refused_with_the_key_to_train
     rows = [f"{word} film {n},{label}\n" for n in range(40) for word, label in (("bon", "oui"), ("long", "non"))]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
     head = {"kind": "classify", "pool": "first", "hidden": True}
-    for base, way_out in (("bert-tiny", r"task\.linear=none$"), ("lstm-tiny", r"model\.base=esm-tiny.*--to onnx")):
+    for base, way_out in (("bert-tiny", r"task\.linear=none$"), ("lstm-tiny", r"model\.base=modernbert-tiny.*--to onnx")):
         sizes = {"base": base, "width": 16, "layers": 1} | ({"head": head} if base == "bert-tiny" else {})
         run = trained(tmp_path / base, {"kind": "classify", "linear": choice}, sizes, str(tmp_path / "films.csv"))
         with pytest.raises(ConfigError, match=rf"config\.toml: task\.linear: .* {way_out}"):

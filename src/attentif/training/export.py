@@ -120,7 +120,7 @@ def _ways_out(helped: Sequence[str]) -> str:
 
 def _other_ways(labels: Sequence[str]) -> str:
     """What to do with a model that has no family."""
-    other = "; train with model.base=esm-tiny for a classifier that has a family, or" if labels else ";"
+    other = "; train with model.base=modernbert-tiny for a classifier that has a family, or" if labels else ";"
     return f"{other} --to onnx needs no family"
 
 
