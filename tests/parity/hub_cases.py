@@ -215,6 +215,14 @@ OPT = {
 BLOOM = {"hidden_size": 32, "n_layer": 2, "n_head": 4}
 GPTJ = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 80, "rotary_dim": 8}
 FALCON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_hidden_size": 48}
+# as many heads as have slopes that bfloat16 rounds
+RW = FALCON | {
+    "num_attention_heads": 16,
+    "alibi": True,
+    "parallel_attn": False,
+    "multi_query": False,
+    "bias": True,
+}
 MODERN = {
     "hidden_size": 32,
     "num_hidden_layers": 4,
@@ -489,6 +497,9 @@ CASES = {
     "pegasus bare": Case("PegasusModel", "PegasusConfig", MBART, kind="seq2seq", double=False),
     "opt": Case("OPTForCausalLM", "OPTConfig", OPT),
     "opt without biases": Case("OPTForCausalLM", "OPTConfig", OPT | {"enable_bias": False, "activation_function": "gelu"}),
+    "opt 350m": Case("OPTForCausalLM", "OPTConfig", OPT | {"word_embed_proj_dim": 24, "do_layer_norm_before": False}),
+    "opt narrow": Case("OPTForSequenceClassification", "OPTConfig", OPT | {"word_embed_proj_dim": 24, "num_labels": 3}),
+    "opt narrow bare": Case("OPTModel", "OPTConfig", OPT | {"word_embed_proj_dim": 24, "_remove_final_layer_norm": True}),
     **heads("OPT", "OPTConfig", OPT, f"{CLASSIFY} {ANSWER} Model"),
     "bloom": Case("BloomForCausalLM", "BloomConfig", BLOOM, double=False),
     "bloom six heads": Case("BloomForCausalLM", "BloomConfig", BLOOM | {"n_head": 6, "hidden_size": 36}, double=False),
@@ -502,8 +513,15 @@ CASES = {
     "falcon 11b": rotary(
         "FalconForCausalLM", "FalconConfig", FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1}
     ),
+    "falcon rw": rotary("FalconForCausalLM", "FalconConfig", RW),
+    "falcon alibi": rotary("FalconForCausalLM", "FalconConfig", FALCON | {"num_attention_heads": 16, "alibi": True}),
+    "falcon rw classify": rotary("FalconForSequenceClassification", "FalconConfig", RW | {"num_labels": 3}),
     **heads("Falcon", "FalconConfig", FALCON | {"multi_query": False}, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
     "stablelm": rotary("StableLmForCausalLM", "StableLmConfig", LLAMA | {"use_qkv_bias": True}),
+    "stablelm 2 12b": rotary(
+        "StableLmForCausalLM", "StableLmConfig", LLAMA | {"qk_layernorm": True, "use_parallel_residual": True, "use_qkv_bias": False}
+    ),
+    "stablelm norms": rotary("StableLmForSequenceClassification", "StableLmConfig", LLAMA | {"qk_layernorm": True, "num_labels": 3}),
     **heads("StableLm", "StableLmConfig", LLAMA, f"{CLASSIFY} {TAG} Model", double=False),
     "olmo2": rotary("Olmo2ForCausalLM", "Olmo2Config", LLAMA),
     **heads("Olmo2", "Olmo2Config", LLAMA, f"{CLASSIFY} Model", double=False),

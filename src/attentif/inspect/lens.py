@@ -31,6 +31,6 @@ def logit_lens(model: Model, batch: Batch, row: int = 0) -> LogitLens:
         x, seq = (model.target or model.frontend)(last)
         flows = {path: flow for path, flow in activations(model, batch).items() if path.startswith(f"{name}.")}
         streams = [x, *(flow.stream for flow in flows.values())]
-        found = [model.head(stack.norm(stream), seq)[row] for stream in streams]
+        found = [model.head(stack.finish(stream, seq), seq)[row] for stream in streams]
     logits = torch.stack([z if z.dim() == 2 else z[None] for z in found])
     return LogitLens(["embedding", *flows], logits)

@@ -1,6 +1,7 @@
 """Positional biases added to the attention scores: score(q, k) + b(q_pos, k_pos), one b per head.
 
     alibi      b = −m_h · |q_pos − k_pos|,   m_h = 2^(−8h/H)                            (Press et al. 2022)
+    alibi-rounded  b = −s · |r(m_h q_pos) − r(m_h k_pos)|, r rounds to bfloat16, m_h too                 (Falcon-RW)
     relative   b = table[bucket(k_pos − q_pos), h]: learned, exact for near tokens, logarithmic for far ones   (T5, Raffel et al. 2020)
     relative-2d  b = table[row(q) − row(k), column(q) − column(k), h], and a value from, to and of the class token   (Bao et al. 2022)
     distances  no number but a vector p for each distance, for `mixers/disentangled.py` to score            (He et al. 2021, DeBERTa)
@@ -60,6 +61,30 @@ def alibi_slopes(heads: int) -> list[float]:
     power = 2 ** math.floor(math.log2(heads))
     slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
     return slopes + [2 ** (-8 * (h + 1) / (2 * power)) for h in range(0, 2 * (heads - power), 2)]
+
+
+@BIASES.register
+class RoundedALiBiConfig(PositionBiasConfig):
+    """ALiBi as Falcon-RW was trained with it: in bfloat16, and scaled as the scores are."""
+
+    kind: Literal["alibi-rounded"] = Field("alibi-rounded", description="ALiBi in bfloat16, scaled as the scores are (Falcon-RW)")
+    scale: float = Field(1.0, gt=0, description="s: factor on the penalties (Falcon-RW: 1/√head_width)")
+
+    def build(self) -> nn.Module:
+        return RoundedALiBi(self.heads, self.scale)
+
+
+class RoundedALiBi(ALiBi):
+    """What is added to a score there is s · r(m_h k_pos): here, less what is the same for all keys of a query."""
+
+    def __init__(self, heads: int, scale: float) -> None:
+        super().__init__(heads)
+        self.scale = scale
+
+    def forward(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        slopes = self.slopes.bfloat16()[:, None]
+        q, k = ((slopes * pos[..., None, :].bfloat16()).float() for pos in (q_pos, k_pos))  # (..., H, T)
+        return -self.scale * (q[..., :, None] - k[..., None, :]).abs()
 
 
 @BIASES.register
@@ -133,6 +158,7 @@ class RelativePlane(nn.Module):
     def __init__(self, config: RelativePlaneConfig) -> None:
         super().__init__()
         self.rows, self.columns, self.heads = config.rows, config.columns, config.heads
+        self.max_len = 1 + config.rows * config.columns
         self.offsets = (2 * config.rows - 1) * (2 * config.columns - 1)
         self.table = nn.Embedding(self.offsets + 3, config.heads)
 
@@ -148,6 +174,9 @@ class RelativePlane(nn.Module):
     def forward(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         values: Tensor = self.table(self.index(q_pos, k_pos))  # (..., T, S, H)
         return values.movedim(-1, -3)
+
+
+BY_POSITION = (RelativePlane, RoundedALiBi)  # biases that do not follow from the distance alone
 
 
 @BIASES.register

@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attentif.config import Config, OneOf, Registry
+from attentif.errors import ConfigError
 from attentif.nn.auxiliary import CountingModule, current_auxiliary
 from attentif.nn.seq import Seq
 
@@ -27,6 +28,10 @@ class NormConfig(Config):
 
     def build(self, width: int) -> nn.Module:
         raise NotImplementedError
+
+    def build_by_head(self, heads: int, width: int) -> nn.Module:
+        """Build a norm of the last dimension of (..., H, K), with a gain of its own for each head."""
+        raise ConfigError(f"a {self.kind} norm cannot have a gain for each head (only a layer norm)")
 
 
 NORMS: Registry[NormConfig] = Registry("norm")
@@ -45,6 +50,9 @@ class LayerNormConfig(NormConfig):
 
     def build(self, width: int) -> nn.Module:
         return nn.LayerNorm(width, self.eps, bias=self.bias)
+
+    def build_by_head(self, heads: int, width: int) -> nn.Module:
+        return LayerNormByHead(heads, width, self.eps, bias=self.bias)
 
 
 @STACK_NORMS.register
@@ -132,6 +140,20 @@ class RMSNormAround(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, x.shape[-1:], self.around + self.weight, self.eps)
+
+
+class LayerNormByHead(nn.Module):
+    """Layer norm of each head, with gains and shifts of its own."""
+
+    def __init__(self, heads: int, width: int, eps: float, *, bias: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(heads, width))
+        self.bias = nn.Parameter(torch.zeros(heads, width)) if bias else None
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.layer_norm(x, x.shape[-1:], eps=self.eps) * self.weight
+        return y if self.bias is None else y + self.bias
 
 
 class RMSNormByGroup(nn.Module):

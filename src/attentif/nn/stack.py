@@ -38,7 +38,10 @@ class StackConfig(Config):
     placement: Placement = Field("pre", description="norms of sublayers: pre, post, both, branch, sandwich, none")
     final_norm: bool | None = Field(None, description="a norm after the last block; by default unless placement is post, both or none")
     norm: StackNorm = Field(LayerNormConfig(), description="layer, rms or batch")
-    bias: Bias | None = Field(None, description="positional bias of all its attention: alibi, relative, relative-2d")
+    out: int | None = Field(
+        None, gt=0, description="width of the output after a last linear map, without a bias; by default no map (OPT-350m)"
+    )
+    bias: Bias | None = Field(None, description="positional bias of all its attention: alibi, alibi-rounded, relative, relative-2d")
     reversible: bool = Field(False, description="reversible blocks of two sublayers; activations are recomputed (Reformer)")
     halves: Literal["mean", "concat"] = Field("mean", description="output of a reversible stack: mean of its halves, or both")
     block: dict[str, SublayerConfig] = Field({}, description="the sublayers of every block by name, in order")
@@ -60,6 +63,10 @@ class StackConfig(Config):
 
     def out_width(self, width: int) -> int:
         """Output width for input width `width`."""
+        return self.out or self.normed_width(width)
+
+    def normed_width(self, width: int) -> int:
+        """The same before the last map, which is what the final norm reads."""
         return 2 * width if self.halves == "concat" else width
 
     def sublayers(self) -> Iterator[tuple[Keys, SublayerConfig]]:
@@ -98,9 +105,10 @@ class Stack(nn.Module):
                 blocks.append(Block(sublayers, site))
         self.blocks = nn.ModuleList(blocks)
         last = config.placement not in ("post", "both", "none") if config.final_norm is None else config.final_norm
-        self.width = config.out_width(width)  # of its output
+        self.width, normed = config.out_width(width), config.normed_width(width)
         self.reversible, self.halves = config.reversible, config.halves
-        self.norm = config.norm.build(self.width) if last else nn.Identity()
+        self.norm = config.norm.build(normed) if last else nn.Identity()
+        self.project = nn.Linear(normed, self.width, bias=False) if config.out else nn.Identity()
         self.checkpointing = False  # recompute each block in the backward pass instead of keeping its activations
 
     def sublayers(self) -> Iterator[tuple[str, Sublayer]]:
@@ -134,13 +142,18 @@ class Stack(nn.Module):
     ) -> Tensor:
         states = None if state is None else [state.subtree(f"blocks.{number}.") for number in range(len(self.blocks))]
         if self.reversible:
-            return apply_norm(self.norm, self._both_halves(x, BlockInputs(seq, memory, memory_seq), states), seq)
+            return self.finish(self._both_halves(x, BlockInputs(seq, memory, memory_seq), states), seq)
         for number, block in enumerate(self.blocks):
             if self.checkpointing and torch.is_grad_enabled() and states is None:
                 x = checkpoint(block, x, seq, memory, memory_seq, use_reentrant=False, context_fn=recompute_contexts)
             else:
                 x = block(x, seq, memory, memory_seq, None if states is None else states[number])
-        return apply_norm(self.norm, x, seq)
+        return self.finish(x, seq)
+
+    def finish(self, x: Tensor, seq: Seq) -> Tensor:
+        """Apply what follows the last block: the final norm and the last map."""
+        y: Tensor = self.project(apply_norm(self.norm, x, seq))
+        return y
 
     def _both_halves(self, x: Tensor, around: BlockInputs, states: list[Any] | None) -> Tensor:
         blocks: Any = self.blocks

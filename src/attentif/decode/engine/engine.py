@@ -51,13 +51,20 @@ class Engine:
         self.lines = lower_tokens(plan, reads, self.x)
         for path, sublayer in model.decoder.sublayers():
             lower_sublayer(plan, sublayer, path, MixerInput(self.x))
-        self.head = _head_map(model.head)
-        if self.head is None:
-            plan.norm(model.decoder.norm, self.x, Sink(self.x)) if not isinstance(model.decoder.norm, nn.Identity) else None
+        last = MixerInput(self.x, model.decoder.norm)
+        if not isinstance(model.decoder.project, nn.Identity):
+            self.last = plan.buffer(model.decoder.width)
+            plan.linear(last, [(model.decoder.project, self.last)])
+            last = MixerInput(self.last)
         else:
+            self.last = self.x
+        self.head = _head_map(model.head)
+        if self.head is not None:
             logits = plan.buffer(_outputs(self.head))
-            plan.linear(MixerInput(self.x, model.decoder.norm), [(self.head, logits)])
+            plan.linear(last, [(self.head, logits)])
             self.logits = logits.data.numpy()
+        elif not isinstance(last.norm, nn.Identity):
+            plan.norm(last.norm, self.last, Sink(self.last))
         use_huge_pages(plan.kept)
         self.runner = ProgramRunner(plan)
 
@@ -82,7 +89,7 @@ class Engine:
         head = None if self.model is None else self.model.head
         assert isinstance(head, LanguageHead)
         if self.head is None:
-            found: Tensor = head(self.x.data[:rows, None], seq)[:, 0]
+            found: Tensor = head(self.last.data[:rows, None], seq)[:, 0]
             return found
         logits = torch.from_numpy(self.logits[:rows].copy())  # numpy's calls cost less than torch's
         logits = logits if head.scale == 1.0 else head.scale * logits

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from attentif.decode.engine.plan import ACTIVATIONS, MixerInput, Plan, Sink, UnsupportedError
 from attentif.kernels.fused import program as vm
 from attentif.kernels.fused.attend import ADJACENT, HALF
-from attentif.nn.bias import RelativePlane
+from attentif.nn.bias import BY_POSITION
 from attentif.nn.block import Parallel, Sublayer
 from attentif.nn.ffn import CLAMPED, GATED, FeedForward
 from attentif.nn.mixer import Recordable
@@ -84,8 +84,8 @@ def lower_attention(plan: Plan, mixer: Recordable, path: str, source: MixerInput
     plain_windows = all(isinstance(entry, WindowPattern) and entry.block == 1 for entry in config.pattern)
     if not plain_windows or not config.causal or mixer.distances is not None or (plan.one_text and config.pattern):
         raise UnsupportedError("attention with such a pattern")
-    if config.sinks or config.sharpening is not None or isinstance(mixer.position_bias, RelativePlane):
-        raise UnsupportedError("attention with sinks, sharpening or a bias of rows and columns")
+    if config.sinks or config.sharpening is not None or isinstance(mixer.position_bias, BY_POSITION):
+        raise UnsupportedError("attention with sinks, sharpening or a bias that does not follow from the distance")
     joined = plan.buffer((heads + 2 * groups) * width)
     ends = (heads * width, (heads + groups) * width, (heads + 2 * groups) * width)
     parts = [joined.part(start, stop) for start, stop in zip((0, *ends), ends, strict=False)]

@@ -16,10 +16,13 @@ def lower_tokens(plan: Plan, reads: TokenFrontend, x: Buffer) -> list[Lookup] | 
     if hooked or not plain or reads.segments is not None or (positions is None and reads.position is not None):
         return None
     projected = isinstance(reads.project, nn.Linear)
-    y = plan.buffer(weight.shape[1]) if projected else x
+    y = plan.buffer(weight.shape[1]) if projected or reads.widen is not None else x
     lookups = [plan.lookup(weight, y)]
     if reads.scale != 1.0:
         plan.norm(nn.Identity(), y, Sink(y, weight=reads.scale))
+    if reads.widen is not None:
+        plan.linear(MixerInput(y), [(reads.widen, x)])
+        y = x
     if positions is not None:
         place = plan.buffer(y.width)
         lookups.append(plan.lookup(positions, place))

@@ -41,6 +41,9 @@ class TokensConfig(FrontendConfig):
     from_data = ("vocab", "features")
     vocab: int | None = Field(None, gt=0, description="tokens of the vocabulary; by default the tokenizer's")
     embedding: int | None = Field(None, gt=0, description="width of embeddings, then projected to the model's (ELECTRA)")
+    projects: Literal["sum", "tokens"] = Field(
+        "sum", description="what is projected from embedding to width: the sum with positions (ELECTRA), or the tokens alone (OPT-350m)"
+    )
     segments: int = Field(0, ge=0, description="number of segment embeddings (BERT: 2)")
     scale: bool = Field(False, description="multiply embeddings by √width (2017)")
     factor: float = Field(1.0, gt=0, description="multiply embeddings by this number (Granite)")
@@ -69,10 +72,12 @@ class TokenFrontend(nn.Module):
             raise ConfigError("vocab: the size of the vocabulary is not known yet; give it, or train with a tokenizer")
         out, width = width, config.embedding or width
         self.tokens = nn.Embedding(config.vocab, width)
+        self.widen = nn.Linear(width, out, bias=False) if config.embedding and config.projects == "tokens" else None
+        width = width if self.widen is None else out
         self.segments = nn.Embedding(config.segments, width) if config.segments else None
         self.position = config.position.build(width) if config.position else None
         self.norm = config.norm.build(width) if config.norm else nn.Identity()
-        self.project = nn.Linear(width, out) if config.embedding else nn.Identity()
+        self.project = nn.Linear(width, out) if config.embedding and self.widen is None else nn.Identity()
         self.features = nn.Linear(config.features, out, bias=False) if config.features else None
         self.scale = config.factor * (math.sqrt(width) if config.scale else 1.0)
         self.mask_dropout = config.mask_dropout
@@ -84,6 +89,8 @@ class TokenFrontend(nn.Module):
             x = x * self.scale
         if self.mask_dropout is not None:
             x = self.mask_dropout.apply(x, source)
+        if self.widen is not None:
+            x = self.widen(x)
         if self.position is not None:
             x = x + self.position(position_ids(source.seq), x.dtype)
         if self.segments is not None:

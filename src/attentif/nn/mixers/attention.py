@@ -27,7 +27,7 @@ from torch.nn.utils.rnn import pad_sequence
 from attentif.config import Config
 from attentif.errors import ConfigError
 from attentif.kernels.attention import attention, attention_weights
-from attentif.nn.bias import Bias, DistanceVectors, RelativePlane
+from attentif.nn.bias import BY_POSITION, Bias, DistanceVectors
 from attentif.nn.cache import KeyValueState, WindowState
 from attentif.nn.distance import DistanceConfig
 from attentif.nn.linear import Linear
@@ -65,7 +65,9 @@ class AttentionConfig(HeadsConfig):
     rotary: RotaryConfig | None = Field(None, description="rotary positions")
     distances: DistanceConfig | None = Field(None, description="relative positions in the scores (Transformer-XL)")
     qk_norm: Norm | None = Field(None, description="normalise queries and keys")
-    qk_norm_of: Literal["head", "all"] = Field("head", description="qk_norm of each head, or of all heads as one vector (OLMo 2)")
+    qk_norm_of: Literal["head", "own", "all"] = Field(
+        "head", description="qk_norm of each head with one gain for all, or own gains (StableLM 2), or of all heads as one vector (OLMo 2)"
+    )
     softcap: float | None = Field(None, gt=0, description="bound scores to ± this value by a tanh")
     scale: float | None = Field(None, gt=0, description="factor on the scores; by default 1/√head_width")
     sharpening: SharpeningConfig | None = Field(None, description="queries that grow with their position (Llama 4)")
@@ -112,9 +114,7 @@ class Attention(Mixer, config=AttentionConfig):
             self.k_global = Linear(site.width, groups * K, bias=config.bias)
             self.v_global = Linear(site.width, groups * K, bias=config.bias)
         self.norms_all = config.qk_norm_of == "all"
-        q_width, k_width = (heads * K, groups * K) if self.norms_all else (K, K)
-        self.q_norm = config.qk_norm.build(q_width) if config.qk_norm else None
-        self.k_norm = config.qk_norm.build(k_width) if config.qk_norm else None
+        self.q_norm, self.k_norm = (self.build_norm(count, K) for count in (heads, groups))
         self.rotary = config.rotary.build(K) if config.rotary else None
         self.turns_input = config.rotary is not None and config.rotary.of == "input"
         if self.turns_input and heads * K != site.width:
@@ -131,14 +131,21 @@ class Attention(Mixer, config=AttentionConfig):
         if bias is not None and bias.heads != heads:
             whose = "the stack's bias" if config.own_bias is None else "own_bias"
             raise ConfigError(f"{whose} has {bias.heads} heads, this attention {heads}")
-        if isinstance(bias, RelativePlane) and config.pattern:
-            raise ConfigError("a pattern cannot be combined with a bias of rows and columns: it does not follow from the distance")
+        if isinstance(bias, BY_POSITION) and config.pattern:
+            raise ConfigError("a pattern cannot be combined with a bias that does not follow from the distance: relative-2d, alibi-rounded")
         self.position_bias: nn.Module | None
         share_module(self, "position_bias", bias)
         stretched = self.rotary is not None and self.rotary.by_length  # cached keys keep the angles of a shorter length
         streaming: Literal["exact", "approximate", "none"] = "none" if not config.causal else "approximate" if stretched else "exact"
-        limit = 1 + bias.rows * bias.columns if isinstance(bias, RelativePlane) else None
+        limit = getattr(bias, "max_len", None)
         self.caps = Caps(causal=config.causal, bidirectional=not config.causal, streaming=streaming, maps=True, max_len=limit)
+
+    def build_norm(self, heads: int, width: int) -> nn.Module | None:
+        """The norm of the queries, or of the keys."""
+        norm, of = self.config.qk_norm, self.config.qk_norm_of
+        if norm is None:
+            return None
+        return norm.build_by_head(heads, width) if of == "own" else norm.build(heads * width if of == "all" else width)
 
     def _refuse_global_projections(self) -> None:
         if not any(isinstance(entry, GlobalPattern) for entry in self.config.pattern):
