@@ -52,10 +52,10 @@ def both(folder: Path, config: dict[str, Any]) -> tuple[Tokenizer, Any]:
 
 
 def agree(ours: Tokenizer, theirs: Any, text: str) -> None:
-    """One text, and as the first of a pair: ids, offsets, and the text again."""
-    given, own = theirs(text, return_offsets_mapping=True), ours.encode(text, specials_in_text=True)
+    """One text, and as the first of a pair: ids, offsets where they have any, and the text again."""
+    given, own = theirs(text, return_offsets_mapping=theirs.is_fast), ours.encode(text, specials_in_text=True)
     assert own.ids == given["input_ids"]
-    assert own.offsets == given["offset_mapping"]
+    assert own.offsets == given.get("offset_mapping", own.offsets)
     pair = theirs(text, "et l'autre", return_token_type_ids=True)
     encoded = ours.encode(text, "et l'autre", specials_in_text=True)
     assert encoded.ids == pair["input_ids"]
@@ -85,9 +85,9 @@ def test_older_vocabulary_files_give_the_tokens_of_transformers(name: str, folde
     agree_on_all(*both(*folders(name)))
 
 
-# transformers forgets `legacy` and GPT-NeoX's `add_bos_token` when it saves, and dresses its own tokenizer.json in another way when it
+# SigLIP has no tokenizer.json there; transformers forgets `legacy` and GPT-NeoX's `add_bos_token` when it saves, and dresses its own tokenizer.json in another way when it
 # reads it again: we go by the file
-@pytest.mark.parametrize("name", [name for name in FAST if name not in ("llama-legacy", "neox-bos")])
+@pytest.mark.parametrize("name", [name for name in FAST if name not in ("llama-legacy", "neox-bos", "siglip")])
 def test_tokenizer_json_saved_by_transformers_gives_the_same_tokens(name: str, folders: Any, tmp_path: Path) -> None:
     folder, config = folders(name)
     transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)

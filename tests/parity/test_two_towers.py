@@ -1,5 +1,6 @@
 """CLIP and SigLIP from their folders: the vectors, the scores and the probabilities that transformers gives, for texts beside pictures."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ from attentif.hub.vocabulary import read_tokenizer
 from attentif.models import Batch, Input, ModelConfig
 from attentif.models.heads.pooling import ProbeConfig
 from attentif.nn.seq import Seq
+from attentif.serve.served import RefusedError, Served
+from attentif.serve.settings import ServerLimits
+from attentif.serve.studio.given import open_input
+from attentif.serve.studio.messages import InputRequest
 from attentif.tasks.embeddings.pictures import match_pictures
 from attentif.training.backbone import Backbone, make_backbone_layer
 
@@ -153,6 +158,39 @@ def test_what_a_run_cannot_compare_is_refused(tmp_path: Path) -> None:
         run.embed(["a dog"])
     with pytest.raises(AttentifError, match="compares no pictures"):
         match_pictures(run.network, run.embed([*pictures]), run.embed([*pictures]))
+
+
+def test_a_server_reads_pictures_by_content_and_opens_no_file_by_its_name(tmp_path: Path) -> None:
+    make_folder("clip", tmp_path / "clip")
+    CASES["vit bare"].build(tmp_path / "vit", torch.float32)
+    picture = make_pictures(tmp_path)[0]
+    content = "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode()
+    refused = lambda error: RefusedError.of(error).status
+    for name in ("clip", "vit"):
+        run = attentif.load(tmp_path / name)
+        served = Served(name, run, ServerLimits(), tmp_path)
+        served.warm_up()
+        call = served.call("embed", {"texts": [content]})
+        found = call.capability.call(run, call.request).model_dump()["vectors"]
+        np.testing.assert_allclose(found, run.embed([picture]), rtol=1e-6)
+        by_name, by_content = (run.predict([{"image": given}])[0].details["vector"] for given in (str(picture), content))
+        np.testing.assert_allclose(by_name, by_content, rtol=1e-6)
+        for asked, fields in (
+            (None, {"inputs": [{"text": "a", "image": str(picture)}]}),
+            (None, {"inputs": [str(picture)]}),
+            ("inspect", {"text": json.dumps({"image": str(picture)})}),
+        ):
+            with pytest.raises((AttentifError, RefusedError)) as error:
+                served.call(asked, fields)
+            assert refused(error.value) == 400
+        with pytest.raises(AttentifError) as error, open_input(run, InputRequest(text="a", beside={"image": str(picture)})):
+            pass
+        assert refused(error.value) == 400
+    with pytest.raises(AttentifError, match="reads no texts") as error:  # a name is a text
+        run.embed([str(picture)])
+    assert refused(error.value) == 400
+    named = attentif.load(tmp_path / "clip").embed([str(picture), content])
+    assert not np.allclose(named[0], named[1])
 
 
 @torch.no_grad()

@@ -20,7 +20,12 @@ def clip(source: Source, files: Sequence[Path]) -> Rust:
     rust.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
     words = pre_tokenizers.Split(Regex(CLIP_WORDS), behavior="removed", invert=True)
     rust.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False)])
-    rust.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Replace(END, " ")])
+    return with_spaces(rust)
+
+
+def with_spaces(rust: Rust) -> Rust:
+    """A blank where a word ends; what transformers does in its own program, and CLIP's tokenizer.json does not say."""
+    rust.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Replace(Regex(rf"{END}\z"), ""), decoders.Replace(END, " ")])
     return rust
 
 

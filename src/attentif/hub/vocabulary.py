@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, normalizers, processors
+from tokenizers import AddedToken, decoders, normalizers, processors
 from tokenizers import Tokenizer as Rust
 
 from attentif.errors import AttentifError, RunError
 from attentif.hub.files import CONFIG, read_json
 from attentif.hub.generation import read_decoding
+from attentif.hub.pair_tokenizers import END, with_spaces
 from attentif.hub.pieces import PieceKind
 from attentif.hub.slow_tokenizers import Source, first_line
 from attentif.hub.styles import OF_MODEL, SAME, STYLES, Style
@@ -43,6 +44,8 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer | None:
         tokens = _special_tokens(said, None if style is None else replace(style, names=usual))
         _add(rust, said, tokens, _more(said), file)
         _change_first(rust, style, Source(said, {}))
+        if getattr(rust.model, "end_of_word_suffix", None) == END and isinstance(rust.decoder, decoders.ByteLevel):
+            with_spaces(rust)
         return _finish(rust, tokens, file, config, "vocab_size")
     files = _files(folder, style, said, config)
     return None if style is None or files is None else _from_files(style, said, files, config, "vocab_size")

@@ -6,10 +6,11 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
+from attentif.data.images import DATA_URI
 from attentif.errors import UsageError
 from attentif.tasks.capabilities import Capability
 from attentif.tasks.requests import InspectRequest, PredictRequest, Request
@@ -52,7 +53,7 @@ def with_contents(capability: Capability, request: Request, reads: str, scratch:
     return request.model_copy(update={"inputs": inputs})
 
 
-def with_inspected_content(request: InspectRequest, reads: str, roles: Collection[str], scratch: Path) -> tuple[InspectRequest, list[str]]:
+def with_inspected_content(request: InspectRequest, reads: str, roles: Set[str], scratch: Path) -> tuple[InspectRequest, list[str]]:
     """The same for a request whose only input is its text, and the texts in it.
 
     `roles` are what the run reads from files: its whole input, or fields of a JSON object beside a question.
@@ -65,8 +66,26 @@ def with_inspected_content(request: InspectRequest, reads: str, roles: Collectio
         example = None
     if not isinstance(example, dict):
         return request, [request.text]
+    if not roles & example.keys():
+        return request, [request.text]
     opened = {role: _open_content(str(value), role, 0, scratch) if role in roles else value for role, value in example.items()}
     return request.model_copy(update={"text": json.dumps(opened)}), [str(value) for role, value in example.items() if role not in roles]
+
+
+def refuse_names(given: str | Mapping[str, str], roles: Set[str]) -> None:
+    """Refuse an input that names a file of this machine, in one of its fields or in the JSON of its text.
+
+    Pictures may be given by content; what else is read from files is sent in another way.
+    """
+    example: Any = given
+    if isinstance(given, str):
+        try:
+            example = json.loads(given) if roles else None
+        except (ValueError, RecursionError):
+            return
+    for role in roles & example.keys() if isinstance(example, Mapping) else ():
+        if role in USUAL or not str(example[role]).startswith(DATA_URI):
+            raise UsageError(f"{role}: send the contents of a file, not its name")
 
 
 def _open_content(uri: str, role: str, place: int, scratch: Path) -> str:
@@ -74,6 +93,8 @@ def _open_content(uri: str, role: str, place: int, scratch: Path) -> str:
     if head is None:
         raise UsageError(f"input {place}: send the contents of a file as a data URI (data:...;base64,...), not its name")
     if role not in USUAL:  # pictures are opened from the URI itself
+        if not uri.startswith(DATA_URI):
+            raise UsageError(f"input {place}: a picture is sent as {DATA_URI}...;base64,...")
         return uri
     try:
         content = base64.b64decode(uri[head.end() :], validate=True)

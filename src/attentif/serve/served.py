@@ -116,7 +116,7 @@ class Served:
                 rows.read([reading], 2)
                 rows.join(reading)
                 rows.step([int(reading.logits.argmax())])
-        elif "embed" in self.run.capabilities:
+        elif "embed" in self.run.capabilities and self.run.tokenizers:  # others read pictures alone
             self.run.embed(["a"])
 
     # --------------------------------------------------------------------------------------------------------- generation

@@ -126,6 +126,7 @@ CAPABILITIES: dict[str, Capability] = {
             requests.EmbedRequest,
             responses.EmbedResponse,
             lambda found: responses.EmbedResponse(vectors=found.tolist()),
+            ("image",),
         ),
         Capability("paint", "paint", "paint", requests.PaintRequest, responses.PaintResponse, responses.build_painted),
         Capability(

@@ -28,7 +28,7 @@ class FillRequest(Request):
 
 
 class EmbedRequest(Request):
-    texts: list[str] = Field(min_length=1, description="texts")
+    texts: list[str] = Field(min_length=1, description="texts; pictures as data URIs, of a model that reads them")
     pooling: Literal["mean", "first", "cls", "last", "max"] | None = Field(None, description="by default the checkpoint's own, or mean")
     normalise: bool = Field(True, description="scale vectors to length 1")
 

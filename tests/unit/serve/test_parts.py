@@ -19,6 +19,8 @@ from attentif.serve.schemas import ChatRequest, CompletionRequest, EmbeddingRequ
 from attentif.serve.security import host_name, is_same_origin
 from attentif.serve.served import Served
 from attentif.serve.settings import ServerLimits, ServerSettings, is_loopback
+from attentif.serve.studio.given import open_input
+from attentif.serve.studio.messages import InputRequest
 from attentif.serve.worker import write_events
 from attentif.tasks.capabilities import CAPABILITIES
 from attentif.tasks.requests import PredictRequest
@@ -89,6 +91,7 @@ def test_a_sound_becomes_a_file_of_the_worker_and_is_removed(tmp_path: Path) -> 
         ("forecast", "series", {"values": "[]"}), ("describe", "image", "photo.png"), ("answer", "question", '{"image": "/etc/passwd"}'),
         ("answer", "question", {"question": "?", "image": "/etc/passwd"}), ("transcribe", "audio", "data:audio/wav;base64,!"),
         ("match", "text", {"image": "/etc/passwd"}), ("match", "text", {"text": "a", "audio": "a.wav"}),
+        ("describe", "image", "data:text/plain;base64,/../../etc/passwd"),
     ],
 )  # fmt: skip
 def test_names_of_files_are_refused(capability: str, reads: str, given, tmp_path: Path) -> None:
@@ -116,6 +119,7 @@ def serve_stub(reads: str, *names: str) -> Served:
         ("describe", "image", "/etc/passwd"), ("describe", "image", f'{{"image": "{PIXEL}"}}'), ("transcribe", "audio", "a.wav"),
         ("forecast", "series", "file:///etc/passwd"), ("answer", "question", '{"image": "/etc/passwd", "question": "?"}'),
         ("answer", "question", f'{{"image": "{PIXEL}", "image": ["/etc/passwd"], "question": "?"}}'),
+        ("embed", "text", '{"image": "/etc/passwd"}'), ("match", "text", '{"audio": "/etc/passwd"}'),
     ],
 )  # fmt: skip
 def test_what_is_inspected_is_sent_by_content_too(capability: str, reads: str, text: str) -> None:
@@ -123,10 +127,33 @@ def test_what_is_inspected_is_sent_by_content_too(capability: str, reads: str, t
         serve_stub(reads, capability).call("inspect", {"text": text})
 
 
+@pytest.mark.parametrize(
+    ("capability", "reads", "text", "beside"),
+    [
+        ("embed", "text", "a", {"image": "/etc/passwd"}), ("match", "text", '{"image": "/etc/passwd"}', {}),
+        ("match", "text", '{"audio": "/etc/passwd"}', {}), ("match", "text", f'{{"audio": "{PIXEL}"}}', {}),
+        ("answer", "question", '{"image": "data:/etc/passwd", "question": "?"}', {}), ("answer", "question", "?", {"image": "/etc/passwd"}),
+        ("describe", "image", "/etc/passwd", {}), ("transcribe", "audio", "/etc/passwd", {}),
+    ],
+)  # fmt: skip
+def test_the_studio_opens_no_file_that_a_page_names(capability: str, reads: str, text: str, beside: dict[str, str]) -> None:
+    run: Any = SimpleNamespace(capabilities={capability: CAPABILITIES[capability]}, task=SimpleNamespace(reads=reads))
+    with pytest.raises(UsageError), open_input(run, InputRequest(text=text, beside=beside)):
+        pass
+
+
+def test_the_studio_takes_a_text_that_is_json_and_a_picture_by_its_content() -> None:
+    for name, text in (("embed", '{"a": 1}'), ("embed", "[1]"), ("match", f'{{"image": "{PIXEL}"}}')):
+        run: Any = SimpleNamespace(capabilities={name: CAPABILITIES[name]}, task=SimpleNamespace(reads="text"))
+        with open_input(run, InputRequest(text=text)) as given:
+            assert given == text
+
+
 def test_a_picture_is_inspected_alone_or_beside_its_question() -> None:
     assert serve_stub("image", "describe").call("inspect", {"text": PIXEL}).request.text == PIXEL
     both = serve_stub("question", "answer").call("inspect", {"text": f'{{"image": "{PIXEL}", "question": "?"}}'}).request.text
     assert json.loads(both) == {"image": PIXEL, "question": "?"}
+    assert serve_stub("text", "embed").call("inspect", {"text": '{"a":1}'}).request.text == '{"a":1}'  # a text like any other
 
 
 def test_an_answer_that_is_too_large_becomes_an_error_and_the_others_stay() -> None:

@@ -15,7 +15,7 @@ from PIL import Image
 from attentif.api import Run
 from attentif.errors import UsageError
 from attentif.models.frontends.pictures import PictureConfig
-from attentif.serve.files import with_contents
+from attentif.serve.files import refuse_names, with_contents
 from attentif.serve.studio.messages import MOST_EXAMPLES, ExampleRows, InputRequest
 from attentif.serve.studio.reading import network_of, roles_of
 from attentif.tasks.base import Example, Task
@@ -53,7 +53,9 @@ def _text(run: Run, asked: InputRequest) -> str | Example:
     if reads in (*FILES, "image", "signal"):
         raise UsageError(f"this run reads no texts: give it its {reads}")
     beside = {role: value for role, value in asked.beside.items() if value.strip()}
-    return {reads: asked.text, **beside} if beside else asked.text
+    given = {reads: asked.text, **beside} if beside else asked.text
+    refuse_names(given, {role for name in run.capabilities for role in CAPABILITIES[name].files})
+    return given
 
 
 @contextmanager

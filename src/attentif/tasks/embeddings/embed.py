@@ -12,6 +12,7 @@ from typing import Any, Literal, NoReturn
 from pydantic import Field
 
 from attentif.data import DataConfig
+from attentif.data.images import DATA_URI
 from attentif.errors import UsageError
 from attentif.models import Batch, Model, ModelConfig
 from attentif.models.frontends import TokenFrontend
@@ -69,11 +70,11 @@ class Embed(Task[TaskState, LabelledTexts]):
     def predict(
         self, model: Model, state: TaskState, tokenizers: Tokenizers, inputs: Inputs, *, budget: int = BUDGET, **options: Any
     ) -> list[Prediction]:
-        """The vector of each text or picture, in `details`; what a model of pictures alone is given are their paths."""
+        """The vector of each text or picture, in `details`; what a model of pictures alone is given are their paths or data URIs."""
         role = "text" if isinstance(model.frontend, TokenFrontend) else "image"
         pictured = [not isinstance(one, str) and "image" in one for one in inputs]
         examples = [as_examples([one], "image" if shown else role)[0] for one, shown in zip(inputs, pictured, strict=True)]
-        given = [Path(example["image"]) if "image" in example else example["text"] for example in examples]
+        given = [picture_of(example) if "image" in example else example["text"] for example in examples]
         found = embed_inputs(self, model, tokenizers, given, normalise=narrow(model.head, EmbedHead).normalise).tolist()
         shown = [", ".join(f"{value:.3f}" for value in vector[:SHOWN]) for vector in found]
         return [
@@ -108,6 +109,11 @@ class Embed(Task[TaskState, LabelledTexts]):
 
     def score(self, model: Model, state: TaskState, dataset: LabelledTexts, options: EvalOptions) -> Evaluation:
         _refuse()
+
+
+def picture_of(example: Example) -> str | Path:
+    """A picture by its path, or by its content as a data URI."""
+    return given if (given := example["image"]).startswith(DATA_URI) else Path(given)
 
 
 def _refuse() -> NoReturn:

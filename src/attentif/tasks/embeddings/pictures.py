@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from attentif.data.images import open_picture
+from attentif.data.images import DATA_URI, open_picture
 from attentif.errors import UsageError
 from attentif.models import Batch, Input, Model, eval_mode
 from attentif.models.frontends.pictures import PictureConfig
@@ -38,9 +38,10 @@ def embed_inputs(
     say: Say | None = None,
     progress: Progress | None = None,
 ) -> Vectors:
-    """Vectors of texts and of pictures (paths), in their order."""
-    pictures = {row: given for row, given in enumerate(inputs) if isinstance(given, Path)}
-    texts = {row: given for row, given in enumerate(inputs) if isinstance(given, str)}
+    """Vectors of texts and of pictures (paths, or data URIs where the model reads pictures), in their order."""
+    by_content = picture_model(model) is not None
+    pictures = {row: one for row, one in enumerate(inputs) if isinstance(one, Path) or (by_content and one.startswith(DATA_URI))}
+    texts = {row: one for row, one in enumerate(inputs) if isinstance(one, str) and row not in pictures}
     found: dict[int, Vectors] = {}
     if texts:
         said = [*texts.values()]
@@ -54,7 +55,7 @@ def embed_inputs(
 
 
 def picture_vectors(
-    task: AnyTask, model: Model, pictures: Sequence[Path], *, normalise: bool = True, progress: Progress | None = None
+    task: AnyTask, model: Model, pictures: Sequence[str | Path], *, normalise: bool = True, progress: Progress | None = None
 ) -> Vectors:
     """(N, D), in the order of the pictures."""
     reader, config = picture_model(model), task.config
