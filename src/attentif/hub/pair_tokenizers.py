@@ -11,6 +11,7 @@ from attentif.hub.slow_tokenizers import Source, bpe, merges_of, t5, tokens_of
 
 END = "</w>"  # of a word
 CLIP_WORDS = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+ENDS = r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z"  # blanks around a text, as Python strips them
 PUNCTUATION = r"[!-/:-@\[-`{-~]"  # of ASCII
 
 
@@ -25,7 +26,7 @@ def clip(source: Source, files: Sequence[Path]) -> Rust:
 
 def with_spaces(rust: Rust) -> Rust:
     """A blank where a word ends; what transformers does in its own program, and CLIP's tokenizer.json does not say."""
-    rust.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Replace(Regex(rf"{END}\z"), ""), decoders.Replace(END, " ")])
+    rust.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Replace(END, " "), decoders.Replace(Regex(ENDS), "")])
     return rust
 
 
