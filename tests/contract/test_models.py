@@ -55,6 +55,11 @@ MODELS: dict[str, dict[str, Any]] = {
         },
         "head": LANGUAGE | {"tied": False, "bias": True},
     },
+    "decoder-narrow-embeddings": {
+        "frontend": TOKENS | {"embedding": 6, "projects": "tokens", "position": {"kind": "learned", "max_len": 40}},
+        "decoder": {"out": 6, "placement": "post", "block": {"attn": attention(True), "ffn": FFN}},
+        "head": LANGUAGE,
+    },
     "decoder-parallel": {
         "frontend": SINUSOIDAL,
         "decoder": {"block": {"both": {"mixer": {"kind": "parallel", "branches": {"attn": attention(True), "ffn": FFN}}}}},

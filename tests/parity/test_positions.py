@@ -8,10 +8,11 @@ from torch.testing import assert_close
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.falcon.modeling_falcon import build_alibi_tensor as falcon_alibi
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from attentif.nn.bias import ALiBiConfig, RelativeBias, RelativeConfig, alibi_slopes
+from attentif.nn.bias import ALiBiConfig, RelativeBias, RelativeConfig, RoundedALiBiConfig, alibi_slopes
 from attentif.nn.rotary import RotaryConfig
 from attentif.nn.seq import Seq
 
@@ -85,6 +86,16 @@ def test_alibi_differs_from_blooms_by_a_constant_for_each_query(heads: int) -> N
     mine = ALiBiConfig(heads=heads).build()(torch.arange(7), torch.arange(7))
     difference = torch.where(torch.ones(7, 7).tril().bool(), theirs - mine, torch.nan)
     assert_close(difference.nan_to_num(), (difference[:, :, :1]).expand(-1, -1, 7).tril(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("heads", [4, 16, 71])
+def test_rounded_alibi_differs_from_falcons_by_a_constant_for_each_query(heads: int) -> None:
+    """In long texts, too, whose places bfloat16 does not tell apart."""
+    theirs = falcon_alibi(torch.ones(1, 700, dtype=torch.long), heads, torch.float32).view(heads, 1, 700) / 8
+    mine = RoundedALiBiConfig(heads=heads, scale=1 / 8).build()(torch.tensor([5, 300, 699]), torch.arange(700))
+    difference = torch.where(torch.arange(700) <= torch.tensor([[5], [300], [699]]), theirs - mine, torch.nan)
+    assert_close(difference.nan_to_num(), torch.where(difference.isnan(), 0.0, difference[:, :, :1]), rtol=0, atol=1e-5)
+    assert not torch.equal(mine, ALiBiConfig(heads=heads).build()(torch.tensor([5, 300, 699]), torch.arange(700)) / 8)
 
 
 def test_alibi_slopes_are_those_of_the_paper() -> None:

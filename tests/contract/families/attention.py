@@ -10,7 +10,7 @@ import torch
 from common import HEADS, MEMORY_WIDTH, SITE, Case, Twin
 from torch import Tensor
 
-from attentif.nn.bias import ALiBiConfig, RelativeConfig, RelativePlaneConfig
+from attentif.nn.bias import ALiBiConfig, PositionBiasConfig, RelativeConfig, RelativePlaneConfig, RoundedALiBiConfig
 from attentif.nn.distance import DistanceConfig
 from attentif.nn.mixer import Site
 from attentif.nn.mixers import Attention, AttentionConfig, CrossAttention, CrossAttentionConfig
@@ -20,7 +20,7 @@ from attentif.nn.pattern import GlobalPattern, RandomPattern, ShortPattern, Wind
 from attentif.nn.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, RotaryConfig, YarnScaling
 
 
-def biased(bias: ALiBiConfig | RelativeConfig | RelativePlaneConfig) -> Site:
+def biased(bias: PositionBiasConfig) -> Site:
     torch.manual_seed(0)
     return replace(SITE, bias=bias.build().double())
 
@@ -39,6 +39,8 @@ def _attention_cases() -> Iterator[tuple[str, AttentionConfig, Site]]:
         yield f"attention-softcap-{way}", make(causal=causal, softcap=1.5), SITE
         yield f"attention-sinks-{way}", make(causal=causal, kv_heads=2, sinks=True), SITE
         yield f"attention-alibi-{way}", make(causal=causal), biased(ALiBiConfig(heads=HEADS))
+        yield f"attention-alibi-rounded-{way}", make(causal=causal), biased(RoundedALiBiConfig(heads=HEADS, scale=0.5))
+        yield f"attention-qk-norm-own-{way}", make(causal=causal, kv_heads=2, qk_norm=LayerNormConfig(), qk_norm_of="own"), SITE
         relative = RelativeConfig(heads=HEADS, buckets=8, max_distance=20, bidirectional=not causal)
         yield f"attention-relative-{way}", make(causal=causal), biased(relative)
         window = WindowPattern(left=4, right=0 if causal else 2)

@@ -71,6 +71,12 @@ MODELS = {
         "frontend": {"kind": "tokens", "embedding": 32, "position": {"kind": "learned", "max_len": 64, "offset": 2}},
         "head": {"kind": "language", "tied": False},
     },
+    "narrow": placed("post", out=32) | {"frontend": {"kind": "tokens", "embedding": 32, "projects": "tokens"}},
+    "narrow-transform": placed("pre", out=32)
+    | {
+        "frontend": {"kind": "tokens", "embedding": 32, "projects": "tokens"},
+        "head": {"kind": "language", "transform": {"kind": "layer"}},
+    },
     "axial": LLAMA | {"frontend": {"kind": "tokens", "position": {"kind": "axial", "shape": [8, 8]}}},
     "transform": LLAMA | {"head": {"kind": "language", "transform": {"kind": "layer"}}},
 }
@@ -198,7 +204,7 @@ def test_engines_are_kept_between_texts_until_the_weights_change() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["llama", "sinusoidal", "learned"])
+@pytest.mark.parametrize("name", ["llama", "sinusoidal", "learned", "narrow"])
 def test_tokens_become_vectors_inside_the_program(name: str) -> None:
     model, numbers = model_of(MODELS[name]), torch.tensor([7, 8, 9])
     session = Session(model, PROMPTS, 4)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from attentif.nn.bias import ALiBiConfig, RelativeConfig, RelativePlaneConfig
+from attentif.nn.bias import ALiBiConfig, RelativeConfig, RelativePlaneConfig, RoundedALiBiConfig
 from attentif.nn.pattern import GlobalPattern, WindowPattern, compute_batch_mask, compute_mask
 from attentif.nn.seq import Seq
 
@@ -16,7 +16,7 @@ def test_alibi_is_a_penalty_that_grows_with_the_distance_on_both_sides() -> None
 
 
 def test_biases_take_a_row_of_places_for_all_or_one_for_each() -> None:
-    for config in (ALiBiConfig(heads=4), RelativeConfig(heads=4)):
+    for config in (ALiBiConfig(heads=4), RoundedALiBiConfig(heads=4), RelativeConfig(heads=4)):
         module, q, k = config.build(), torch.tensor([[5, 6], [1, 2]]), torch.arange(7)
         bias = module(q, k)
         assert bias.shape == (2, 4, 2, 7)
