@@ -538,7 +538,7 @@ CASES = {
         LLAMA | {"num_hidden_layers": 3, "no_rope_layer_interval": 2, "use_sliding_window": True, "sliding_window": 6},
     ),
     **heads("SmolLM3", "SmolLM3Config", LLAMA, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
-    **heads("ModernBert", "ModernBertConfig", MODERN, f"ForMaskedLM {CLASSIFY} {TAG} Model", kind="encoder", double=False),
+    **heads("ModernBert", "ModernBertConfig", MODERN, f"ForMaskedLM {CLASSIFY} {TAG} {ANSWER} Model", kind="encoder", double=False),
     "modernbert biased": encoder(
         "ModernBertForSequenceClassification",
         "ModernBertConfig",
