@@ -57,7 +57,17 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         return hasattr(self, "run_")
 
 
-class AttentifClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+class _TextEstimator(_Estimator):
+    """An estimator whose inputs are texts, or pairs of texts."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, True, False
+        tags.non_deterministic = False
+        return tags
+
+
+class AttentifClassifier(ClassifierMixin, _TextEstimator):  # type: ignore[misc]
     """Classify texts (one column) or pairs of texts (two columns).
 
     Parameters: `recipe`, a recipe of classification (`attentif list recipes`); `overrides`, tables of its configuration, as far as they
@@ -100,14 +110,8 @@ class AttentifClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """The classes as the run calls them."""
         return [cell_text(label.item() if isinstance(label, np.generic) else label, "label")[0] for label in self.classes_]
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, True, False
-        tags.non_deterministic = False
-        return tags
 
-
-class AttentifRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
+class AttentifRegressor(RegressorMixin, _TextEstimator):  # type: ignore[misc]
     """Predict a number for each text."""
 
     def __init__(
@@ -132,12 +136,6 @@ class AttentifRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         """A number for each text."""
         check_is_fitted(self)
         return np.array([require_details(answer, EstimateAnswer)["value"] for answer in self.run_.predict(_as_texts(X))])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, True, False
-        tags.non_deterministic = False
-        return tags
 
 
 class AttentifForecaster(_Estimator):

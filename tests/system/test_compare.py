@@ -237,7 +237,7 @@ def test_a_shape_that_nobody_chose_is_said_before_anything_is_trained(capsys: py
         (["classify.toml", "--models", "encoder-tiny", "--lr", "fast"], "--lr: must be a learning rate"),
         (["classify.toml", "--models", "encoder-tiny", "--lr-share", "0.5"], "--lr-share: goes with several rates"),
         (["classify.toml", "--models", "encoder-tiny", "--out", "avis.csv"], "exists and is not a comparison"),
-        (["train.steps=3"], "is a change: give the suite or the recipe first"),
+        (["train.steps=3"], "is a setting: give the suite or the recipe first"),
         (["word2vec", "--models", "lstm-tiny"], "this is fitted, not trained step by step"),
     ],
 )

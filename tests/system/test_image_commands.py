@@ -83,7 +83,7 @@ def test_attention_is_shown_over_the_picture(run: Path, capsys: pytest.CaptureFi
 def test_what_is_no_picture_is_said_in_a_line(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "a.png").write_text("no picture")
     assert attentif(["predict", str(run), str(tmp_path / "a.png")]) == 1
-    assert capsys.readouterr().err == f"error: {tmp_path / 'a.png'}: is no picture that can be read, or its beginning is damaged\n"
+    assert capsys.readouterr().err == f"error: {tmp_path / 'a.png'}: is not a readable picture, or its beginning is damaged\n"
     assert attentif(["train", "digits", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "run")]) == 1
     assert "no such file or folder" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -159,7 +159,7 @@ def test_a_text_to_text_model_goes_on_with_its_own_customs(ask: Ask, place: Path
         (
             "train runs/r",
             2,
-            "error: runs/r: was imported, and has no training of its own: attentif train RECIPE --data FILE",
+            "error: runs/r: was imported, and has no training configuration: attentif train RECIPE --data FILE",
         ),
         ("train --resume runs/r", 2, "was imported, and has no training configuration"),
         ("train reviews --data avis.csv model.from=avis.csv", 2, "model.from: avis.csv: no such run"),

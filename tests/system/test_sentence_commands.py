@@ -110,7 +110,7 @@ def test_uses_of_a_word_are_compared_by_layer_and_written_as_a_page(ask: Ask, pl
         (["fill", "bert-masked", "Un ___.", "--count", "0"], 2, "'--count'"),
         (["fill", "nowhere", "Un ___."], 1, "error: nowhere: no such run"),
         (["embed", "bert-bare", "lignes.txt"], 2, "say where the vectors go (--out FILE.npz) or what to look for (--near TEXT)"),
-        (["embed", "bert-bare", "un"], 2, "'un' is no file: give one, or two texts at least"),
+        (["embed", "bert-bare", "un"], 2, "'un' is not a file: give one, or at least two texts"),
         (["embed", "bert-bare", "rien.csv", "--out", "out.npz"], 1, "error: rien.csv: no such file"),
         (["embed", "bert-bare", "a", "b", "--text", "avis"], 2, "--text names a column of a file"),
         (["embed", "bert-bare", "avis.csv", "--text", "avi", "--out", "out.npz"], 1, "avis.csv: no column is called 'avi'"),

@@ -72,7 +72,7 @@ def compare(
     attentif compare reviews --models lstm-tiny,mamba-tiny --budget params=200k
     """
     if "=" in suite:
-        raise UsageError(f"{suite!r} is a change: give the suite or the recipe first")
+        raise UsageError(f"{suite!r} is a setting: give the suite or the recipe first")
     options = _options(models, budget, seeds, lr, lr_share)
     files = data_options(data, target=target, valid=valid, test=test, text=text, label=label, group=group, encoding=encoding)
     changes = layers_of(files | prefix_keys("train", device=device), overrides)

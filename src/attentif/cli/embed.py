@@ -211,7 +211,7 @@ def _file_of(texts: list[str], column: str | None, out: Path | None, near: str |
         raise UsageError(
             f"say where the vectors go (--out FILE{SUFFIXES[0]}) or what to look for (--near TEXT)"
             if file is not None
-            else f"{texts[0]!r} is no file: give one, or two texts at least"
+            else f"{texts[0]!r} is not a file: give one, or at least two texts"
         )
     return file
 

@@ -28,7 +28,8 @@ HEADS = {"image": "picture", "audio": "sound", "signal": "signal", "question": "
 Texts = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Texts; - reads lines from stdin.", show_default=False)]
 File = Annotated[Path | None, typer.Option(metavar="FILE", help="Input file: lines of text, or a column of CSV, TSV, JSONL, Parquet.")]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change of task or data: task.fill=linear", show_default=False)
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of task or data: task.fill=linear", show_default=False),
 ]
 Out = Annotated[
     Path | None,

@@ -97,12 +97,12 @@ def train(
     if resume is not None:
         changes = [*([recipe] if recipe else []), *(overrides or [])]
         if any("=" not in word for word in changes) or given or out or force or dry_run:
-            raise UsageError("--resume goes on with a run as it was configured: beside it only its length changes, as train.epochs=N does")
+            raise UsageError("--resume continues a run as configured; only its length can change, for example train.epochs=N")
         _resume(resume, layers_of({}, changes), json)
     elif recipe is None:
         raise UsageError("give a recipe or a TOML file (`attentif list recipes`), or --resume RUN")
     elif "=" in recipe:
-        raise UsageError(f"{recipe!r} is a change: give the recipe or the TOML file first")
+        raise UsageError(f"{recipe!r} is a setting: give the recipe or the TOML file first")
     elif is_data(recipe):
         raise UsageError(f"is a data file, not a recipe: attentif train classify --data {recipe}", file=recipe, code="no-recipe")
     elif folds:

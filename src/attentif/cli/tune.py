@@ -66,7 +66,7 @@ def tune(
     attentif tune reviews --data avis.csv --try train.lr=3e-4,1e-3,3e-3 --try model.layers=2,4
     """
     if "=" in recipe:
-        raise UsageError(f"{recipe!r} is a change: give the recipe or the TOML file first")
+        raise UsageError(f"{recipe!r} is a setting: give the recipe or the TOML file first")
     layers = layers_of(data_options(data, valid=valid, test=test, text=text, label=label, group=group, encoding=encoding), overrides)
     from attentif.lab.tune import search
     from attentif.training.progress import display

@@ -132,7 +132,7 @@ class Conll:
         self.file, self.tolerance = file, tolerance
         first = next(((number, line) for number, line in self._lines() if line.strip() and not line.startswith(("#", SKIPPED))), None)
         if first is None:
-            raise DataError("holds no sentence: a token and its tag a line are expected", file=file)
+            raise DataError("holds no sentence: expected a token and its tag per line", file=file)
         self.separator = re.compile("\t" if "\t" in first[1] else r"[ \t]+")  # a no-break space is part of its word: 10 000
         self.columns = len(self.separator.split(first[1]))
         self.universal = suffix_of(file) == UNIVERSAL

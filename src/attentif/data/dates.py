@@ -84,7 +84,7 @@ def parts_problem(parts: Mapping[str, str]) -> str | None:
     if set(parts) == set(DAY_AND_TIME):
         return None
     if unknown := [part for part in parts if part not in PARTS]:
-        return f"{unknown[0]!r} is no part of a date: they are {', '.join(PARTS)}"
+        return f"{unknown[0]!r} is not a part of a date: parts are {', '.join(PARTS)}"
     needed = list(PARTS)[: max((list(PARTS).index(part) + 1 for part in parts), default=1)]
     missing = [part for part in needed if part not in parts]
     return f"a date with its {needed[-1]} needs its {missing[0]} too" if missing else None

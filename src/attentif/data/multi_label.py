@@ -77,7 +77,7 @@ def _rows(
 ) -> tuple[list[str], Iterator[Row]]:
     reader = open_reader(file, tolerance)
     if isinstance(reader, PlainText):
-        raise DataError("is plain text, which has no column for the labels; give a CSV, TSV, JSONL or Parquet file", file=file)
+        raise DataError("is plain text, without a column for the labels; give a CSV, TSV, JSONL or Parquet file", file=file)
     names = find_columns(reader.columns, file, config, roles)
     said = ", ".join(f"{role} from column {column!r}" for role, column in names.items())
     notes.append(f"{reader.about}: {said}")

@@ -86,7 +86,7 @@ def decode(source: Path | bytes | NDArray[Any], frame: Frame) -> Bytes:
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise ValueError("has more pixels than can be decoded safely; make it smaller first") from None
     except UnidentifiedImageError:
-        raise ValueError("is no picture that can be read, or its beginning is damaged") from None
+        raise ValueError("is not a readable picture, or its beginning is damaged") from None
     except FileNotFoundError:
         raise ValueError("no such file") from None
     except IsADirectoryError:
@@ -145,7 +145,7 @@ def _fit_film(opened: Any, frame: Frame) -> Bytes:
     """The frames of an animation, below each other's channels."""
     count = getattr(opened, "n_frames", 1)
     if count < frame.frames:
-        raise ValueError(f"is no film of {frame.frames} frames or more, but of {count}; task.frames says how many are read")
+        raise ValueError(f"is a film of {count} frames, fewer than {frame.frames}; task.frames says how many are read")
     if count * opened.size[0] * opened.size[1] > FILM_PIXELS:
         size = f"{opened.size[0]} × {opened.size[1]}"
         raise ValueError(f"has {count} frames of {size} pixels, more than can be decoded safely; make it smaller")

@@ -235,7 +235,7 @@ def read_idx(path: Path) -> Bytes:
     except UNPACK_ERRORS as error:
         raise unpack_error(error, path) from None
     if len(content) < 4 or content[:2] != b"\0\0" or not content[3]:
-        raise DataError(f"is no idx file: it begins with {content[:4].hex(' ') or 'nothing'}, not with 00 00 08 0n", file=path)
+        raise DataError(f"is not an idx file: it begins with {content[:4].hex(' ') or 'nothing'}, not with 00 00 08 0n", file=path)
     if content[2] != 8:
         raise DataError(f"is an idx file of type {content[2]:#04x}; only bytes (0x08) are read", file=path)
     dimensions = content[3]

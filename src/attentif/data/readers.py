@@ -190,7 +190,7 @@ class JsonLines(Reader):
     def __init__(self, path: Path, tolerance: Tolerance) -> None:
         super().__init__(path, tolerance)
         if next(text_lines(path), "").lstrip().startswith("["):
-            raise DataError("is one JSON list; one JSON object a line is expected (jq -c '.[]' makes it so)", file=path, line=1)
+            raise DataError("is a JSON list; expected one JSON object per line (jq -c '.[]' makes it so)", file=path, line=1)
         # bad lines before the first good one are told when rows are read, unless there is no good one
         first = next(self._objects(Tolerance(sys.maxsize)), None) or next(self._objects(Tolerance(0)), None)
         if first is None:

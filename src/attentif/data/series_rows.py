@@ -132,7 +132,7 @@ class Measured:
         except (ValueError, OverflowError):
             as_asked = f"as {self.wanted.date_format}" if self.wanted.date_format else "such as 2024-02-01 or 2024-02-01 13:00"
             way_out = 'say how they are written: task.date_format="%d/%m/%Y %H:%M"'
-            raise ValueError(f"{str(value)!r} is no date {as_asked}; {way_out}") from None
+            raise ValueError(f"{str(value)!r} is not a date {as_asked}; {way_out}") from None
         if self.moments and (zone is None) == bool(self.zones):
             has, had = ("no time zone", "has one") if zone is None else ("a time zone", "has none")
             first = f"{self.files[self.file_of[0]]}:{self.lines[0]}"

@@ -159,7 +159,7 @@ def _write(corpus: Corpus, tokenizer: Tokenizer, folder: Path, progress: Progres
             progress(text_bytes)
     flush()
     if not shards:
-        raise DataError("there is no text to make tokens of")
+        raise DataError("no text to tokenize")
     documents = _write_shard([bytes(contents)], folder / "documents.bin")
     manifest = {"dtype": dtype.str, "text_bytes": text_bytes, "documents": documents, "shards": shards}
     _write_synced(folder / "manifest.json", [(json.dumps(manifest, indent=1) + "\n").encode()])

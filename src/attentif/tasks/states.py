@@ -46,7 +46,7 @@ def load_state(folder: Path, kind: type[T]) -> T:
         values = {RENAMED.get(key, key): own for key, own in values.items()}
         return build_state(kind, _restore(values, arrays))
     except FileNotFoundError:
-        raise RunError("no such file: the run is not whole", file=folder / JSON) from None
+        raise RunError("no such file: the run is incomplete", file=folder / JSON) from None
     except (ValueError, KeyError, TypeError, OSError, SafetensorError) as error:
         raise RunError(f"is damaged: {' '.join(str(error).split())[:200]}", file=folder / JSON) from None
 

@@ -85,7 +85,7 @@ def load_arrays(folder: Path, *names: str) -> Arrays:
     try:
         arrays: Arrays = load_file(file)
     except FileNotFoundError:
-        raise RunError("no such file: the run is not whole", file=file) from None
+        raise RunError("no such file: the run is incomplete", file=file) from None
     except (SafetensorError, OSError) as error:
         raise RunError(f"is damaged: {error}", file=file) from None
     if missing := [name for name in names if name not in arrays]:

@@ -71,7 +71,7 @@ class FittedVectors(Fitted[WordStream]):
             words = json.loads(file.read_text(encoding="utf-8"))
             self.vectors = WordVectors(words, load_arrays(folder, "vectors")["vectors"])
         except FileNotFoundError:
-            raise RunError("no such file: the run is not whole", file=file) from None
+            raise RunError("no such file: the run is incomplete", file=file) from None
         except ValueError as error:
             raise RunError(f"is damaged: {error}", file=file) from None
         return self

@@ -128,13 +128,13 @@ class Backbone:
         folder = RunFolder.open(path)
         layer = read_config_layer(folder.config)
         if "fit" in layer.values:
-            raise RunError("was fitted, not trained step by step: there is no base model in it to begin with", file=path)
+            raise RunError("was fitted, not trained by gradient: it has no base model to start from", file=path)
         if "adapt" in layer.values:
-            raise RunError(f"has adapters alone; put them together with their base first: attentif merge {source} OUT", file=path)
+            raise RunError(f"has only adapters; merge them with their base first: attentif merge {source} OUT", file=path)
         folder.verify()
         file = folder.latest_weights()
         if len(files := pieces_of(file)) > 1 and not folder.sealed:
-            raise RunError("is not finished, and its weights lie in the shards of several processes: finish it first", file=path)
+            raise RunError("is not finished, and its weights are sharded over several processes: finish it first", file=path)
         return cls(path, layer, read_run_config(path), FirstNetwork(Tensors(file.parent)), tuple(files))
 
     @cached_property

@@ -18,7 +18,7 @@ def lengthen_run(path: Path, changes: Sequence[Layer], say: Say) -> None:
     for layer in changes:
         if {*layer.values} != {"train"} or not {*layer.values["train"]} <= {*LENGTHS}:
             keys = ", ".join(f"train.{key}" for key in LENGTHS)
-            raise UsageError(f"{layer.name}: beside --resume only the length of a run changes: {keys}", code="not-a-length")
+            raise UsageError(f"{layer.name}: with --resume only the length of a run can change: {keys}", code="not-a-length")
     folder = RunFolder.open(path)
     if next(folder.checkpoints().sound(), None) is None:
         raise RunError("has no checkpoint to resume from (a finished ensemble keeps none)", file=path, code="no-checkpoint")

@@ -77,7 +77,9 @@ def run_config(first: Layer, layers: Sequence[Layer] = ()) -> RunConfig:
         raise document.error(("fit",), "this is fitted, not trained step by step: there is no [model] in it")
     if is_imported(first) and not {"data", "train"} <= {*document.values}:
         where = Path(first.name).parent
-        raise ConfigError(f"was imported, and has no training of its own: attentif train RECIPE --data FILE model.from={where}", file=where)
+        raise ConfigError(
+            f"was imported, and has no training configuration: attentif train RECIPE --data FILE model.from={where}", file=where
+        )
     if "model" not in document.values:
         way_out = "name what to begin with, a checkpoint's folder or a run (model.from=FOLDER), or a preset (model.base=NAME)"
         raise ConfigError(f"model: there is none; {way_out}", file=first.name)

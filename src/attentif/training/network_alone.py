@@ -30,7 +30,7 @@ def leave_network(
 ) -> NetworkAlone:
     """Calibrate the network alone on the run's validation data, and score it there and on the test split."""
     if getattr(config.task, "linear", "none") == "none" or config.train is None or config.made is None:
-        raise UsageError("--network-alone: the answers of this run are its network's own", file=run.path)
+        raise UsageError("--network-alone: this run has no linear model to leave out", file=run.path)
     data = find_data(config)
     assert data is not None
     alone = config.replace(task=config.task.replace(linear="none", **({"use": "network"} if hasattr(config.task, "use") else {})))

@@ -160,7 +160,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
     except (ValueError, TypeError):
-        raise RunError("is damaged; remove it, and going on with the run (`attentif train --resume`) makes it again", file=file) from None
+        raise RunError("is damaged; remove it, and `attentif train --resume` writes it again", file=file) from None
 
 
 def save_tokenizers(folder: Path, tokenizers: Mapping[str, Tokenizer]) -> None:

@@ -63,7 +63,7 @@ def read_state(folder: Path, task: AnyTask, layer: Layer | None = None) -> TaskS
     file = folder / "config.toml"
     values = (read_toml(file) if file.is_file() or layer is None else layer).values
     if values.get("made", {}).get("format", 1) >= 3 and "train" in values:
-        raise RunError("no such file: the run is not whole", file=folder / JSON)
+        raise RunError("no such file: the run is incomplete", file=folder / JSON)
     try:
         return cast("TaskState", task.migrate_state(folder, task.config.model_dump() | values["task"]))
     except (KeyError, ValueError) as error:

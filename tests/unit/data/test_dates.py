@@ -126,7 +126,7 @@ def test_parts_may_be_the_numbers_of_a_parquet_file(tmp_path: Path) -> None:
 
 
 def test_parts_that_make_no_date_are_refused_in_the_task_too() -> None:
-    for date, said in (({"day": "j"}, "needs its year too"), ({"years": "a"}, "'years' is no part of a date: they are year, month")):
+    for date, said in (({"day": "j"}, "needs its year too"), ({"years": "a"}, "'years' is not a part of a date: parts are year, month")):
         with pytest.raises(ValueError, match=said):
             ForecastConfig(date=date)
 

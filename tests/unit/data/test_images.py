@@ -338,7 +338,7 @@ def test_idx_files_that_are_wrong_say_how(tmp_path: Path, pixels: Bytes) -> None
     path.write_bytes(path.read_bytes()[:100])
     assert "is cut short: its header promises 24 × 6 × 5 bytes, and 84 follow" in refused(path)
     path.write_bytes(b"\x89PNG" + path.read_bytes())
-    assert "is no idx file: it begins with 89 50 4e 47" in refused(path)
+    assert "is not an idx file: it begins with 89 50 4e 47" in refused(path)
     path.write_bytes(bytes([0, 0, 13, 1, 0, 0, 0, 0]))
     assert "of type 0x0d; only bytes (0x08) are read" in refused(path)
     cut = write_idx(tmp_path / "cut-images-idx3-ubyte.gz", pixels)
@@ -372,7 +372,7 @@ def test_parquet_files_that_are_wrong_say_how(tmp_path: Path, pixels: Bytes) -> 
     pq.write_table(pa.table({"image": [1] * COUNT, "label": LABELS}), path)
     assert refused(path) == f"{path}:1: 'image' holds no bytes of a picture"
     pq.write_table(pa.table({"image": [png(pixels[0]), b"broken"] * 12, "label": LABELS}), path)
-    assert refused(path) == f"{path}:2: is no picture that can be read, or its beginning is damaged"
+    assert refused(path) == f"{path}:2: is not a readable picture, or its beginning is damaged"
     pq.write_table(pa.table({"a": [1], "label": ["x"]}), path)
     assert "no column looks like the image" in refused(path)
 

@@ -1,11 +1,7 @@
 """What holds for every registered task and fitted model, whatever it predicts."""
 
-import ast
 import copy
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,32 +138,6 @@ def test_a_fitted_model_answers_the_same_from_its_files(kind: str, corpus: Path)
     model.save(corpus)
     assert task.evaluate(config.fit.build().load(corpus), TaskState(), material.test).scores == pytest.approx(scores, rel=1e-6)
     assert vars(task) == before
-
-
-def test_importing_and_checking_leave_the_process_as_it_was() -> None:
-    program = """
-import os, torch
-before = dict(os.environ), torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), torch.get_default_dtype()
-import attentif
-from attentif.training.load import load_run_config
-from attentif.training.progress import Silent
-from attentif.training.run import check_config
-check_config(load_run_config("numbers"))
-after = dict(os.environ), torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), torch.get_default_dtype()
-assert before == after, [key for key in after[0] if before[0].get(key) != after[0][key]]
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ), check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_no_public_type_of_tasks_and_training_is_defined_twice() -> None:
-    found: dict[str, list[str]] = {}
-    for folder in ("tasks", "training"):
-        for file in (SOURCE / folder).rglob("*.py"):
-            for node in ast.parse(file.read_text()).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    found.setdefault(node.name, []).append(file.name)
-    assert {name for name, files in found.items() if len(files) > 1} == set()
 
 
 def test_arrays_and_nested_values_of_a_state_come_back(tmp_path: Path) -> None:

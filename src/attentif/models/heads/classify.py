@@ -53,7 +53,7 @@ class ClassifyHead(nn.Module):
         self.pool: Plain | Joined | AttentionPool = AttentionPool(width) if config.pool == "attention" else config.pool
         self.skip = config.skip
         if config.skip and config.pool not in ("mean", "first-mean"):
-            raise ConfigError(f"head.skip: pool = {config.pool!r} is no mean; leave it out")
+            raise ConfigError(f"head.skip: pool = {config.pool!r} is not a mean; leave it out")
         self.dropout = dropout if config.dropout is None else config.dropout
         width = 2 * width if config.pool in ("first-mean", "first-two") else width
         self.pooled_norm = config.norm.build(width) if config.norm else nn.Identity()

@@ -49,7 +49,7 @@ def test_a_film_survives_its_address() -> None:
 
 def test_a_picture_is_no_film(tmp_path: Path) -> None:
     Image.new("L", (4, 4)).save(tmp_path / "still.png")
-    with pytest.raises(DataError, match="no film"):
+    with pytest.raises(DataError, match="fewer than"):
         open_picture(tmp_path / "still.png", Frame(frames=8))
 
 
