@@ -45,12 +45,13 @@ def set_pooling(head: HeadOf, folder: Path) -> HeadOf:
     return replace(head, head={**head.head, **values})
 
 
-def write_pooling(folder: Path, head: EmbedHeadConfig, width: int) -> None:
+def write_pooling(folder: Path, head: EmbedHeadConfig, width: int, max_len: int) -> None:
     """The same files, for sentence-transformers to read."""
     steps = [("", "Transformer"), (POOLING, "Pooling"), *([("2_Normalize", "Normalize")] if head.normalise else [])]
     names = [f"sentence_transformers.models.{kind}" for _, kind in steps]
     modules = [{"idx": n, "name": str(n), "path": path, "type": name} for n, ((path, _), name) in enumerate(zip(steps, names, strict=True))]
     write_json(folder / MODULES, modules)
+    write_json(folder / LENGTH, {"max_seq_length": max_len, "do_lower_case": False})  # the tokenizer's own normalizer does that
     (folder / POOLING).mkdir()
     write_json(folder / POOLING / "config.json", {"word_embedding_dimension": width} | {k: head.pool == v for k, v in MODES.items()})
 

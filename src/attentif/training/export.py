@@ -101,7 +101,7 @@ def export_run(
             _, height, width = frontend.known_size()
             write_pictures(path, config.task, standardised.mean, standardised.std, height, width)
         if isinstance(model.config.head, EmbedHeadConfig) and pools_by_files(model.config.model_dump()):
-            write_pooling(path, model.config.head, model.config.width)
+            write_pooling(path, model.config.head, model.config.width, longest_text(config.task, model.config))
         write_text(path / "README.md", model_card(config, labels, model, kind.kind, head.architecture, read_results(run), caveat))
 
     create(out, out.name, fill, force=force, kind=EXPORT)

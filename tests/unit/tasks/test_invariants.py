@@ -23,7 +23,6 @@ from attentif.training.progress import Silent
 from attentif.training.run import check_config
 from attentif.training.weights import map_model, write_weights
 
-SOURCE = Path(attentif.__file__).parent
 TINY = {"layers": 1, "dropout": 0.0}
 FEW = {"limit": 80}
 TEXT = {"train": "corpus.txt"}

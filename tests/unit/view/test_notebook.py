@@ -1,7 +1,7 @@
 """What notebooks show: small tables and figures, never the raw data behind them."""
 
 from attentif.decode import Generated
-from attentif.tasks.base import Evaluation, Prediction, Predictions
+from attentif.tasks.answers import Evaluation, Prediction, Predictions
 from attentif.tasks.details import TableAnswer
 from attentif.tasks.pretraining.fill import Filled, TokenGuess
 from attentif.text.vectors import WordNeighbour
