@@ -1,8 +1,10 @@
 """GGUF against llama.cpp and its own Python package: blocks to the bit, files that llama.cpp opens, the same greedy tokens."""
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -10,13 +12,17 @@ import torch
 import transformers
 from foreign import wordpiece
 from hub_cases import BERT, GPT2, LLAMA, MAMBA, Case
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 import attentif
-from attentif.api import export_to_gguf
+from attentif.api import export_model, export_to_gguf
 from attentif.decode import GenerateOptions, generate
+from attentif.errors import ConfigError
 from attentif.hub.gguf.blocks import Q8_0, TYPES, dequantise, quantise
 from attentif.hub.gguf.file import GgufFile
+from attentif.hub.gguf.vocabulary import write_vocabulary
+from attentif.text import Tokenizer as OwnTokenizer
+from attentif.training.progress import Silent
 
 pytestmark = pytest.mark.parity
 transformers.logging.set_verbosity_error()
@@ -59,15 +65,27 @@ def test_weights_are_quantised_as_llama_cpp_does() -> None:
     assert np.array_equal(quantise(weights.reshape(-1), Q8_0), gguf.quantize(weights, gguf.GGMLQuantizationType.Q8_0).reshape(-1))
 
 
-def run_llama_cpp(path: Path, ids: list[int], new: int = NEW) -> list[int]:
-    """Greedy tokens of llama.cpp."""
+def open_in_llama_cpp(path: Path) -> Any:
     llama = pytest.importorskip("xllamacpp", reason="the package xllamacpp is not installed")
     params = llama.CommonParams()
     params.model.path, params.n_ctx, params.warmup = str(path), 128, False
     params.cpuparams.n_threads = 1
-    asked = {"prompt": ids, "max_tokens": new, "temperature": 0.0, "logprobs": 1, "ignore_eos": True, "cache_prompt": False}
-    answer = llama.Server(params).handle_completions(asked)
+    return llama.Server(params)
+
+
+def run_llama_cpp(path: Path, prompt: list[int] | str, new: int = NEW, banned: tuple[int, ...] = ()) -> list[int]:
+    """Greedy tokens of llama.cpp."""
+    asked = {"prompt": prompt, "max_tokens": new, "temperature": 0.0, "logprobs": 1, "ignore_eos": True, "cache_prompt": False}
+    answer = open_in_llama_cpp(path).handle_completions(asked | {"logit_bias": [[token, False] for token in banned]})
     return [token["id"] for token in answer["choices"][0]["logprobs"]["content"]]
+
+
+def encode_with_llama_cpp(path: Path, text: str) -> list[int]:
+    """The tokens of a prompt, those that stand around it included."""
+    server = open_in_llama_cpp(path)
+    asked = Request(server.listening_address + "/tokenize", json.dumps({"content": text, "add_special": True}).encode())
+    with urlopen(asked, timeout=60) as answer:
+        return list(json.load(answer)["tokens"])
 
 
 def letters() -> Any:
@@ -106,6 +124,7 @@ def test_what_is_written_is_opened_by_llama_cpp_and_gives_the_same_tokens(name: 
 @torch.no_grad()
 def test_an_encoder_gives_the_same_vectors(tmp_path: Path) -> None:
     tokenizer = wordpiece()
+    tokenizer.add_special_tokens({"bos_token": "[BOS]"})  # as tokenizers that are trained here have, and no text begins with it
     sizes = BERT | {"vocab_size": len(tokenizer)}
     Case("BertModel", "BertConfig", sizes, kind="encoder").build(tmp_path / "theirs", torch.float32)
     tokenizer.save_pretrained(tmp_path / "theirs")
@@ -113,6 +132,51 @@ def test_an_encoder_gives_the_same_vectors(tmp_path: Path) -> None:
     texts = ["Le roi est mort.", "vive la reine"]
     ours, again = (np.asarray(attentif.load(path).embed(texts)) for path in (tmp_path / "theirs", tmp_path / "model.gguf"))
     assert np.allclose(ours, again, atol=1e-5)
+    assert encode_with_llama_cpp(tmp_path / "model.gguf", texts[0]) == tokenizer(texts[0])["input_ids"]
+
+
+def train_language(place: Path, tokenizer: dict[str, Any], model: dict[str, Any]) -> Any:
+    (place / "text.txt").write_text("le film est beau, et le roi est mort 12 fois\n" * 60)
+    train = {"steps": 2, "eval_every": 2, "device": "cpu", "baselines": False}
+    values = {"version": 1, "task": {"kind": "language", "context": 32}, "tokenizer": tokenizer, "model": model, "train": train}
+    return attentif.train(values | {"data": {"train": str(place / "text.txt")}}, out=place / "run", watch=Silent())
+
+
+TRAINED = {
+    "llama": ({"kind": "bpe", "vocab": 300, "split_digits": True}, {"base": "llama-tiny", "layers": 1}),
+    "unigram": ({"kind": "unigram", "vocab": 300}, {"base": "llama-tiny", "layers": 1}),
+    "gpt2": (
+        {"kind": "bpe", "vocab": 300},
+        {"base": "gpt2", "width": 32, "layers": 1, "decoder": {"block": {"attn": {"mixer": {"heads": 2}}}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_run_trained_here_and_llama_cpp_begin_a_prompt_with_the_same_tokens(name: str, tmp_path: Path) -> None:
+    tokenizer, model = TRAINED[name]
+    run, path, prompt = train_language(tmp_path, tokenizer, model), tmp_path / "model.gguf", "le film"
+    export_to_gguf(run.path, path, stored="f32")
+    ids = run.task.prompt(run.tokenizers, prompt)
+    assert ids[0] == run.tokenizer.eos
+    again = attentif.load(path)
+    assert again.task.prompt(again.tokenizers, prompt) == encode_with_llama_cpp(path, prompt) == ids
+    theirs = transformers.AutoTokenizer.from_pretrained(export_model(run.path, tmp_path / "hf").path)
+    assert theirs(prompt)["input_ids"] == ids
+    # llama.cpp does not report tokens that are half a character, nor special ones
+    banned = tuple(number for number in range(run.tokenizer.vocab) if not run.tokenizer.decode([number]).isascii() or number < 7)
+    greedy = {"max_tokens": NEW, "temperature": 0.0, "banned": banned}
+    expected = run.generate(prompt, **greedy).tokens
+    assert again.generate(prompt, **greedy).tokens == run_llama_cpp(path, prompt, banned=banned) == expected
+
+
+@pytest.mark.parametrize("around", ["$A", "[CLS] $A", "[CLS] [MASK] $A [SEP]"])
+def test_what_llama_cpp_cannot_put_around_a_text_is_refused(around: str) -> None:
+    rust = wordpiece().backend_tokenizer
+    special = [(token, rust.token_to_id(token)) for token in ("[CLS]", "[SEP]", "[MASK]")]
+    rust.post_processor = processors.TemplateProcessing(single=around, pair=f"{around} $B", special_tokens=special)
+    with pytest.raises(ConfigError, match=r"one token before .* WordPiece"):
+        write_vocabulary(OwnTokenizer(rust), rust.get_vocab_size())
 
 
 @pytest.mark.parametrize("stored", ["f16", "q8_0"])

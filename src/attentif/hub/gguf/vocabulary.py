@@ -5,7 +5,8 @@
     bert     WordPiece: a token that begins a word has a ▁ before it, the others have lost their ##
     t5       SentencePiece unigram: tokens with scores, the table of characters
 
-What stands around a text is said by add_bos_token and add_eos_token; llama and t5 have a default of their own.
+What stands around a text is said by add_bos_token and add_eos_token; llama and t5 have a default of their own. llama.cpp does not read
+them of bert, where bos_token_id and seperator_token_id always stand around a text.
 """
 
 import base64
@@ -199,16 +200,22 @@ def write_vocabulary(tokenizer: Tokenizer, size: int) -> dict[str, Any]:
         found = _write_t5(said, names, kinds)
     else:
         raise ConfigError(f"llama.cpp has no tokenizer of the kind {kind}")
-    found |= {"token_type": kinds} | _describe_frame(tokenizer)
-    ids = {theirs: tokenizer.special[ours] for theirs, ours in SPECIAL.items() if ours in tokenizer.special}
-    found |= {f"{theirs}_token_id": number for theirs, number in ids.items()}
+    ids = {f"{theirs}_token_id": tokenizer.special[ours] for theirs, ours in SPECIAL.items() if ours in tokenizer.special}
+    found |= {"token_type": kinds} | ids | _describe_frame(tokenizer, kind)
     return {f"tokenizer.ggml.{key}": value for key, value in found.items()}
 
 
-def _describe_frame(tokenizer: Tokenizer) -> dict[str, Any]:
-    encoded = tokenizer.rust.encode("a").ids
-    bos, eos = tokenizer.special.get("bos"), tokenizer.special.get("eos")
-    return {"add_bos_token": bool(encoded) and encoded[0] == bos, "add_eos_token": len(encoded) > 1 and encoded[-1] == eos}
+def _describe_frame(tokenizer: Tokenizer, kind: str) -> dict[str, Any]:
+    """What stands around a text; a run trained here begins one with [EOS], which is then llama.cpp's bos."""
+    frame, wordpiece = tokenizer.frame_for("cls"), kind == "WordPiece"
+    most, least = max(len(frame.before), len(frame.after)), min(len(frame.before), len(frame.after))
+    if most > 1 or (wordpiece and least == 0):
+        one = "one token before a text and one after it" if wordpiece else "at most one token before a text and one after it"
+        around = " ".join(str(tokenizer.rust.id_to_token(token)) for token in (*frame.before, *frame.after))
+        raise ConfigError(f"llama.cpp puts {one}, of a {kind} tokenizer; here texts stand with {around or 'nothing'} around them")
+    first, last = (("bos", "cls"), "seperator") if wordpiece else (("bos",), "eos")
+    ids = {f"{name}_token_id": token for name in first for token in frame.before} | {f"{last}_token_id": token for token in frame.after}
+    return {"add_bos_token": bool(frame.before), "add_eos_token": bool(frame.after), **ids}
 
 
 def _write_gpt2(said: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
