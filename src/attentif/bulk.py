@@ -97,14 +97,19 @@ def answer_rows(
     questions: InputRows, answer: Answer, progress: Progress | None = None, done: int = 0, ahead: Ahead | None = None
 ) -> Iterator[tuple[int, list[tuple[AskedRow, Prediction]]]]:
     """Answers, chunk by chunk, each with the line that it ends with; `done` rows were dealt with before."""
+
+    def report() -> None:
+        if progress is not None:
+            seen = done + len(questions.tolerance.skipped)
+            progress(seen, max(seen, questions.total))
+
+    report()  # at once: the first chunk compiles kernels
     chunks = cut_chunks(iter(questions.rows), done > 0)
     for chunk, own in ahead(chunks) if ahead is not None else ((chunk, answer) for chunk in chunks):
         ask = lambda rows, own=own: own([row.asked for row in rows])
         yield chunk[-1].line, list(split_bad(chunk, ask, questions.tolerance, questions.file))
         done += len(chunk)
-        if progress is not None:
-            seen = done + len(questions.tolerance.skipped)
-            progress(seen, max(seen, questions.total))
+        report()
 
 
 def answer_into(
@@ -146,6 +151,8 @@ def embed_into(
 ) -> int:
     """Give every text's line, the text and its vector to the targets, chunk by chunk; the number of blank lines."""
     blank = 0
+    if progress is not None:  # the first chunk compiles kernels
+        progress(done, max(total, done))
     while chunk := list(islice(texts, CHUNK if done else FIRST)):
         lines, own = [line for line, text in chunk if text], [text for _, text in chunk if text]
         done, blank = done + len(chunk), blank + len(chunk) - len(own)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attentif.cli.options import ClusterAddress, Device, Force, Json, Precision, RunPath, TextColumn, Threads
-from attentif.cli.out import check_out, print_json, print_table, say
+from attentif.cli.out import check_out, print_json, print_table, say, show_progress
 from attentif.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,19 +62,18 @@ def embed(
         texts = [str(one) for one in given]
     from attentif.api import load
     from attentif.tasks.batches import format_count
-    from attentif.training.progress import display
 
-    loaded, watch = load(run, device=device, threads=threads, precision=precision), display(machine=json)
-    progress = lambda done, total: watch.work("embed", done, total)
-    closing = ExitStack()
-    try:
+    with show_progress("loading the model", machine=json):
+        loaded = load(run, device=device, threads=threads, precision=precision)
+    with show_progress("counting rows" if file is not None else "reading the inputs", machine=json) as watch, ExitStack() as stack:
+        progress = lambda done, total: watch.work("embed", done, total)
         if cluster is None:
             embed_all: Any = lambda some: loaded.embed(some, pooling=pooling, normalise=normalise, say=watch.say)
         else:
             from attentif.cluster import open_cluster
             from attentif.remote import RemoteRun, embed_on
 
-            workers = closing.enter_context(open_cluster(cluster))
+            workers = stack.enter_context(open_cluster(cluster))
             remote = RemoteRun.of(run, device=device, precision=precision, pooling=pooling, normalise=normalise)
             embed_all = lambda some: embed_on(workers, remote, some)
         asked = None if near is None else (find_pictures([near]) or [near])
@@ -92,9 +91,6 @@ def embed(
                 see(lines, texts, vectors)
             if out is not None:
                 written = _write_typed(out, lines, texts, vectors, {"run": str(run), "pooling": pooling or "its own"})
-    finally:
-        closing.close()
-        watch.close()
     if out is not None:
         say(f"{format_count(written, 'vector')} written to:" if written else f"{out} was complete already")
         print(out)

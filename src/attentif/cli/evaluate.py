@@ -1,6 +1,6 @@
 """`attentif evaluate`: the scores of a run, on its own data or on other files."""
 
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import asdict
 from enum import StrEnum
 from json import dumps
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from attentif.cli.options import ClusterAddress, Device, Encoding, Json, LabelColumn, Precision, RunPath, Target, TextColumn, Threads
-from attentif.cli.out import announce_loading, print_json, say
+from attentif.cli.out import announce_loading, print_json, say, show_progress
 from attentif.cli.scores import print_classes, print_scores, title_of
 from attentif.cli.train import one_or_all
 from attentif.errors import UsageError
@@ -63,17 +63,16 @@ def evaluate(
     from attentif.config import merge, override
     from attentif.files import finite
     from attentif.tasks.details import OverlapDetails, details_of
-    from attentif.training.progress import display
 
     kept = changes or []
     if data is not None:  # what is said of data is said of this file
         for layer in [override(word) for word in kept]:
             files = merge(files, layer.values.get("data", {}))
         kept = [word for word in kept if "data" not in override(word).values]
-    loaded = reopen(run, [override(word) for word in kept], device=device, threads=threads, precision=precision)
-    watch = display(machine=json)
+    with show_progress("loading the model", machine=json):
+        loaded = reopen(run, [override(word) for word in kept], device=device, threads=threads, precision=precision)
     chosen = (split or SplitName.test).value
-    with closing(watch), ExitStack() as stack:
+    with show_progress("reading the data", machine=json) as watch, ExitStack() as stack:
         remote_map = None
         if cluster is not None:
             from attentif.cluster import open_cluster

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attentif.cli.options import Device, DrawSeed, Force, Json, Precision, RunPath, TextColumn, Threads
-from attentif.cli.out import check_out, print_json, print_table, print_text
+from attentif.cli.out import check_out, print_json, print_table, print_text, show_progress
 from attentif.cli.predict import Choices, write_answers
 from attentif.errors import UsageError
 
@@ -79,7 +79,8 @@ def generate(
 
     if out is not None:
         check_out(out, force or resume)
-    loaded = load(run, device=device, threads=threads, precision=precision)
+    with show_progress("loading the model", machine=json):
+        loaded = load(run, device=device, threads=threads, precision=precision)
     if file is not None and out is not None:
         loaded.require("generate")
         write_answers(loaded, file, out, Choices(text, None, None, 0, resume, force), given, json)

@@ -6,7 +6,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from attentif.errors import UsageError, escape_unsafe
 from attentif.french import choose_language, localize
 
 if TYPE_CHECKING:
+    from attentif.training.progress import Display
     from attentif.view.words import Words
 
 WIDE = 160  # columns of a table that goes to a file or a pipe
@@ -59,6 +60,16 @@ def announce_loading() -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def show_progress(doing: str, *, machine: bool = False) -> "Iterator[Display]":
+    """The display of a command, which shows what is being done, at first `doing`, wherever that takes over two seconds."""
+    from attentif.training.keep_alive import keep_alive
+    from attentif.training.progress import display
+
+    with closing(display(machine=machine)) as watch, keep_alive(watch, doing) as watched:
+        yield watched
 
 
 def translate(words: "Words") -> str:

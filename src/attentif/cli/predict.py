@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attentif.cli.options import ClusterAddress, Device, Encoding, Force, Json, Pair, Precision, RunPath, SkipBad, TextColumn, Threads
-from attentif.cli.out import announce_loading, check_out, print_json, print_table, print_text, say, translate
+from attentif.cli.out import announce_loading, check_out, print_json, print_table, print_text, say, show_progress, translate
 from attentif.cli.train import is_data
 from attentif.errors import UsageError
 from attentif.french import localize, pick
@@ -76,7 +77,8 @@ def predict(
         from attentif.api import reopen
     from attentif.config import override
 
-    loaded = reopen(run, [override(word) for word in changes or ()], device=device, threads=threads, precision=precision)
+    with show_progress("loading the model", machine=json):
+        loaded = reopen(run, [override(word) for word in changes or ()], device=device, threads=threads, precision=precision)
     for option, value in (("language", language), ("pair", pair)):
         if value is not None and option not in loaded.task.optional_inputs:
             raise UsageError(f"--{option}: a run of {loaded.kind} takes none")
@@ -152,10 +154,8 @@ def _check(
 def write_answers(loaded: "Run", file: Path, out: Path, chosen: Choices, options: dict[str, Any], json: bool) -> None:
     """Predict a file into another; `options` are those of the task's `predict`."""
     from attentif.tasks.batches import format_count
-    from attentif.training.progress import display
 
-    watch = display(machine=json)
-    try:
+    with show_progress("counting rows", machine=json) as watch:
         done = loaded.predict_file(
             *(file, out),
             column=chosen.column,
@@ -169,8 +169,6 @@ def write_answers(loaded: "Run", file: Path, out: Path, chosen: Choices, options
             progress=lambda done, total: watch.work("predict", done, total),
             **options,
         )
-    finally:
-        watch.close()
     _say_notes(loaded, [])
     _say_skipped(done, file)
     if json:
@@ -184,12 +182,16 @@ def _print_file(loaded: "Run", file: Path, chosen: Choices, options: dict[str, A
     from attentif.bulk import BulkResult, answer_rows, render_json
     from attentif.data.input_rows import SkippingTolerance
 
-    asked = loaded.questions(
-        file, chosen.column, encoding=chosen.encoding, keep=chosen.keep, tolerance=SkippingTolerance(chosen.skip_bad, [])
-    )
+    with show_progress("counting rows", machine=json) as watch:  # until the first answers, which stand on the same terminal
+        asked = loaded.questions(
+            file, chosen.column, encoding=chosen.encoding, keep=chosen.keep, tolerance=SkippingTolerance(chosen.skip_bad, [])
+        )
+        watch.work("predict", 0, asked.total)
+        chunks = answer_rows(asked, lambda rows: loaded.predict(rows, **options))
+        first = list(islice(chunks, 1))
     notes: list[str] = []
     answered = 0
-    for _, found in answer_rows(asked, lambda rows: loaded.predict(rows, **options)):
+    for _, found in chain(first, chunks):
         notes += [note for note in _notes([one for _, one in found]) if note not in notes]
         if json:
             for row, one in found:

@@ -20,7 +20,7 @@ from attentif.cli.options import (
     Valid,
     complete_recipes,
 )
-from attentif.cli.out import announce_loading, print_json, print_table, say, translate
+from attentif.cli.out import announce_loading, print_json, print_table, show_progress, translate
 from attentif.cli.scores import print_results
 from attentif.errors import UsageError
 from attentif.files import unpacked_name
@@ -229,7 +229,8 @@ def _estimate(recipe: str, layers: "list[Layer]", json: bool, processes: int, no
         raise UsageError("--dry-run times training steps, and fitted models have none: they take seconds to minutes")
     if nodes and processes % nodes:
         raise UsageError(f"--processes: {processes} cannot be shared out among {nodes} machines")
-    found = estimate(config, (lambda _: None) if json else say, processes)
+    with show_progress("reading the data", machine=json) as watch:
+        found = estimate(config, watch.say, processes)
     commands = launch_commands(words, processes, nodes) if nodes else []
     if json:
         print_json(asdict(found) | ({"commands": commands} if commands else {}))

@@ -38,6 +38,8 @@ def iterate_batches(
 ) -> Iterator[Batch]:
     """Iterate over batches of a split (or of some rows), longest first, on the model's device."""
     batches = _plan_batches(dataset, options, rows, packed=packed)
+    if options.progress is not None:  # at once: the first batch compiles kernels
+        options.progress(0, len(batches))
     for done, chosen in enumerate(batches, 1):
         yield dataset.batch(chosen, packed=packed).to(device_of(model))
         if options.progress is not None:
@@ -60,6 +62,8 @@ def map_batches(
             yield list(batch.rows), work(model, dataset, batch)
         return
     batches = _plan_batches(dataset, options, rows)
+    if options.progress is not None:
+        options.progress(0, len(batches))
     for done, (chosen, found) in enumerate(zip(batches, options.remote_map(work, batches), strict=True), 1):
         yield chosen.tolist(), found
         if options.progress is not None:

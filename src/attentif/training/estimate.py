@@ -26,7 +26,6 @@ from attentif.tasks.predictors import Trainable
 from attentif.text import TokenizerConfig
 from attentif.training.config import RunConfig, TrainConfig
 from attentif.training.distributed import device_of
-from attentif.training.keep_alive import keep_alive
 from attentif.training.machine import peak_memory
 from attentif.training.optim import optimizers, state_of
 from attentif.training.pretrain import TEXTS, record_texts, stage_config, write_texts
@@ -78,8 +77,8 @@ def estimate(config: RunConfig, say: Say, processes: int = 1) -> Estimate:
     model = check_config(config)[1]
     base = check_backbone(config, model)
     check_trainable(config, model)
-    with configure(config.train), keep_alive(say, say, "reading the data") as said:
-        return _estimate_stage(config, choose_tokenizers(config, base), said, processes)
+    with configure(config.train):
+        return _estimate_stage(config, choose_tokenizers(config, base), say, processes)
 
 
 def _estimate_stage(config: RunConfig, text: TokenizerConfig | Tokenizers, say: Say, processes: int = 1) -> Estimate:

@@ -1,35 +1,67 @@
-"""Report what is being done when nothing was printed for a while before the first step."""
+"""Show what is being done, and for how long, while nothing else is shown."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-SILENCE = 1.8  # seconds without a word after which the last line is said again, with the time it has taken
-Say = Callable[[str], None]
+from attentif.training.progress import SILENCE, Display, Status
+
+EVERY = 1.0  # seconds between two looks at the clock once nothing was shown for a while; a log writes fewer lines
+
+
+class Watched:
+    """A display that notes what was shown last, and when."""
+
+    def __init__(self, display: Display, doing: str) -> None:
+        self.display = display
+        self._note(doing)
+
+    def _note(self, doing: str) -> None:
+        now = time.monotonic()
+        if doing != getattr(self, "doing", None):
+            self.doing, self.begun = doing, now
+        self.due = now + SILENCE
+
+    def tick(self) -> None:
+        """Show what is being done if nothing was shown for a while."""
+        if (now := time.monotonic()) >= self.due:
+            self.due = now + EVERY
+            self.display.wait(self.doing[:100], now - self.begun)
+
+    def say(self, line: str) -> None:
+        self._note(line)
+        self.display.say(line)
+
+    def show(self, status: Status) -> None:
+        self._note("train")
+        self.display.show(status)
+
+    def work(self, what: str, done: int, total: int) -> None:
+        self._note(what)
+        self.display.work(what, done, total)
+
+    def wait(self, doing: str, seconds: float) -> None:
+        self._note(doing)
+        self.display.wait(doing, seconds)
+
+    def close(self) -> None:
+        self.display.close()
 
 
 @contextmanager
-def keep_alive(say: Say, wait: Say, doing: str) -> Iterator[Say]:
-    """A `say` that repeats the last line, at first `doing`, through `wait` every two seconds while nothing else is printed."""
-    begun, last, over = time.monotonic(), time.monotonic(), threading.Event()
-
-    def note(line: str) -> None:
-        nonlocal doing, begun, last
-        doing, begun, last = line, time.monotonic(), time.monotonic()
-        say(line)
+def keep_alive(display: Display, doing: str) -> Iterator[Display]:
+    """The display; while nothing else is shown, it shows what is being done: at first `doing`, then what it was told last."""
+    watched, over = Watched(display, doing), threading.Event()
 
     def watch() -> None:
-        nonlocal last
         while not over.wait(0.1):
-            if time.monotonic() - last >= SILENCE:
-                last = time.monotonic()
-                wait(f"{doing[:100]} ... {last - begun:.0f} s")
+            watched.tick()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        yield note
+        yield watched
     finally:
         over.set()
         thread.join()

@@ -12,7 +12,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from attentif.errors import escape_unsafe
 from attentif.french import localize
 
-EVERY, OFTEN = 10.0, 2.0  # seconds between plain lines of training, and of what comes before and after it
+EVERY = 10.0  # seconds between plain lines of training
+SILENCE = 1.8  # seconds after which what comes before and after training is shown
+RARELY = 60.0  # seconds between plain lines about something that takes long; at first each comes after twice the time of the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Display(Protocol):
     def work(self, what: str, done: int, total: int) -> None:
         """Show the progress of an evaluation."""
 
-    def wait(self, line: str) -> None:
+    def wait(self, doing: str, seconds: float) -> None:
         """Show what is being done, and for how long."""
 
     def close(self) -> None:
@@ -63,17 +65,19 @@ class Silent:
 
     def work(self, what: str, done: int, total: int) -> None: ...
 
-    def wait(self, line: str) -> None: ...
+    def wait(self, doing: str, seconds: float) -> None: ...
 
     def close(self) -> None: ...
 
 
 class Lines:
-    """Display for logs: a status line every few seconds."""
+    """Display for logs: a status line now and then."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
-        self.last = time.monotonic()
+        self.last = self.begun = time.monotonic()
+        self.what = self.doing = ""
+        self.due = 0.0
 
     def say(self, line: str) -> None:
         print(escape_unsafe(localize(line)), file=self.stream, flush=True)
@@ -84,20 +88,57 @@ class Lines:
             self.say(f"step {status.step}/{status.total} · {status.words()}")
 
     def work(self, what: str, done: int, total: int) -> None:
-        if time.monotonic() - self.last >= OFTEN:
-            self.last = time.monotonic()
-            self.say(f"{what} {done / max(total, 1):.0%}")
+        self._begin(what)
+        self.doing = f"{what} {done / max(total, 1):.0%}"
+        if self._is_due(time.monotonic() - self.begun):
+            self.say(self.doing)
 
-    def wait(self, line: str) -> None:
-        self.say(line)
+    def wait(self, doing: str, seconds: float) -> None:
+        self._begin(doing)
+        if self._is_due(seconds):
+            self.say(f"{self.doing} ... {seconds:.0f} s")
+
+    def _begin(self, what: str) -> None:
+        if what != self.what:
+            self.what = self.doing = what
+            self.begun, self.due = time.monotonic(), SILENCE
+
+    def _is_due(self, seconds: float) -> bool:
+        """Whether a line is due after so many seconds of the same: 2, 4, 8 ..., then every minute."""
+        if seconds < self.due:
+            return False
+        self.due = seconds + min(seconds, RARELY)
+        return True
 
     def close(self) -> None: ...
 
 
-class Bar:
+class Live:
+    """What a bar and a notebook share: one place that is drawn again and again."""
+
+    def __init__(self) -> None:
+        self.working, self.done, self.total = "", 0, 0
+
+    def show(self, status: Status) -> None:
+        self._move("train", status.step, status.total, status.words())
+
+    def work(self, what: str, done: int, total: int) -> None:
+        self.working, self.done, self.total = what, done, total
+        self._move(what, done, total, "")
+
+    def wait(self, doing: str, seconds: float) -> None:
+        done, total = (self.done, self.total) if doing == self.working else (0, 0)
+        self._move(f"{doing} ... {seconds:.0f} s", done, total, "")
+
+    def _move(self, what: str, done: int, total: int, words: str) -> None:
+        raise NotImplementedError
+
+
+class Bar(Live):
     """Display for a terminal: a progress bar below the messages."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__()
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[words]}"))
         self.progress = Progress(*columns, console=Console(file=stream or sys.stderr, highlight=False), transient=True)
         self.line = self.progress.add_task("train", total=None, words="", visible=False)
@@ -105,15 +146,6 @@ class Bar:
 
     def say(self, line: str) -> None:
         self.progress.console.print(escape_unsafe(localize(line)), markup=False, soft_wrap=True)
-
-    def show(self, status: Status) -> None:
-        self._move("train", status.step, status.total, status.words())
-
-    def work(self, what: str, done: int, total: int) -> None:
-        self._move(what, done, total, "")
-
-    def wait(self, line: str) -> None:
-        self._move(line, 0, 0, "")
 
     def _move(self, what: str, done: int, total: int, words: str) -> None:
         if not self.started:
@@ -127,12 +159,13 @@ class Bar:
             self.started = False
 
 
-class Notebook:
+class Notebook(Live):
     """Display for a notebook: one cell output, rewritten in place."""
 
     LINES = 6  # of what was said, the last ones
 
     def __init__(self) -> None:
+        super().__init__()
         self.lines: list[str] = []
         self.bar = ""
         self.last = 0.0
@@ -141,15 +174,6 @@ class Notebook:
     def say(self, line: str) -> None:
         self.lines = [*self.lines, localize(line)][-self.LINES :]
         self._draw(force=True)
-
-    def show(self, status: Status) -> None:
-        self._move("train", status.step, status.total, status.words())
-
-    def work(self, what: str, done: int, total: int) -> None:
-        self._move(what, done, total, "")
-
-    def wait(self, line: str) -> None:
-        self._move(line, 0, 0, "")
 
     def close(self) -> None:
         self.bar = ""

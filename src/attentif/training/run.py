@@ -79,8 +79,8 @@ def create_run(
     """Read the data and create the folder: configuration, tokenizers, and the texts of a first stage, if any."""
     task, model = check_config(config)
     recorder = record_texts(config, text)
-    with keep_alive(display.say, display.wait, "reading the data") as say:
-        prepared = task.prepare(config.data, recorder, model, say)
+    with keep_alive(display, "reading the data") as watch:
+        prepared = task.prepare(config.data, recorder, model, watch.say)
     sized = prepared.sizes.fill(model)
     base = find_backbone(config)
     if config.adapt is not None and base is not None:  # the run will need its base wherever it is used from
@@ -116,8 +116,8 @@ def continue_run(folder: RunFolder, ranks: Ranks, display: Display, *, trial: bo
     config = load_run_config(folder.path)
     task = config.task.build()
     tokenizers = folder.tokenizers(config.tokenizer)
-    with keep_alive(display.say, display.wait, "reading the data") as say:
-        prepared = task.prepare(find_data(config) or config.data, tokenizers, config.model, say, read_state(folder.path, task))
+    with keep_alive(display, "reading the data") as watch:
+        prepared = task.prepare(find_data(config) or config.data, tokenizers, config.model, watch.say, read_state(folder.path, task))
     if config.made is None:
         raise RunError("has no [made] table: it was not written by a run", file=folder.config)
     if prepared.digest != config.made.data:
@@ -308,8 +308,9 @@ def score_and_report(folder: RunFolder, ready: PreparedRun, model: Trainable, tr
     model.eval()
     progress = lambda done, total: display.work("evaluate", done, total)
     budget = ready.config.train.batch_tokens
-    with keep_alive(display.say, display.wait, "choosing on validation") as say:
-        state = task.finalize(model, ready.prepared, budget=budget, say=say, progress=progress)
+    with keep_alive(display, "choosing on validation") as watch:
+        work = lambda done, total: watch.work("evaluate", done, total)
+        state = task.finalize(model, ready.prepared, budget=budget, say=watch.say, progress=work)
     save_state(folder.path, state)
     prepared = replace(ready.prepared, state=state)
     valid = task.evaluate(model, state, prepared.valid, budget=budget, quick=True, progress=progress)
@@ -322,8 +323,8 @@ def score_and_report(folder: RunFolder, ready: PreparedRun, model: Trainable, tr
     test = task.evaluate(model, state, prepared.test, budget=budget, progress=progress)
     for warning in task.warnings(test):
         display.say(f"warning: {warning.en}")
-    with keep_alive(display.say, display.wait, "fitting the baselines") as say:
-        baselines = task.baselines(prepared, say) if ready.config.train.baselines else []
+    with keep_alive(display, "fitting the baselines") as watch:
+        baselines = task.baselines(prepared, watch.say) if ready.config.train.baselines else []
     trained = TrainingResult(
         config=ready.config,
         task=task,

@@ -1,6 +1,5 @@
 """What a run would take, before it is run."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from attentif.training.estimate import (
     plan_steps,
     spread,
 )
-from attentif.training.keep_alive import keep_alive
 from attentif.training.load import load_run_config
 
 
@@ -115,19 +113,3 @@ def test_a_large_table_is_worked_out_from_some_of_its_rows(tmp_path: Path, monke
     assert part.tokens == pytest.approx(whole.tokens, rel=0.05)
     assert part.steps == pytest.approx(whole.steps, rel=0.1)
     assert part.peak > 0
-
-
-def test_what_takes_long_without_a_word_says_what_it_is_doing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attentif.training.keep_alive.SILENCE", 0.1)
-    said, waited = [], []
-    with keep_alive(said.append, waited.append, "reading") as say:
-        time.sleep(0.5)
-        assert waited[0].startswith("reading ...")
-        waited.clear()
-        say("fitting")
-        time.sleep(0.5)
-    assert said == ["fitting"]
-    assert waited[0].startswith("fitting ...")
-    many = len(waited)
-    time.sleep(0.3)
-    assert len(waited) == many

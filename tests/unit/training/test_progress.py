@@ -23,7 +23,7 @@ def test_a_log_gets_plain_lines_now_and_then(monkeypatch):
     lines.show(STATUS)
     assert stream.getvalue() == ""
     monkeypatch.setattr(progress, "EVERY", 0.0)
-    monkeypatch.setattr(progress, "OFTEN", 0.0)
+    monkeypatch.setattr(progress, "SILENCE", 0.0)
     lines.show(STATUS)
     lines.work("evaluate", 1, 2)
     lines.say("done")
@@ -45,6 +45,12 @@ def on_terminal(monkeypatch, *actions):
 def test_a_terminal_gets_one_line_that_moves(monkeypatch):
     assert "3/40 loss 0.5000" in on_terminal(monkeypatch, lambda bar: bar.show(STATUS))
     assert "evaluate" in on_terminal(monkeypatch, lambda bar: bar.show(STATUS), lambda bar: bar.work("evaluate", 1, 2))
+
+
+def test_work_keeps_its_place_on_the_bar_while_it_takes_long(monkeypatch):
+    written = on_terminal(monkeypatch, lambda bar: bar.work("predict", 64, 1000), lambda bar: bar.wait("predict", 3.2))
+    assert "predict ... 3 s" in written
+    assert written.rindex("64/1000") > written.rindex("3 s")
 
 
 def test_lines_stay_above_it_and_the_cursor_comes_back(monkeypatch):

@@ -38,7 +38,7 @@ class PipeDisplay:
     def work(self, what: str, done: int, total: int) -> None:
         self._send_now_and_then(done=done, total=total, words=what)
 
-    def wait(self, line: str) -> None: ...
+    def wait(self, doing: str, seconds: float) -> None: ...
 
     def _send_now_and_then(self, **message: Any) -> None:
         if time.monotonic() - self.last >= EVERY:
