@@ -15,9 +15,10 @@ from torch import nn
 from attentif.bulk import Ahead, Answer
 from attentif.cluster import Cluster
 from attentif.data.input_rows import AskedRow
+from attentif.evaluation import open_split
 from attentif.models.model import eval_mode
 from attentif.models.precision import Precision
-from attentif.run import Run, open_split
+from attentif.run import Run
 from attentif.tasks.answers import Prediction, RemoteMap
 from attentif.tasks.batches import device_of
 from attentif.tasks.predictors import networks_of

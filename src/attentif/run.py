@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attentif.bulk import Ahead, BulkResult, InputRows, answer_into, embed_into, open_questions
-from attentif.data import DataConfig
 from attentif.data.answer_file import AnswerFile, check_unfinished, describe_job
 from attentif.data.file_format import check_encoding, describe_file
 from attentif.data.in_memory import name_frames, save_frame
@@ -18,35 +17,30 @@ from attentif.data.input_rows import SkippingTolerance, count_rows
 from attentif.data.sentences import check_vectors_path, iterate_sentences
 from attentif.data.vector_file import open_vector_file
 from attentif.decode import Generated, Token
-from attentif.errors import AttentifError, RunError, UsageError
+from attentif.errors import UsageError
+from attentif.evaluation import read_training_table, score_run
 from attentif.models import Model
 from attentif.tasks import Evaluation, Task, TaskState
 from attentif.tasks.answers import Predictions, RemoteMap, refuse_non_finite
-from attentif.tasks.base import AnyBaseTask, AnyTask, Dataset, Example, Progress, Say, Split, Tokenizers
-from attentif.tasks.batches import format_count, refuse_blank, take_rows
+from attentif.tasks.base import AnyBaseTask, AnyTask, Example, Progress, Say, Tokenizers
+from attentif.tasks.batches import format_count, refuse_blank
 from attentif.tasks.capabilities import CAPABILITIES, Aligner, Capability, Filler, Generator, Painter
 from attentif.tasks.embeddings.pictures import embed_inputs, match_pictures
 from attentif.tasks.embeddings.senses import Senses, find_senses
-from attentif.tasks.embeddings.sentences import nearest
-from attentif.tasks.explain import Explanation, Neighbour, explain_picture, explain_signal, explain_text
+from attentif.tasks.explain import Explanation, explain_picture, explain_signal, explain_text, find_neighbours
 from attentif.tasks.predictors import Ensemble, first_network
 from attentif.tasks.pretraining.fill import Filled
 from attentif.text import Tokenizer
 from attentif.text.explain import format_token, is_byte_level
 from attentif.text.vectors import WordVectors
 from attentif.training.config import FitConfig, StoredConfig
-from attentif.training.load import Given, check_split, other_rows
-from attentif.training.overlap import add_unseen, find_unseen, save_rows
+from attentif.training.load import Given
 from attentif.training.rundir import RunFolder, read_results
-from attentif.training.stored_config import find_data
 from attentif.training.vectors import embedding_vectors, is_word_level
 from attentif.view.blocks import AttentionMaps, Cell
 from attentif.view.maps import Maps, choose_layers
 from attentif.view.notebook import WordNeighbours, show_run
 from attentif.view.words import Text, count
-
-MOST_NEIGHBOURS = 4000  # training rows among which the nearest are looked for
-BUDGET = 8192  # tokens read at once while scoring, where no training says how many
 
 
 class Run:
@@ -323,44 +317,8 @@ class Run:
         """Scores on a split of the run's own data, or on all rows of another file, of several, or of a table in memory.
 
         `remote_map` are the workers of a cluster (`remote.score_on`)."""
-        if remote_map is not None and not self.task.scores_by_batch:
-            raise UsageError(f"--cluster: a run of {self.kind} is scored by one process; leave it out", file=self.path)
         said = say or (lambda _: None)
-        dataset = open_split(self, data, split, said)
-        config = self.config
-        budget = config.train.batch_tokens if isinstance(config, StoredConfig) and config.train is not None else BUDGET
-        how: dict[str, Any] = {"budget": budget, "progress": progress}
-        found = self.task.evaluate(self.model, self.state, cast("Any", dataset), remote_map=remote_map, **how)
-        return found if data is None else self._score_unseen(found, cast("Any", dataset), said, remote_map, how)
-
-    def _own_data(self) -> DataConfig | None:
-        return None if self.config is None else find_data(self.config)
-
-    def _score_unseen(
-        self, found: Evaluation, dataset: Dataset, say: Say, remote_map: RemoteMap | None, how: Mapping[str, Any]
-    ) -> Evaluation:
-        """Report how many rows were trained on or chosen by, and score the others separately."""
-        own_data = self._own_data()
-        if own_data is None or not isinstance(self.task, Task) or getattr(dataset, "table", None) is None:
-            return found
-        try:
-            prepared = self.task.prepare(own_data, self.tokenizers, self.model.config, lambda _: None, self.state)
-        except AttentifError as error:
-            say(f"whether rows were trained on cannot be told: {error}")
-            return found
-        unseen = find_unseen(dataset, prepared.train, prepared.valid)  # a stacked linear model is fitted again on both
-        if unseen is None or len(unseen) == len(dataset):
-            return found
-        seen = len(dataset) - len(unseen)
-        say(f"warning: {seen:,} of {len(dataset):,} rows were trained on or chosen by, and say nothing about new ones")
-        if not unseen:
-            return add_unseen(found, None, seen)
-        others = self.task.read(
-            self.state, other_rows(None, save_rows(dataset, unseen)), self.tokenizers, self.model.config, lambda _: None
-        )
-        if remote_map is not None:  # the workers know these rows by their numbers in the whole
-            remote_map = take_rows(remote_map, np.array(unseen)) if np.array_equal(others.lengths, dataset.lengths[unseen]) else None
-        return add_unseen(found, self.task.evaluate(self.model, self.state, others, remote_map=remote_map, **how), seen)
+        return score_run(self, data, split=split, say=said, progress=progress, remote_map=remote_map)
 
     # ------------------------------------------------------------------------------------------------------------- looking
 
@@ -378,32 +336,10 @@ class Run:
         key = next((key for key in ("context", "text", "source") if key in given), "text") if isinstance(given, Mapping) else ""
         text, wrap = (given, str) if isinstance(given, str) else (given[key], lambda rest: {**given, key: rest})
         found = explain_text(text, answer, self.model, self.tokenizer, wrap)
-        if neighbours and "embed" in self.capabilities and self._has_rows():
-            found = replace(found, neighbours=self._training_neighbours(text, neighbours, say, progress))
+        if neighbours and "embed" in self.capabilities and isinstance(self.config, StoredConfig):
+            table = read_training_table(self, say or (lambda _: None))
+            found = replace(found, neighbours=find_neighbours(text, table, self.embed, neighbours, progress))
         return found
-
-    def _has_rows(self) -> bool:
-        return isinstance(self.config, StoredConfig) and self.config.data is not None
-
-    def _training_neighbours(self, text: str, count: int, say: Say | None, progress: Progress | None) -> list[Neighbour]:
-        """The training rows whose vectors are nearest to a text's, among the first few thousand."""
-        assert isinstance(self.config, StoredConfig)
-        data = find_data(self.config)
-        assert data is not None
-        try:
-            table = getattr(
-                self.task.prepare(data, self.tokenizers, self.model.config, say or (lambda _: None), self.state).train, "table", None
-            )
-        except AttentifError as error:
-            if say is not None:
-                say(f"neighbours in training are not shown, for its data cannot be read: {error}")
-            return []
-        if table is None or "text" not in table.columns:
-            return []
-        texts = table["text"][:MOST_NEIGHBOURS]
-        near = nearest(self.embed([text])[0], self.embed(texts, progress=progress), count)
-        labels = table.columns.get("label") or table.columns.get("labels") or [""] * len(texts)
-        return [Neighbour(texts[row], labels[row], similarity, table.place(row)) for row, similarity in near]
 
     def maps(self, text: str, *, target: str | None = None, pair: str | None = None, layers: Collection[int] | None = None) -> Maps:
         """Attention weights of a text (and its translation, or the second text of a pair), by layer and head, counted from 1."""
@@ -432,20 +368,3 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.path}: {self.kind}, {sum(self.model.sizes().values()):,} parameters>"
-
-
-def open_split(run: Run, data: Given | None, split: str, say: Say) -> Split:
-    """What `evaluate` scores: a split of the run's own data, or all rows of `data`."""
-    check_split(split)
-    config, own_data = run.config, run._own_data()
-    if data is not None:
-        with name_frames():
-            return run.task.read(run.state, other_rows(own_data, data), run.tokenizers, run.model.config, say)
-    if config is None or own_data is None:
-        raise UsageError(
-            "was imported: the data that it was trained on are not known; name a file to score it on (--data FILE)", file=run.path
-        )
-    prepared = run.task.prepare(own_data, run.tokenizers, run.model.config, say, run.state)
-    if run.own_data and config.made is not None and prepared.digest != config.made.data:
-        raise RunError("its data have changed since it was trained: score other rows by naming their file (--data)", file=run.path)
-    return cast("Split", getattr(prepared, split))

@@ -25,6 +25,7 @@ EVERYDAY = (
     "run.py",
     "api.py",
     "bulk.py",
+    "evaluation.py",
     "files.py",
     "plugin.py",
 )

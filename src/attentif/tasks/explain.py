@@ -17,14 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attentif.data.table import Table
 from attentif.errors import UsageError
 from attentif.extras import require_extra
 from attentif.models import Batch
 from attentif.tasks.answers import Prediction
 from attentif.tasks.attention import influence
+from attentif.tasks.base import Progress
 from attentif.tasks.details import TagAnswer, details_of
+from attentif.tasks.embeddings.sentences import nearest
 from attentif.tasks.predictors import Predictor, first_network
 from attentif.text import Tokenizer
 from attentif.view.blocks import Block, Cell, Legend, Paragraph, Section, TableBlock, TokensBlock
@@ -32,6 +36,7 @@ from attentif.view.page import Fragment, Page, write
 from attentif.view.words import Text, number, percent
 
 MOST_WORDS = 400
+MOST_NEIGHBOURS = 4000  # training rows among which the nearest are looked for
 GRID = 7  # squares of a picture, in each direction
 STRETCHES = 24  # of a signal
 Answer = Callable[[Sequence[Any]], list[Prediction]]
@@ -122,6 +127,18 @@ def explain_text(
     slopes = _slopes(text, spans, seen, predictor, tokenizer)
     parts = [ExplainedPart(text[a:b], removal, slope) for (a, b), removal, slope in zip(spans, moved, slopes, strict=True)]
     return Explanation(text, whole.output, whole.probability, parts)
+
+
+def find_neighbours(
+    text: str, table: Table | None, embed: Callable[..., NDArray[np.float32]], count: int, progress: Progress | None = None
+) -> list[Neighbour]:
+    """The training rows whose vectors are nearest to a text's, among the first few thousand."""
+    if table is None or "text" not in table.columns:
+        return []
+    texts = table["text"][:MOST_NEIGHBOURS]
+    near = nearest(embed([text])[0], embed(texts, progress=progress), count)
+    labels = table.columns.get("label") or table.columns.get("labels") or [""] * len(texts)
+    return [Neighbour(texts[row], labels[row], similarity, table.place(row)) for row, similarity in near]
 
 
 def explain_picture(source: str, answer: Answer) -> Explanation:
