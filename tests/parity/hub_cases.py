@@ -472,6 +472,7 @@ CASES = {
     "qwen3": rotary("Qwen3ForCausalLM", "Qwen3Config", LLAMA | {"head_dim": 16}),
     "qwen3 moe": rotary("Qwen3MoeForCausalLM", "Qwen3MoeConfig", QWEN_MOE),
     "gpt_neox": rotary("GPTNeoXForCausalLM", "GPTNeoXConfig", NEOX),
+    "gpt_neox in order": rotary("GPTNeoXForCausalLM", "GPTNeoXConfig", NEOX | {"use_parallel_residual": False, "attention_bias": False}),
     **heads("GPTNeoX", "GPTNeoXConfig", NEOX, f"{CLASSIFY} {TAG} {ANSWER} Model", double=False),
     "deepseek v2": rotary("DeepseekV2ForCausalLM", "DeepseekV2Config", DEEPSEEK | {"n_group": 2, "topk_group": 1, **GROUPED}),
     "deepseek v2 lite": rotary("DeepseekV2ForCausalLM", "DeepseekV2Config", DEEPSEEK | {"q_lora_rank": None}),

@@ -5,7 +5,6 @@ OPT-350m alone normalises after its sublayers, and has embeddings of another wid
 
 from typing import Any
 
-from attentif.errors import ConfigError
 from attentif.hub.families.bert import ACTIVATIONS
 from attentif.hub.family import Family, register
 from attentif.hub.heads import decoder_heads, language
@@ -18,29 +17,25 @@ PLACEMENTS, NORMS = {True: "pre", False: "post"}, ("norm_in", "norm_out")
 
 
 def older(config: dict[str, Any]) -> dict[str, Any]:
-    """Embeddings are as wide as the model where nothing else is said; a last norm goes with norms before the sublayers."""
+    """Embeddings are as wide as the model where nothing else is said; norms before the sublayers end with a last one."""
     if (narrow := config.pop("word_embed_proj_dim", None)) not in (None, config.get("hidden_size")):
-        config["word_embed_proj_dim"] = narrow
-    before = config.get("do_layer_norm_before", True)
-    config["final_norm"] = before and not config.pop("_remove_final_layer_norm", False)
+        config |= {"word_embed_proj_dim": narrow, "projects": "tokens"}
+    if config.pop("_remove_final_layer_norm", False) and config.get("do_layer_norm_before", True):
+        config["final_norm"] = False
     return config
 
 
 def whole(config: dict[str, Any]) -> dict[str, Any]:
-    last, before = config.pop("final_norm"), config["do_layer_norm_before"]
-    if last and not before:
-        raise ConfigError("decoder.final_norm = True (OPT has none after sublayers that are normalised)")
-    return config | {
-        "word_embed_proj_dim": config["word_embed_proj_dim"] or config["hidden_size"],
-        "_remove_final_layer_norm": before and not last,
-    }
+    removed = config.pop("final_norm") is False and config["do_layer_norm_before"]
+    del config["projects"]
+    return config | {"word_embed_proj_dim": config["word_embed_proj_dim"] or config["hidden_size"], "_remove_final_layer_norm": removed}
 
 
 register(
     Family(
         kind="opt",
         template={
-            "frontend": {"kind": "tokens", "projects": "tokens", "position": {"kind": "learned", "offset": 2}, "dropout": 0.0},
+            "frontend": {"kind": "tokens", "position": {"kind": "learned", "offset": 2}, "dropout": 0.0},
             "decoder": {
                 "norm": {"kind": "layer", "eps": 1e-5},
                 "block": {"attn": {"mixer": {"kind": "attention", "causal": True}}, "ffn": {"mixer": {"kind": "feed-forward"}}},
@@ -59,7 +54,8 @@ register(
             Key("attention_dropout", f"{ATTN}.dropout", 0.0),
             Key("enable_bias", (f"{ATTN}.bias", f"{ATTN}.out_bias", f"{FFN}.bias"), True),
             Key("do_layer_norm_before", "decoder.placement", True, Code(PLACEMENTS.__getitem__, {"pre": True, "post": False}.__getitem__)),
-            Key("final_norm", "decoder.final_norm"),
+            Key("final_norm", "decoder.final_norm", None),
+            Key("projects", "frontend.projects", "sum"),
             Always("layer_norm_elementwise_affine", True),
             Always("activation_dropout", 0.0),
         ],

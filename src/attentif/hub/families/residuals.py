@@ -18,20 +18,25 @@ ORDERED, ONE_NORM, TWO_NORMS = "ordered", "one-norm", "two-norms"  # one after t
 BRANCHES = "both.mixer.branches"
 
 
-def layout_key(attn: Mapping[str, Any], ffn: Mapping[str, Any], placement: Placement | None = None) -> Key:
-    """The key `blocks` with the layout of each, its attention and feed-forward being these mixers; `placement` of those in order."""
+def layout_key(
+    attn: Mapping[str, Any], ffn: Mapping[str, Any], placement: Placement | None = None, around: Placement | None = "none"
+) -> Key:
+    """The key `blocks` with the layout of each, its attention and feed-forward being these mixers.
+
+    `placement` is that of the two in order, `around` that of the sublayer around two with a norm each: None is the stack's.
+    """
 
     def read(layout: str) -> dict[str, Any]:
         if layout == ORDERED:
             return {"attn": {"placement": placement, "mixer": attn}, "ffn": {"placement": placement, "mixer": ffn}}
-        inner, outer = ("pre", "none") if layout == TWO_NORMS else ("none", "pre")
+        inner, outer = ("pre", around) if layout == TWO_NORMS else ("none", "pre")
         branches = {name: {"placement": inner, "mixer": mixer} for name, mixer in (("attn", attn), ("ffn", ffn))}
         return {"both": {"placement": outer, "dropout": 0.0, "mixer": {"kind": "parallel", "branches": branches}}}
 
     def write(sublayers: Mapping[str, Any]) -> str:
         if "both" not in sublayers:
             return ORDERED
-        return TWO_NORMS if sublayers["both"]["placement"] == "none" else ONE_NORM
+        return TWO_NORMS if sublayers["both"]["mixer"]["branches"]["attn"]["placement"] == "pre" else ONE_NORM
 
     return layers_key("decoder.blocks", read, write)
 
