@@ -139,7 +139,7 @@ class Bar(Live):
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__()
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[words]}"))
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
         self.progress = Progress(*columns, console=Console(file=stream or sys.stderr, highlight=False), transient=True)
         self.line = self.progress.add_task("train", total=None, words="", visible=False)
         self.started = False
@@ -151,7 +151,9 @@ class Bar(Live):
         if not self.started:
             self.progress.start()
             self.started = True
-        self.progress.update(self.line, description=localize(what), completed=done, total=total, words=localize(words), visible=True)
+        words = f"{done}/{total} {localize(words)}" if total else ""
+        self.progress.tasks[self.line].total = total or None  # a bar that runs to and fro where nothing is counted
+        self.progress.update(self.line, description=localize(what), completed=done, words=words, visible=True)
 
     def close(self) -> None:
         if self.started:

@@ -53,6 +53,12 @@ def test_work_keeps_its_place_on_the_bar_while_it_takes_long(monkeypatch):
     assert written.rindex("64/1000") > written.rindex("3 s")
 
 
+def test_nothing_is_counted_where_there_is_nothing_to_count(monkeypatch):
+    written = on_terminal(monkeypatch, lambda bar: bar.work("evaluate", 2, 2), lambda bar: bar.wait("counting rows", 2.1))
+    assert "counting rows ... 2 s" in written
+    assert "0/0" not in written
+
+
 def test_lines_stay_above_it_and_the_cursor_comes_back(monkeypatch):
     written = on_terminal(monkeypatch, lambda bar: bar.show(STATUS), lambda bar: bar.say("[a] line that stays"))
     assert "[a] line that stays\n" in written
