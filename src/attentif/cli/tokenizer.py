@@ -32,6 +32,7 @@ def train(
     kind: Annotated[str, typer.Option(metavar="KIND", help="bpe, wordpiece, unigram, word, char or byte.")] = "bpe",
     vocab: Annotated[int | None, typer.Option(metavar="N", help="Vocabulary size, special tokens included.")] = None,
     min_count: Annotated[int | None, typer.Option(metavar="N", help="Minimum frequency.")] = None,
+    sample: Annotated[int | None, typer.Option(metavar="N", help="Learn from N characters at most, spread evenly over the text.")] = None,
     split_digits: Annotated[bool, typer.Option("--split-digits", help="One token per digit.")] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lowercase the text first.")] = False,
     strip_accents: Annotated[bool, typer.Option("--strip-accents", help="Strip accents first.")] = False,
@@ -49,8 +50,9 @@ def train(
 
     place = out if out.suffix == ".json" else out / FILE
     refuse_existing(place, force)
-    given = {"vocab": vocab, "min_count": min_count, "split_digits": split_digits, "lowercase": lowercase, "strip_accents": strip_accents}
-    config = _config({"kind": kind} | {key: value for key, value in (given | {"special": special}).items() if value})
+    given = {"vocab": vocab, "min_count": min_count, "sample": sample, "special": special}
+    given |= {"split_digits": split_digits, "lowercase": lowercase, "strip_accents": strip_accents}
+    config = _config({"kind": kind} | {key: value for key, value in given.items() if value})
     corpus = file_corpus(files, text, skip_bad)
     tokenizer = _train(config, corpus)
     for note in corpus.notes:
@@ -158,7 +160,7 @@ def _train(config: "TokenizerConfig", corpus: "Corpus") -> "Tokenizer":
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        return config.fit(_ProgressTexts(corpus, bar))
+        return config.fit(config.sample_texts(_ProgressTexts(corpus, bar), say))
 
 
 def _bytes_per_token(tokenizer: "Tokenizer", corpus: "Corpus") -> float:

@@ -42,4 +42,4 @@ def fit_tokenizer(source: TokenizerSource, name: str, texts: Iterable[str], say:
             raise ConfigError(f"model.from: that run has no tokenizer of its own for the {name}: it cannot be begun with here")
         return source[name]
     say(f"training the {source.kind} tokenizer")
-    return source.fit(texts)
+    return source.fit(source.sample_texts(texts, say))

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Event, Thread
@@ -16,6 +16,8 @@ from attentif.config import Config, Registry
 from attentif.errors import DataError
 from attentif.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
+PIECE = 4096  # characters of a sampled text that are taken or left together
+
 
 class TokenizerConfig(Config, ABC):
     """Base configuration of tokenizers."""
@@ -25,6 +27,10 @@ class TokenizerConfig(Config, ABC):
     @abstractmethod
     def fit(self, texts: Iterable[str]) -> Tokenizer:
         """Train a tokenizer; texts are read once (`wordpiece`: twice)."""
+
+    def sample_texts(self, texts: Iterable[str], say: Callable[[str], None]) -> Iterable[str]:
+        """Return what of the texts it is trained on; `say` tells if that is not all."""
+        return texts
 
     def load(self, path: Path) -> Tokenizer:
         """Load the tokenizer from a file."""
@@ -111,6 +117,17 @@ class VocabularyConfig(TrainedTokenizerConfig):
 
     vocab: int = Field(8000, gt=0, description="size of the vocabulary, special tokens included; less where the text is too small")
     min_count: int = Field(2, ge=1, description="what is seen less often in the training text does not enter the vocabulary")
+    sample: int = Field(
+        1_000_000_000, gt=0, description="characters of text to learn from at most, spread evenly over all of it: memory grows with them"
+    )
+
+    def sample_texts(self, texts: Iterable[str], say: Callable[[str], None]) -> Iterable[str]:
+        texts = list(texts) if isinstance(texts, Iterator) else texts
+        total = sum(map(len, texts))
+        if total <= self.sample:
+            return texts
+        say(f"the tokenizer learns from {self.sample:,} of {total:,} characters, spread evenly over the text (tokenizer.sample)")
+        return _Spread(texts, self.sample, total)
 
     @model_validator(mode="after")
     def _vocabulary_has_room(self) -> Self:
@@ -130,6 +147,24 @@ class DigitsConfig(VocabularyConfig):
 
     def _digits(self, cutter: Any) -> Any:
         return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), cutter]) if self.split_digits else cutter
+
+
+class _Spread(Iterable[str]):
+    """Pieces spread evenly over texts of `total` characters, `most` characters of them at most."""
+
+    def __init__(self, texts: Iterable[str], most: int, total: int) -> None:
+        self.texts, self.most, self.total = texts, most, total
+        self.piece = max(1, min(PIECE, most // 16))
+
+    def __iter__(self) -> Iterator[str]:
+        read = taken = 0
+        for text in self.texts:
+            for start in range(0, len(text), self.piece):
+                piece = text[start : start + self.piece]
+                read += len(piece)
+                if taken + len(piece) <= read * self.most // self.total:
+                    taken += len(piece)
+                    yield piece
 
 
 def _train_interruptibly(rust: Rust, trainer: Any, texts: Iterable[str]) -> None:

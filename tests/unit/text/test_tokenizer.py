@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from attentif.config import Document, Layer
 from attentif.errors import ConfigError, DataError, RunError, UsageError
+from attentif.tasks.tokenizers import fit_tokenizer
 from attentif.text import TOKENIZERS, Tokenizer
 from attentif.text.tokenizer import SPECIAL_TOKENS
 
@@ -50,6 +51,36 @@ def test_special_tokens_come_first_in_the_same_order(kind):
 @pytest.mark.parametrize("kind", LEARNED)
 def test_vocabulary_is_not_larger_than_asked_for(kind):
     assert fitted(kind).vocab <= SMALL.get(kind, 263)
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["one long text", "short texts"])
+def test_of_a_text_too_large_pieces_from_beginning_to_end_are_learned_from(split):
+    words = [f"{place:05d}" for place in range(2000)]
+    texts, notes = words if split else [" ".join(words)], []
+    total = sum(map(len, texts))
+    found = config("bpe", sample=total // 4).sample_texts(iter(texts), notes.append)
+    kept = list(found)
+    assert 0.9 * (total // 4) < sum(map(len, kept)) <= total // 4
+    assert list(found) == kept
+    assert all(any(piece in text for text in texts) for piece in kept)
+    assert {int(re.findall(r"\d{5}", piece)[0]) // 200 for piece in kept} == set(range(10))
+    assert len(notes) == 1
+    assert "tokenizer.sample" in notes[0]
+
+
+def test_a_text_that_is_not_too_large_is_learned_from_as_it_is():
+    notes = []
+    assert config("bpe", sample=sum(map(len, TEXTS))).sample_texts(TEXTS, notes.append) is TEXTS
+    assert config("byte").sample_texts(TEXTS, notes.append) is TEXTS
+    assert not notes
+
+
+def test_a_run_learns_its_tokenizer_from_the_sample():
+    notes = []
+    texts = ["aaaa bbbb "] * 500 + ["cccc dddd "] * 500
+    few = fit_tokenizer(config("bpe", sample=400), "tokenizer", texts, notes.append)
+    assert {"Ġbbbb", "Ġdddd"} <= few.rust.get_vocab().keys()
+    assert any("400 of 10,000" in note for note in notes)
 
 
 @pytest.mark.parametrize("kind", LEARNED)
