@@ -41,7 +41,7 @@ def embed(
     threads: Threads = 0,
     precision: Precision = "float32",
 ) -> None:
-    """Compute embeddings of texts or pictures, to store, search or compare.
+    """Embed texts or pictures, to store, search or compare.
 
     RUN is any text model, for example a sentence encoder from Hugging Face (all-MiniLM-L6-v2); or one of pictures (DINOv2), or of both
     (CLIP, SigLIP). A file is read in constant memory; --resume continues an interrupted command.
