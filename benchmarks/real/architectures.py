@@ -63,20 +63,22 @@ def read_part(folder: Path) -> dict[str, Any]:
 def write_page(parts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """The one table, the costs, and each set by itself."""
     yield "\n".join(table("score, mean over seeds and 95 % interval", parts, score)) + "\n"
-    yield "\n".join(table("seconds of a run, one thread, and operations a token", parts, cost)) + "\n"
+    yield "\n".join(table("seconds of a run, one thread, and operations a token", parts, cost, rival=False)) + "\n"
     for name, part in parts.items():
         named = {**part, "name": SETS[name], "recipe": SETS[name]}
         yield write_part({**named, "conclusion": {"en": conclusion(named).en}})
 
 
-def table(what: str, parts: Mapping[str, Mapping[str, Any]], cell: Any) -> Iterator[str]:
+def table(what: str, parts: Mapping[str, Mapping[str, Any]], cell: Any, *, rival: bool = True) -> Iterator[str]:
     names = [model["name"] for model in next(iter(parts.values()))["models"]]
-    yield f"| {what} | {' | '.join(names)} | best simple system |"
-    yield "|---" * (len(names) + 2) + "|"
+    heads = [what, *names, *(["best simple system"] if rival else [])]
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
     for name, part in parts.items():
         of = metric(part["metric"])
         said = f"{SETS[name]}: {of.title.en}"
-        yield f"| {said} | {' | '.join(cell(part, one) for one in names)} | {best_baseline(part)} |"
+        cells = [said, *(cell(part, one) for one in names), *([best_baseline(part)] if rival else [])]
+        yield f"| {' | '.join(cells)} |"
 
 
 def score(part: Mapping[str, Any], name: str) -> str:
