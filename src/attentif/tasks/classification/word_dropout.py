@@ -11,7 +11,7 @@ from attentif.text import Tokenizer
 def drop_words(source: Input, share: float, tokenizer: Tokenizer) -> Input:
     """Replace a share of the tokens by [UNK]; special tokens and padding stay."""
     ids = source.data
-    unknown = tokenizer.mask if tokenizer.unk is None else tokenizer.unk
+    unknown = next(tokenizer.special[name] for name in ("unk", "mask", "pad") if name in tokenizer.special)  # LLaMA 3 has only the last
     frame = torch.tensor(
         [tokenizer.pad, *(token for some in tokenizer.frame_for("cls").around(pair=True) for token in some)], device=ids.device
     )
