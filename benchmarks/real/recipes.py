@@ -25,6 +25,7 @@ TRIALS = [
     Trial("digits-cnn", "digits-cnn", "scikit-learn's digits by a residual network."),
     Trial("captions", "captions", "Built-in scenes told in words, by an LSTM that attends to a convolutional map."),
     Trial("video", "video", "Built-in films of moving digits."),
+    Trial("contrastive", "contrastive", "Pictures, words and tones of numbers: the right one of 200 is found from another kind."),
 ]
 
 

@@ -52,6 +52,7 @@ def fused(name: str) -> Fused | None:
 UNFUSED = (  # these take the plain path
     *("distances-causal", "global-causal", "sinks-causal", "sinks-window", "chunks", "sharpened"),
     *("own-bias-causal", "relative-2d-causal"),  # encoders of pictures have these, and decode nothing
+    *("alibi-rounded-causal", "qk-norm-own-causal"),
 )
 OFFERED = [name for name in SELF_CASES if CAPS[name].streaming != "none" and fused(name) is not None]
 EXACT = [name for name in OFFERED if CAPS[name].streaming == "exact"]  # a text read in pieces is the text read at once

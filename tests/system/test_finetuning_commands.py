@@ -60,7 +60,16 @@ def test_the_courses_recipe_adapters_and_their_merging(capsys: pytest.CaptureFix
 
 def test_a_mixture_of_experts_is_pruned_to_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     mixer = "model.encoder.block.ffn.mixer={kind='experts', experts=4, top_k=1, hidden=16}"
-    small = ["task.linear=none", "model.layers=1", "model.width=32", "train.min_steps=0", mixer, "train.baselines=false", *SHORT]
+    small = [
+        "task.linear=none",
+        "model.base=encoder-tiny",
+        "model.layers=1",
+        "model.width=32",
+        "train.min_steps=0",
+        mixer,
+        "train.baselines=false",
+        *SHORT,
+    ]
     code, _, err = answer(capsys, "train", "reviews", "--data", "avis.csv", *small, "--out", "mixture")
     assert code == 0, err
     code, out, _ = answer(capsys, "prune", "mixture", "smaller", "--experts", "2")

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from attentif.limits import ROW_BYTES, check_unpacked
 Row = tuple[int, list[str]]  # line (or row number of a Parquet file), values in the order asked for
 OLD_WORKBOOK = b"\xd0\xcf\x11\xe0"
 WORKBOOKS = (".xlsx", ".xlsm")
+HALF_PAIR = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")  # what no byte of a file was kept as
 LONGEST_FIELD = 2**31 - 1  # csv refuses fields of more than 128 KiB unless told otherwise
 LOOKED_AT = 100  # rows that tell what the columns of a table hold
 
@@ -75,8 +77,7 @@ class Reader(ABC):
     def _check_texts(self, line: int | None = None) -> None:
         for name in self.columns:
             if problem := text_problem(name):
-                readable = name.encode(errors="surrogateescape").decode(OLD_EXCEL, errors="replace")
-                raise DataError(f"the column {readable!r}: {problem}", file=self.path, line=line)
+                raise DataError(f"the column {_readable(name)!r}: {problem}", file=self.path, line=line)
 
     def rows(self, columns: Sequence[str], lists: Mapping[str, str] | None = None) -> Iterator[Row]:
         """The values of these columns, row by row; bad rows are left to the tolerance. `lists`: the way out for lists, by column."""
@@ -376,6 +377,11 @@ def cell_text(value: Any, column: str) -> tuple[str, str | None]:
         case list() | dict() | tuple():
             return "", f"{column!r} holds a list or an object where text, a number or true/false is expected"
     return "", f"{column!r} holds a value of type {type(value).__name__} where text or a number is expected"
+
+
+def _readable(name: str) -> str:
+    """A name with bytes that are not UTF-8 shown as an older Excel would have meant them, and half surrogate pairs as marks."""
+    return HALF_PAIR.sub("?", name).encode(errors="surrogateescape").decode(OLD_EXCEL, errors="replace")
 
 
 def text_problem(text: str) -> str | None:

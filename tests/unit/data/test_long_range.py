@@ -158,7 +158,7 @@ def test_rows_of_listops_drawn_by_length_are_as_frequent_as_those_that_are_not()
         length = len([*words_of(draw_tree(random, 3, 3))])
         kept[length] += 8 <= length <= 12
     for _ in range(4000):
-        direct[len([*words_of(found.drawn(random))])] += 1
+        direct[len([*words_of(found.draw(random))])] += 1
     for length in range(8, 13):
         expected = 4000 * found.wanted[length] / found.share
         assert kept[length] == pytest.approx(expected, abs=4 * expected**0.5)

@@ -84,7 +84,7 @@ def test_vectors_that_were_interrupted_go_on_where_they_stopped(tmp_path, suffix
         write(file, range(4, 6))
         file.complete({})
     assert path.read_bytes() == (tmp_path / f"whole{suffix}").read_bytes()
-    with pytest.raises(UsageError, match="nothing to go on"):
+    with pytest.raises(UsageError, match="nothing to resume"):
         VectorFile.resume(path, "job")
 
 

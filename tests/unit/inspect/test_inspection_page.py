@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "inspection.md"
 
 def test_every_example_of_the_page_runs() -> None:
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 15
+    assert len(examples) == 16
     names: dict[str, object] = {}
     for example in examples:
         exec(compile(example, str(PAGE), "exec"), names)  # our own page

@@ -43,7 +43,9 @@ def test_a_part_is_decided_by_its_whole_interval() -> None:
 def test_the_sentence_says_the_figure_the_limit_and_the_decision_in_both_languages() -> None:
     said = Verdict([at_most(SAID, Score(0.032, 0.03, 0.034), 0.5, percent), NO]).sentence
     assert said.en == "3.2% [3.0%; 3.4%] is left (at most 50% expected: yes); 2.00 is left (at most 1 expected: no)."
-    assert said.fr.startswith("Il reste 3,2\u202f% [3,0\u202f% ; 3,4\u202f%] (au plus 50\u202f% attendu : oui) ; il reste 2,00")
+    assert said.fr.startswith(
+        "Il reste 3,2\u202f% [3,0\u202f%\u202f; 3,4\u202f%] (au plus 50\u202f% attendu\xa0: oui)\u202f; il reste 2,00"
+    )
 
 
 def test_an_interval_of_a_share_ends_at_all_of_them() -> None:

@@ -11,6 +11,7 @@ from transformers.models.resnet.modeling_resnet import ResNetStage
 
 from attentif.errors import ConfigError
 from attentif.models import Batch, Input, Model
+from attentif.models import build as build_model
 from attentif.models.config import resolve
 from attentif.models.frontends.convolutions import Stage, StageConfig
 from attentif.nn.norm import BatchNormConfig
@@ -85,7 +86,7 @@ def test_residual_pairs_keep_the_size() -> None:
 def test_a_decoder_attends_to_the_places_of_the_map() -> None:
     """Xu et al. 2015: one annotation vector a place, weights over them at each word."""
     frontend = {"channels": 1, "height": 24, "width": 24}
-    model = Model(resolve({"base": "show-attend-tell-tiny", "frontend": frontend, "target": {"vocab": 20}})).eval()
+    model = build_model(resolve({"base": "show-attend-tell-tiny", "frontend": frontend, "target": {"vocab": 20}})).eval()
     batch = Batch(Input(torch.randn(1, 1, 24, 24), Seq.from_padded([36])), Input(torch.randint(20, (1, 5)), Seq.from_padded([5])))
     with record(model) as tape:
         model(batch)

@@ -129,7 +129,7 @@ def test_templates_are_found_by_name(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("tokenizer_config.json", b"{", "is damaged: not JSON"),
-        ("tokenizer_config.json", b'{"chat_template": 3}', "is no text"),
+        ("tokenizer_config.json", b'{"chat_template": 3}', "is not a text"),
         ("chat_template.jinja", b"\xff", "is damaged: not UTF-8"),
         ("chat_template.jinja", b"x" * (SOURCE + 1), "at most 200,000 are read"),
     ],

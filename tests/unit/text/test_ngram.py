@@ -117,7 +117,7 @@ def test_what_is_saved_answers_the_same(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_a_run_error(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="not whole"):
+    with pytest.raises(RunError, match="incomplete"):
         NGramConfig().build().load(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(RunError, match="damaged"):

@@ -128,7 +128,7 @@ def test_a_base_that_changed_or_went_is_refused(adapted, files, tmp_path):
 
 
 def test_adapters_are_no_body_to_begin_with(adapted, files):
-    with pytest.raises(ConfigError, match=r"adapters.*together"):
+    with pytest.raises(ConfigError, match=r"adapters.*merge"):
         configured(files, base="lora")
 
 
