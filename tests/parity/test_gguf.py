@@ -205,3 +205,10 @@ def test_a_real_file_is_read_as_llama_cpp_reads_it(tmp_path: Path) -> None:
     tokens = generate(run.model, [ids], GenerateOptions(max_tokens=16, temperature=0.0, banned=(2,)))[0].tokens
     assert tokens == run_llama_cpp(tmp_path / "model.gguf", ids, 16)
     assert tokens[0] == run_llama_cpp(file, ids, 1)[0]
+
+
+def test_a_tokenizer_that_puts_nothing_around_a_text_says_so() -> None:
+    rust = Tokenizer(models.BPE({"a": 0, "b": 1}, []))
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    found = write_vocabulary(OwnTokenizer(rust, {"bos": 0, "eos": 1}), 2)
+    assert (found["tokenizer.ggml.add_bos_token"], found["tokenizer.ggml.add_eos_token"]) == (False, False)

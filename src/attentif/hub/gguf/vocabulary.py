@@ -207,15 +207,16 @@ def write_vocabulary(tokenizer: Tokenizer, size: int) -> dict[str, Any]:
 
 def _describe_frame(tokenizer: Tokenizer, kind: str) -> dict[str, Any]:
     """What stands around a text; a run trained here begins one with [EOS], which is then llama.cpp's bos."""
-    frame, wordpiece = tokenizer.frame_for("cls"), kind == "WordPiece"
-    most, least = max(len(frame.before), len(frame.after)), min(len(frame.before), len(frame.after))
+    plain = tokenizer.frame is None and "cls" not in tokenizer.special  # nothing stands around its texts
+    (before, after), wordpiece = ((), ()) if plain else tokenizer.frame_for("cls").around(pair=False), kind == "WordPiece"
+    most, least = max(len(before), len(after)), min(len(before), len(after))
     if most > 1 or (wordpiece and least == 0):
         one = "one token before a text and one after it" if wordpiece else "at most one token before a text and one after it"
-        around = " ".join(str(tokenizer.rust.id_to_token(token)) for token in (*frame.before, *frame.after))
+        around = " ".join(str(tokenizer.rust.id_to_token(token)) for token in (*before, *after))
         raise ConfigError(f"llama.cpp puts {one}, of a {kind} tokenizer; here texts stand with {around or 'nothing'} around them")
     first, last = (("bos", "cls"), "seperator") if wordpiece else (("bos",), "eos")
-    ids = {f"{name}_token_id": token for name in first for token in frame.before} | {f"{last}_token_id": token for token in frame.after}
-    return {"add_bos_token": bool(frame.before), "add_eos_token": bool(frame.after), **ids}
+    ids = {f"{name}_token_id": token for name in first for token in before} | {f"{last}_token_id": token for token in after}
+    return {"add_bos_token": bool(before), "add_eos_token": bool(after), **ids}
 
 
 def _write_gpt2(said: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
