@@ -11,15 +11,13 @@ from attentif.data.in_memory import name_frames
 from attentif.data.table import Table
 from attentif.errors import AttentifError, RunError, UsageError
 from attentif.tasks import Evaluation, Task, TaskState
-from attentif.tasks.answers import RemoteMap
+from attentif.tasks.answers import BUDGET, RemoteMap
 from attentif.tasks.base import AnyBaseTask, Dataset, Progress, Say, Split, Tokenizers
 from attentif.tasks.batches import take_rows
 from attentif.training.config import FitConfig, StoredConfig
 from attentif.training.load import Given, check_split, other_rows
 from attentif.training.overlap import add_unseen, find_unseen, save_rows
 from attentif.training.stored_config import find_data
-
-BUDGET = 8192  # tokens read at once while scoring, where no training says how many
 
 
 class Scorable(Protocol):
